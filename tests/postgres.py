@@ -9,7 +9,6 @@ import os
 import pwd
 import shlex
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from .ports import free_port
 
 
 def _binary(name: str) -> str | None:
@@ -36,13 +37,6 @@ def _account() -> str | None:
     return None
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _run(*command: str) -> None:
     subprocess.run(command, check=True, user=_account(), cwd="/", stdout=subprocess.DEVNULL, timeout=120)
 
@@ -59,7 +53,7 @@ def postgres(**settings: str) -> Iterator[str]:
     if account:
         shutil.chown(root, account)
     try:
-        data, port = root / "data", _free_port()
+        data, port = root / "data", free_port()
 
         _run(initdb, "-D", str(data), "-U", "pai", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
         more = "".join(f" -c {name}={value}" for name, value in settings.items())

@@ -17,7 +17,7 @@ from tests.contracts.harness import Harness, Programs
 from tests.integration.docker_engine import IMAGE, engine
 
 _LOOK_EVERY_S: Final = 0.02
-_PATIENCE_S: Final = 20.0
+_PATIENCE_S: Final = 90.0
 
 
 class ContainerPrograms(Programs):

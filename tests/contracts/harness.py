@@ -26,7 +26,7 @@ HARNESSES: Final = {
 """Where the harness of each backend lives; its class is made with one argument, an empty directory."""
 
 _LOOK_EVERY_S: Final = 0.01
-_PATIENCE_S: Final = 20.0
+_PATIENCE_S: Final = 90.0
 
 
 class Programs(ABC):

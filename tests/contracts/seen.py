@@ -10,7 +10,8 @@ from openpai.lifecycle.model import AttemptKey, ExitReport
 from openpai.ports.backend import Backend, ForgetTask, LaunchTask, TaskSeen
 from tests.contracts.harness import Harness
 
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
+"""How long to wait for what comes in a moment: longer than any machine is busy, and less than the grace of a task."""
 
 
 def a_key(index: int = 0, *, attempt: int = 0, role: str = "Worker_A") -> AttemptKey:
@@ -27,7 +28,7 @@ def a_launch(harness: Harness, key: AttemptKey, commands: str, **rest: Any) -> L
         "cpus": 1,
         "memory_mb": 64,
         "image": harness.image,
-        "grace_s": 20.0,
+        "grace_s": 300.0,
         "shm_mb": 64,
         **rest,
     }

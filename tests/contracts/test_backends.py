@@ -11,6 +11,7 @@ from openpai.lifecycle.model import ExitReason
 from openpai.ports.backend import KillTask
 from tests.contracts.harness import Harness
 from tests.contracts.seen import PATIENCE_S, Watch, a_key, a_launch, forget, observed
+from tests.ports import free_port
 
 
 def _needs_shell(harness: Harness) -> None:
@@ -123,7 +124,7 @@ async def test_a_task_that_ignores_sigterm_is_killed_after_its_grace_period(harn
     await watch.until_running(a_key())
     await harness.until_said(a_key(), "ready")
     await backend.apply([KillTask(a_key(), 0.5)])
-    (report,) = await watch.until_over(a_key(), patience_s=0.5 + 8.0)
+    (report,) = await watch.until_over(a_key())
     assert (report.code, report.reason) == (137, ExitReason.EXITED)
     assert harness.processes(a_key()) == 0
 
@@ -136,7 +137,7 @@ async def test_impatience_shortens_a_grace_period(harness: Harness) -> None:
     await harness.until_said(a_key(), "ready")
     await backend.apply([KillTask(a_key(), 300.0)])
     await backend.apply([KillTask(a_key(), 0.0)])
-    (report,) = await watch.until_over(a_key(), patience_s=8.0)
+    (report,) = await watch.until_over(a_key())
     assert report.code == 137
     assert harness.processes(a_key()) == 0
 
@@ -159,7 +160,7 @@ async def test_killing_what_never_was_reports_absent_and_keeps_it_from_beginning
 async def test_killing_right_after_launching_leaves_nothing(harness: Harness) -> None:
     backend = await harness.start()
     await backend.apply([a_launch(harness, a_key(), harness.programs.waits()), KillTask(a_key(), 5.0)])
-    (report,) = await Watch(backend).until_over(a_key(), patience_s=15.0)
+    (report,) = await Watch(backend).until_over(a_key())
     assert report.reason is ExitReason.EXITED
     assert report.code in (143, 137)
     assert harness.processes(a_key()) == 0
@@ -238,7 +239,7 @@ async def test_fifty_tasks_at_once_all_end_with_their_own_codes(harness: Harness
     backend = await harness.start()
     keys = [a_key(index) for index in range(50)]
     await backend.apply([a_launch(harness, key, harness.programs.exits(key.index)) for key in keys])
-    reports = await Watch(backend).until_over(*keys, patience_s=120.0)
+    reports = await Watch(backend).until_over(*keys)
     assert [report.code for report in reports] == list(range(50))
     await forget(backend, *keys)
     assert await backend.observe() == ()
@@ -250,12 +251,13 @@ async def test_apply_returns_before_a_grace_period_is_over(harness: Harness) -> 
     watch = Watch(backend)
     await watch.until_running(a_key())
     await harness.until_said(a_key(), "ready")
-    async with asyncio.timeout(2.0):
-        await backend.apply([KillTask(a_key(), 4.0)])
+    async with asyncio.timeout(PATIENCE_S):
+        await backend.apply([KillTask(a_key(), 3 * PATIENCE_S)])
     seen = await observed(backend, a_key())
     assert seen is not None
     assert seen.exit is None
-    await watch.until_over(a_key(), patience_s=12.0)
+    await backend.apply([KillTask(a_key(), 0.0)])
+    await watch.until_over(a_key())
 
 
 async def test_logs_stay_when_the_attempt_is_forgotten(harness: Harness) -> None:
@@ -271,7 +273,7 @@ async def test_processes_left_in_the_background_neither_prolong_nor_outlive_the_
     _needs_shell(harness)
     backend = await harness.start()
     await backend.apply([a_launch(harness, a_key(), "sleep 1000 &\n(sleep 1000; echo never) &\necho done")])
-    (report,) = await Watch(backend).until_over(a_key(), patience_s=10.0)
+    (report,) = await Watch(backend).until_over(a_key())
     assert report.code == 0
     await harness.until_gone(a_key())
 
@@ -338,9 +340,7 @@ async def test_a_port_that_a_stranger_uses_is_reported(harness: Harness) -> None
 async def test_an_allocated_port_can_be_served_by_the_task(harness: Harness) -> None:
     _needs_shell(harness)
     backend = await harness.start()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     launches = [
         a_launch(harness, a_key(attempt=attempt), harness.programs.exits(attempt), ports=(port,)) for attempt in (0, 1)
     ]

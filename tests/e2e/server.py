@@ -71,7 +71,7 @@ class Server:
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """End it and return its exit code."""
         self.process.send_signal(how)
-        return self.process.wait(20)
+        return self.process.wait(60)
 
 
 @dataclass

@@ -22,6 +22,7 @@ from openpai.store import opening
 from openpai.store.database import Database
 from openpai.store.schema import storages
 from openpai.store.vault import Vault, key_from
+from tests.ports import free_port
 
 PASSWORD: Final = "correct-horse-1"
 PAI: Final = [sys.executable, "-c", "from openpai.app.main import run; run()"]
@@ -98,7 +99,7 @@ class Running:
         self.http.close()
         if self.process.poll() is None:
             self.process.terminate()
-        return self.process.wait(30)
+        return self.process.wait(60)
 
 
 @pytest.fixture
@@ -285,12 +286,8 @@ def test_a_process_backend_open_to_the_world(tmp_path: Path) -> None:
 
 
 def test_a_database_that_does_not_answer(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    message = refused(
-        "--data-dir", tmp_path / "data", "--database-url", f"postgresql://pai@127.0.0.1:{port}/pai", code=6
-    )
+    away = f"postgresql://pai@127.0.0.1:{free_port()}/pai"
+    message = refused("--data-dir", tmp_path / "data", "--database-url", away, code=6)
     assert "the database does not answer" in message
 
 

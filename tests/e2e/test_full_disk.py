@@ -93,7 +93,7 @@ def login(server: Running) -> httpx.Response:
 
 def until_it_owns_room(data: Path) -> None:
     """Wait until the server has taken what it keeps for a full disk."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not (data / "reserve").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -112,7 +112,7 @@ def fill(ballast: Path) -> None:
 
 def until_accepted(server: Running, name: str) -> httpx.Response:
     """Submit until the platform has noticed that there is space again, as its advice says."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (answer := server.submit(name)).status_code == 503 and time.monotonic() < deadline:
         time.sleep(0.2)
     return answer

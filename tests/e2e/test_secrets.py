@@ -64,7 +64,7 @@ class Asking:
     """Somebody who asks the API and keeps every answer."""
 
     def __init__(self, url: str) -> None:
-        self._http = httpx.Client(base_url=f"{url}/api/v2", timeout=30)
+        self._http = httpx.Client(base_url=f"{url}/api/v2", timeout=60)
         self.said: list[str] = []
         self.tokens: list[str] = []
 

@@ -29,7 +29,7 @@ taskRoles:
     resourcePerInstance: {{cpu: 1, memoryMB: 64, gpu: 0}}
     commands: [{command}]
 """
-WITHIN_S = 30
+WITHIN_S = 60
 
 
 @dataclass

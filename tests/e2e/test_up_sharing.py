@@ -42,7 +42,7 @@ taskRoles:
 @contextmanager
 def entered(url: str) -> Iterator[httpx.Client]:
     """Give a client to the administrator."""
-    with httpx.Client(base_url=f"{url}/api/v2", timeout=30) as http:
+    with httpx.Client(base_url=f"{url}/api/v2", timeout=60) as http:
         login = http.post("/authn/basic/login", json={"username": "admin", "password": PASSWORD})
         http.headers["Authorization"] = f"Bearer {login.json()['token']}"
         yield http
@@ -140,7 +140,7 @@ def test_a_server_beside_it_answers_and_runs_nothing(tmp_path: Path) -> None:
             message = http.get(place).text
             assert "hello from beside" in message
             beside.terminate()
-            assert beside.wait(20) == 0
+            assert beside.wait(60) == 0
             assert direct.post("/jobs", content=JOB.format(name="after")).status_code == 202
             assert ended(direct, "after")["jobStatus"]["state"] == "SUCCEEDED"
     finally:

@@ -19,7 +19,6 @@ from openpai.app.assembly import Server
 from openpai.protocol.errors import Refused
 
 from .sharing_world import PASSWORD, Sharing, open_sharing
-from .sign_on import free_port
 
 TOKENS: Final = {name: f"{name}-who-never-has-to-log-in-again-0123456789" for name in ("admin", "ann")}
 _MANY: Final = 1_000_000
@@ -59,10 +58,9 @@ async def open_described(root: Path) -> AsyncIterator[tuple[Sharing, str]]:
     """Open a platform with an administrator, a user, and something of everything; yield it and its address."""
     async with open_sharing(root) as sharing:
         await _fill(sharing, root)
-        port = free_port()
         # Without a form for the log, which would be that of the whole process from then on.
         config = uvicorn.Config(
-            Lasting(sharing.server.api, sharing.server), port=port, lifespan="off", log_config=None, access_log=False
+            Lasting(sharing.server.api, sharing.server), port=0, lifespan="off", log_config=None, access_log=False
         )
         server = uvicorn.Server(config)
         # Signals are for the tests' own process.
@@ -70,7 +68,7 @@ async def open_described(root: Path) -> AsyncIterator[tuple[Sharing, str]]:
         while not server.started:  # noqa: ASYNC110 - no event says when it listens
             await asyncio.sleep(0.01)
         try:
-            yield sharing, f"http://127.0.0.1:{port}"
+            yield sharing, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
         finally:
             server.should_exit = True
             with suppress(asyncio.CancelledError):

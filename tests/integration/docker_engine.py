@@ -28,7 +28,7 @@ from pathlib import Path
 
 IMAGE = "openpai-test:1"
 _PROGRAMS = ("sleep", "cat", "env", "mkdir", "ls", "id", "touch")
-_START_PATIENCE_S = 40.0
+_START_PATIENCE_S = 90.0
 _NETWORK_NAMESPACE = 0x40000000
 _ours: dict[str, int] = {}
 """The process of each Engine that was started here, by its URL."""
@@ -117,7 +117,7 @@ def _start(program: str, driver: str, *options: str) -> tuple[str, str]:
 def _end(started: subprocess.Popen[bytes], home: Path) -> None:
     started.terminate()
     try:
-        started.wait(20.0)
+        started.wait(60.0)
     except subprocess.TimeoutExpired:
         started.kill()
         started.wait()

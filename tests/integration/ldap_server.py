@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from .sign_on import free_port
+from tests.ports import free_port
 
 SLAPD = shutil.which("slapd") or shutil.which("slapd", path="/usr/sbin")
 BASE = "dc=example,dc=org"
@@ -76,11 +76,11 @@ def ldap_server(root: Path) -> Iterator[LdapServer]:
             yield LdapServer(f"ldap://127.0.0.1:{plain}", f"ldaps://127.0.0.1:{secure}", str(root / "cert.pem"))
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(60)
 
 
 def _wait_for(process: subprocess.Popen[str], path: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not path.exists():
         assert process.poll() is None, process.stderr.read() if process.stderr else ""
         assert time.monotonic() < deadline, "slapd does not start"

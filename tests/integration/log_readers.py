@@ -38,7 +38,7 @@ async def serving(world: World) -> AsyncIterator[httpx.AsyncClient]:
     headers = await world.login("ann")
     url = f"http://127.0.0.1:{port}/api/v2"
     try:
-        async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=10) as http:
+        async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=60) as http:
             yield http
     finally:
         server.should_exit = True

@@ -18,11 +18,14 @@ import httpx
 from openpai.app.assembly import Server, build
 from openpai.app.settings import Settings
 from openpai.app.startup import ensure_admin
+from openpai.store.database import Database
+from tests.newest import fill
 
+from .api_world import share_routes
 from .truth import truthful
 
 PASSWORD = "correct-horse-1"
-PATIENCE_S = 20.0
+PATIENCE_S = 90.0
 SHARED = "vision: 2 nodes, speech: 8 GPUs"
 
 JOB = """
@@ -133,12 +136,19 @@ async def gpus(world: Sharing, kind: str = "Total") -> dict[str, int]:
 async def open_sharing(root: Path, *, nodes: int = 4, gpus: int = 8, **settings: Any) -> AsyncIterator[Sharing]:
     """Open a platform of simulated machines with one administrator, `admin`."""
     wanted = Settings(root / "data", backend="simulated", nodes=nodes, gpus_per_node=gpus, **settings)
+    file = root / "data" / "openpai.db"
+    if not file.exists():
+        file.parent.mkdir(mode=0o700)
+        database = Database(f"sqlite:///{file}", inline=True)
+        fill(database)
+        database.close()
     async with build(wanted) as server:
         services = server.api.state.context.services
         await ensure_admin(services.users, services.clock, PASSWORD)
         leading = asyncio.create_task(server.leadership.run())
         await server.leadership.is_settled.wait()
         server.is_ready = True
+        share_routes(server.api)
         transport = httpx.ASGITransport(server.api, client=("192.0.2.7", 4711))
         try:
             hooks = {"response": [truthful(server.api)]}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -24,17 +23,12 @@ from openpai.identity.oidc import Oidc, OidcSettings
 from openpai.identity.provider import Provider
 from openpai.ports.identity import PasswordDirectory
 from openpai.store.vault import Vault
+from tests.ports import free_port
 
 from .api_world import World
 
 BASE = "http://pai"
 VERIFIER = "a-secret-that-only-this-browser-knows-0123456789"
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @contextmanager
@@ -59,7 +53,7 @@ def real_provider() -> Iterator[str]:
             yield issuer
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(60)
 
 
 def sign_on_with(

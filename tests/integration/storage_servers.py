@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 
+from tests.ports import free_port
+
 from .webhdfs_server import TOKEN, webhdfs
 
 SECRET = "s3cret,with/odd+signs"
 # Everybody may know it: the emulator has no other.
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-READY_WITHIN_S = 30
+READY_WITHIN_S = 60
 
 Said = tuple[dict[str, Any], str]
 """What to say of the storage, and the name of the field that holds its secret."""
@@ -59,7 +61,7 @@ def smb(directory: Path) -> Iterator[Said]:
         pytest.skip("there is no smbd here (Debian: apt install samba)")
     if os.geteuid() != 0:
         pytest.skip("smbd lets other users in only when root starts it")
-    state, share, port = directory / "state", directory / "share", _free_port()
+    state, share, port = directory / "state", directory / "share", free_port()
     state.mkdir()
     (share / "below").mkdir(parents=True)
     (directory / "open").mkdir()
@@ -98,7 +100,7 @@ def azure(directory: Path) -> Iterator[Said]:
     program = shutil.which("azurite-blob")
     if program is None:
         pytest.skip("there is no azurite-blob here (npm install -g azurite)")
-    port = _free_port()
+    port = free_port()
     command = [program, "--blobPort", str(port), "--location", str(directory), "--silent", "--skipApiVersionCheck"]
     with _running(command, port, directory):
         from azure.storage.blob import ContainerClient
@@ -120,12 +122,6 @@ def _need(*packages: str) -> None:
             pytest.skip(f"the package {package} is not installed")
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 @contextlib.contextmanager
 def _running(command: list[str], port: int, directory: Path) -> Iterator[None]:
     with (directory / "output").open("wb") as output:
@@ -142,4 +138,4 @@ def _running(command: list[str], port: int, directory: Path) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)

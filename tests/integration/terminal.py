@@ -117,5 +117,5 @@ def open_terminal(
     finally:
         run(opened.__aexit__(None, None, None))
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()

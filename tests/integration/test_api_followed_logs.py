@@ -26,7 +26,7 @@ async def test_a_log_is_followed_by_its_address_until_the_login_ends(world: Worl
     uri = (await addresses(world))["stdout"]
     async with (
         serving(world) as http,
-        httpx.AsyncClient(trust_env=False, timeout=10) as browser,
+        httpx.AsyncClient(trust_env=False, timeout=60) as browser,
         browser.stream("GET", f"{http.base_url.copy_with(path='')}{uri}&follow=true") as response,
     ):
         events = Events(response)

@@ -356,7 +356,7 @@ def test_a_backup_that_is_killed_leaves_no_half_file(tmp_path: Path, pai: Pai, s
         assert running.stdout.readline() == "here\n"
         assert "another backup" in pai("backup", file, "--data-dir", root).err
         subprocess.run(["kill", f"-{signal}", str(running.pid)], check=True)
-        running.wait(30)
+        running.wait(60)
     left = [path.name for path in tmp_path.iterdir() if "b.tar" in path.name]
     assert left == ([] if signal == "TERM" else [".b.tar.gz.part"])
     assert pai("backup", file, "--data-dir", root).code == 0

@@ -73,7 +73,7 @@ async def test_a_task_that_fills_the_disk_is_ended_with_a_reason(world: LimitedH
             ),
         ]
     )
-    *ended, other = await Watch(backend).until_over(*hogs, fine, patience_s=60)
+    *ended, other = await Watch(backend).until_over(*hogs, fine)
     assert [(one.reason, one.code) for one in ended] == [(ExitReason.DISK_EXCEEDED, 137)] * 3
     assert all("more than 4 MiB into its working directory and its container" in one.message for one in ended)
     assert {diagnose(one).phrase for one in ended} == {"UserContainerDiskLimitExceeded"}

@@ -84,7 +84,7 @@ async def test_a_registry_in_trouble_is_worth_another_try(
     registry.is_broken = True
     backend = await harness.start()
     await backend.apply([a_launch(harness, a_key(), "exit 0", image=registry.image)])
-    (report,) = await Watch(backend).until_over(a_key(), patience_s=90.0)
+    (report,) = await Watch(backend).until_over(a_key())
     assert report.reason is ExitReason.LAUNCH_FAILED
     assert registry.image in report.message
     assert "is tried again" in runtime_log(harness, a_key())
@@ -116,14 +116,14 @@ async def test_an_attempt_may_end_while_its_image_is_pulled(harness: DockerHarne
     registry.may_answer.clear()
     backend = await harness.start()
     await backend.apply([a_launch(harness, a_key(), "exit 0", image=registry.image)])
-    assert await asyncio.to_thread(registry.was_asked.wait, 20.0)
+    assert await asyncio.to_thread(registry.was_asked.wait, 60.0)
     seen = await observed(backend, a_key())
     assert seen is not None
     assert (seen.started_at_ms, seen.exit) == (None, None)
     assert (seen.message, seen.step) == (f"pulling image {registry.image}", images.PULLING)
     assert [(one.step, one.message) for one in await backend.news()] == [(seen.step, seen.message)]
-    await backend.apply([KillTask(a_key(), 30.0)])
-    (report,) = await Watch(backend).until_over(a_key(), patience_s=5.0)
+    await backend.apply([KillTask(a_key(), 300.0)])
+    (report,) = await Watch(backend).until_over(a_key())
     assert (report.code, report.reason) == (143, ExitReason.EXITED)
 
 

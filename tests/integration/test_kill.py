@@ -13,7 +13,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -25,6 +24,8 @@ from typing import Any, Final
 
 import httpx
 import pytest
+
+from tests.ports import free_port
 
 pytestmark = pytest.mark.full
 KILLS: Final = int(os.environ.get("PAI_KILLS", "6"))
@@ -106,7 +107,7 @@ class People:
 
     def live(self) -> None:
         """Submit and stop until it is over."""
-        with httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.token}"}, timeout=10) as http:
+        with httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.token}"}, timeout=60) as http:
             # The pace of the load, not a wait for anything.
             while not self.is_over.wait(0.08):
                 try:
@@ -148,10 +149,7 @@ class People:
 def platform(tmp_path: Path, empty_url: str) -> Any:
     if shutil.which("flock") is None:
         pytest.skip("flock is not on this machine")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    made = Platform(tmp_path, empty_url, port)
+    made = Platform(tmp_path, empty_url, free_port())
     yield made
     if made.process is not None and made.process.poll() is None:
         made.kill()
@@ -195,7 +193,7 @@ def test_a_server_that_is_killed_loses_nothing_and_runs_nothing_twice(platform: 
     states = ended(people)
     assert platform.process is not None
     platform.process.terminate()
-    assert platform.process.wait(30) == 0
+    assert platform.process.wait(60) == 0
     assert not people.unexpected
     assert len(people.acknowledged) > KILLS
     check(people, states)
@@ -205,7 +203,7 @@ def test_a_server_that_is_killed_loses_nothing_and_runs_nothing_twice(platform: 
 def ended(people: People) -> dict[str, dict[str, Any]]:
     """Wait until every job has ended and return them all by name."""
     deadline = time.monotonic() + 120
-    with httpx.Client(base_url=people.url, headers={"Authorization": f"Bearer {people.token}"}, timeout=10) as http:
+    with httpx.Client(base_url=people.url, headers={"Authorization": f"Bearer {people.token}"}, timeout=60) as http:
         while True:
             jobs = {job["name"]: job for job in http.get("/api/v2/jobs", params={"limit": 5000}).json()}
             left = [name for name, job in jobs.items() if job["state"] not in FINAL]

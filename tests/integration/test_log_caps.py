@@ -87,7 +87,7 @@ async def test_the_log_of_a_task_that_writes_without_end_stays_small(harness: Ha
     guarding = asyncio.create_task(guard.run())
     try:
         await backend.apply([a_launch(harness, a_key(), WRITES)])
-        (report,) = await Watch(backend).until_over(a_key(), patience_s=120)
+        (report,) = await Watch(backend).until_over(a_key())
         await guard.round(is_scarce=False)
     finally:
         guarding.cancel()

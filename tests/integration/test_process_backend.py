@@ -27,7 +27,7 @@ from openpai.runtime.script import Ticket
 from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.seen import Watch, a_key, a_launch, forget, observed
 
-PATIENCE_S = 20.0
+PATIENCE_S = 90.0
 
 
 def directory_of(world: ProcessHarness, key: AttemptKey) -> Path:

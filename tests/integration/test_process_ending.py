@@ -36,7 +36,7 @@ async def test_a_stopped_task_ends_as_soon_as_any_other(world: ProcessHarness, w
         os.kill(wrapper, signal.SIGSTOP)
     # Nothing but its own end ends the task within this test.
     await backend.apply([KillTask(key, 600.0)])
-    (report,) = await watch.until_over(key, patience_s=20)
+    (report,) = await watch.until_over(key)
     assert report.code == 143
 
 

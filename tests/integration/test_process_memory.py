@@ -59,7 +59,7 @@ def limit_of(home: Home, name: str) -> int:
 
 async def until_removed(cgroup: Path) -> None:
     # Killed processes take a moment to leave, without an event.
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while cgroup.exists():  # noqa: ASYNC240
             with contextlib.suppress(OSError):
                 cgroup.rmdir()  # noqa: ASYNC240

@@ -17,7 +17,7 @@ from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, Resources, TaskRole
 from openpai.runtime.plugins import with_plugins
 from openpai.runtime.script import ExitText, Ticket, user_script, wrapper
 
-PATIENCE_S = 20.0
+PATIENCE_S = 90.0
 
 
 def _shells() -> list[tuple[str, ...]]:

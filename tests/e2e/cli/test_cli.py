@@ -101,7 +101,7 @@ def test_a_stopped_job_can_be_started_again(pai, job_file):
     wait_for_line(following, "begun")
     assert pai("job", "stop", "stoppable").code == 0
     assert pai("job", "wait", "stoppable").code == 1
-    assert following.wait(20) == 0
+    assert following.wait(60) == 0
     assert states(pai, "stoppable") == "STOPPED"
     assert pai("job", "start", "stoppable").code == 0
     assert pai("job", "wait", "stoppable").code == 0
@@ -114,7 +114,7 @@ def test_ctrl_c_ends_the_view_and_not_the_job(pai, job_file):
     wait_for_line(watching, "main-0 | begun")
     watching.send_signal(signal.SIGINT)
     rest = watching.stdout.read()
-    assert watching.wait(20) == 130
+    assert watching.wait(60) == 130
     assert "keeps running" in rest
     assert states(pai, "long") == "RUNNING"
     pai("job", "stop", "long")
@@ -140,7 +140,7 @@ def test_a_reader_who_leaves_early_is_no_error(pai, job_file):
     reading = pai.begin("job", "logs", "chatty")
     assert reading.stdout.readline() == "1\n"
     reading.stdout.close()
-    assert reading.wait(20) == 0
+    assert reading.wait(60) == 0
     assert "Traceback" not in reading.stderr.read()
 
 
@@ -154,7 +154,7 @@ def test_following_survives_a_killed_server_without_losing_a_line(new_server, ne
     again = new_server.again()
     try:
         lines += following.stdout.readlines()
-        assert following.wait(20) == 0, following.stderr.read()
+        assert following.wait(60) == 0, following.stderr.read()
         assert lines == [f"line {number}\n" for number in range(60)]
         assert new_pai("job", "wait", "counting").code == 0
     finally:

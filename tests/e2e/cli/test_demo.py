@@ -115,7 +115,7 @@ def on_a_terminal(until: str, how: signal.Signals) -> tuple[int, str]:
             if until in shown and not is_sent:
                 is_sent = True
                 demo.send_signal(how)
-        return demo.wait(30), shown
+        return demo.wait(60), shown
     finally:
         watchdog.cancel()
         os.close(ours)

@@ -16,7 +16,7 @@ from tests.e2e.server import PASSWORD, Person, Server
 def no_storages_left(server: Server) -> Iterator[None]:
     """Take away what a test described, so that the next may use the same names on the same platform."""
     yield
-    with httpx.Client(base_url=f"{server.url}/api/v2", timeout=30) as http:
+    with httpx.Client(base_url=f"{server.url}/api/v2", timeout=60) as http:
         login = http.post("/authn/basic/login", json={"username": "admin", "password": PASSWORD})
         http.headers["Authorization"] = f"Bearer {login.json()['token']}"
         for storage in http.get("/storages").raise_for_status().json()["storages"]:

@@ -59,7 +59,7 @@ async def test_a_leader_without_its_database_tries_on_says_so_once_and_leaves_in
     )  # fmt: skip
     with capture_logs() as logs:
         running = asyncio.create_task(leads.run())
-        await asyncio.wait_for(store.is_enough.wait(), 5)
+        await asyncio.wait_for(store.is_enough.wait(), 60)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running

@@ -49,7 +49,7 @@ async def test_news_that_comes_while_a_turn_has_taken_the_rest_is_kept_for_the_n
     await asyncio.sleep(0)
     leader.active.heard = []
     leader.backend.ready.set()
-    await asyncio.wait_for(leader.nudges.work.wait(), 5)
+    await asyncio.wait_for(leader.nudges.work.wait(), 60)
     assert leader.active.heard == [leader.backend.seen]
     listening.cancel()
 
@@ -98,7 +98,7 @@ async def test_a_loop_that_is_nudged_while_it_is_cancelled_ends(monkeypatch: pyt
     leader.nudges.timers.set()
     await asyncio.sleep(0)
     running.cancel()
-    await asyncio.wait([running], timeout=5)
+    await asyncio.wait([running], timeout=60)
     assert running.cancelled()
 
 
@@ -109,10 +109,10 @@ async def test_a_backend_that_fails_once_is_listened_to_again(monkeypatch: pytes
     listening = asyncio.create_task(_news(cast("Leader", leader)))
     before = failures().get("a pass of the leader", 0)
     leader.backend.ready.set()
-    await asyncio.wait_for(leader.nudges.work.wait(), 5)
+    await asyncio.wait_for(leader.nudges.work.wait(), 60)
     assert failures()["a pass of the leader"] == before + 1
     leader.nudges.work.clear()
     leader.backend.ready.set()
-    await asyncio.wait_for(leader.nudges.work.wait(), 5)
+    await asyncio.wait_for(leader.nudges.work.wait(), 60)
     assert leader.active.heard == [leader.backend.seen]
     listening.cancel()

@@ -44,7 +44,7 @@ class Browser:
             for elsewhere in (f"{back}favicon.ico", f"http://{parts.netloc}/?code=made-up"):
                 with pytest.raises(urllib.error.HTTPError):
                     opener.open(elsewhere)
-            self.page = opener.open(f"{back}?{self._answer}", timeout=10).read().decode()
+            self.page = opener.open(f"{back}?{self._answer}", timeout=60).read().decode()
 
     def close(self) -> None:
         for thread in self._gone:
