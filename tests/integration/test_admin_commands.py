@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from openpai.access.accounts import Group, Token, User
+from openpai.app import main as _main  # noqa: F401  # adds the server's commands to `pai`
 from openpai.app.clock import SystemClock
 from openpai.app.datadir import open_data_dir
 from openpai.app.startup import ensure_admin
@@ -21,8 +23,7 @@ from openpai.identity.passwords import is_password
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.database import Database
 from openpai.store.opening import migrate
-
-PAI = [sys.executable, "-c", "from openpai.app.main import run; run()", "admin", "reset-password"]
+from tests.outcome import Outcome, run_pai
 
 
 @contextmanager
@@ -38,13 +39,24 @@ def opened(root: Path) -> Iterator[SqlAccountStore]:
         data.close()
 
 
-def run(root: Path, *options: str, said: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PAI, "--data-dir", str(root), *options], input=said, capture_output=True, text=True, check=False, timeout=60
-    )
+Run = Callable[..., Outcome]
 
 
-async def test_a_lost_password_is_replaced_and_the_right_comes_with_it(tmp_path: Path) -> None:
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs `pai admin reset-password` on a data directory."""
+
+    def reset(root: Path, *options: str, said: str = "") -> Outcome:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(said))
+        command = ("admin", "reset-password", "--data-dir", str(root), *options)
+        # The command has an event loop of its own, which needs a thread of its own.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(run_pai, monkeypatch, capsys, *command).result()
+
+    return reset
+
+
+async def test_a_lost_password_is_replaced_and_the_right_comes_with_it(tmp_path: Path, run: Run) -> None:
     with opened(tmp_path) as accounts:
         await ensure_admin(accounts, SystemClock(), "forgotten")
         await accounts.add_group(Group("others", is_admin=True))
@@ -53,8 +65,8 @@ async def test_a_lost_password_is_replaced_and_the_right_comes_with_it(tmp_path:
         await accounts.add_token(Token("a" * 64, "admin", False, 1, None))
         await accounts.add_token(Token("b" * 64, "admin", True, 1, None))
     done = run(tmp_path, "--password-stdin", said="a better one\n")
-    assert (done.returncode, "logs in with the new password" in done.stdout) == (0, True), done.stderr
-    assert "a better one" not in done.stdout + done.stderr
+    assert (done.code, "logs in with the new password" in done.out) == (0, True), done.err
+    assert "a better one" not in done.out + done.err
     with opened(tmp_path) as accounts:
         admin = await accounts.user("admin")
         assert admin is not None
@@ -72,11 +84,11 @@ async def test_an_administrator_who_was_removed_stays_removed(tmp_path: Path) ->
         assert [user.name for user in await accounts.users()] == ["ann"]
 
 
-async def test_a_password_is_made_up_for_somebody_new(tmp_path: Path) -> None:
+async def test_a_password_is_made_up_for_somebody_new(tmp_path: Path, run: Run) -> None:
     with opened(tmp_path):
         pass
     done = run(tmp_path, "--user", "eve", "--make-up", "--json")
-    message = json.loads(done.stdout)
+    message = json.loads(done.out)
     assert (message["user"], message["isNew"]) == ("eve", True)
     with opened(tmp_path) as accounts:
         eve = await accounts.user("eve")
@@ -96,51 +108,53 @@ async def test_a_password_is_made_up_for_somebody_new(tmp_path: Path) -> None:
         ([], "", "--password-stdin"),
     ],
 )
-async def test_what_cannot_be_changes_nothing(tmp_path: Path, options: list[str], said: str, message: str) -> None:
+async def test_what_cannot_be_changes_nothing(
+    tmp_path: Path, run: Run, options: list[str], said: str, message: str
+) -> None:
     with opened(tmp_path) as accounts:
         await accounts.add_user(User("sso", "", 1, source="oidc", subject="s"))
         before = await accounts.users()
     done = run(tmp_path, *options, said=said)
-    assert done.returncode != 0
-    assert message in done.stderr
+    assert done.code != 0
+    assert message in done.err
     with opened(tmp_path) as accounts:
         assert await accounts.users() == before
 
 
-async def test_a_running_server_is_left_alone(tmp_path: Path) -> None:
+async def test_a_running_server_is_left_alone(tmp_path: Path, run: Run) -> None:
     with opened(tmp_path):
         done = run(tmp_path, "--password-stdin", said="long enough\n")
-        assert done.returncode != 0
-        assert "uses the data directory" in done.stderr
+        assert done.code != 0
+        assert "uses the data directory" in done.err
 
 
-async def test_a_wrong_path_makes_no_new_platform(tmp_path: Path) -> None:
+async def test_a_wrong_path_makes_no_new_platform(tmp_path: Path, run: Run) -> None:
     done = run(tmp_path / "mistyped", "--make-up")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "is not the data directory of a server" in done.stderr
+    assert (done.code, done.out) == (2, "")
+    assert "is not the data directory of a server" in done.err
     assert not (tmp_path / "mistyped").exists()
     with opened(tmp_path / "elsewhere"):
         pass
     (tmp_path / "elsewhere" / "openpai.db").unlink()
-    assert "there is no database in" in run(tmp_path / "elsewhere", "--make-up").stderr
+    assert "there is no database in" in run(tmp_path / "elsewhere", "--make-up").err
 
 
-async def test_a_restored_platform_needs_no_first_start(tmp_path: Path) -> None:
+async def test_a_restored_platform_needs_no_first_start(tmp_path: Path, run: Run) -> None:
     with opened(tmp_path / "old") as accounts:
         await ensure_admin(accounts, SystemClock(), "forgotten")
     restored = tmp_path / "restored"
     restored.mkdir()
     (tmp_path / "old" / "openpai.db").rename(restored / "openpai.db")
     done = run(restored, "--make-up")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.code, done.err) == (0, "")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mends a platform that is somebody else's")
-def test_root_leaves_nothing_that_the_server_cannot_open(tmp_path: Path) -> None:
+def test_root_leaves_nothing_that_the_server_cannot_open(tmp_path: Path, run: Run) -> None:
     with opened(tmp_path):
         pass
     for path in (tmp_path, *tmp_path.rglob("*")):
         os.chown(path, 65534, 65534)
     (tmp_path / "lock").unlink()
-    assert run(tmp_path, "--make-up").returncode == 0
+    assert run(tmp_path, "--make-up").code == 0
     assert {path.name: path.stat().st_uid for path in tmp_path.iterdir() if path.stat().st_uid != 65534} == {}
