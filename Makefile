@@ -13,9 +13,11 @@ RUN := $(VENV)/bin
 INSTALL = $(RUN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1" && \
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check -e .
 
-# What differs between versions of Python: parsing, asyncio, databases, processes, and faults of each.
+# What differs between versions of Python: parsing, asyncio, databases, processes, and faults of each; not what SQL
+# answers, and not arithmetic.
 CORE := tests/unit tests/properties/test_protocol.py tests/contracts tests/integration/test_kill.py \
 	tests/e2e/test_bad_starts.py tests/e2e/test_several_servers.py
+SAME := tests/contracts/test_listing.py tests/contracts/test_account.py tests/contracts/test_usage.py tests/unit/simulator
 
 .PHONY: help demo test test-full test-python test-core lint check check-tests format bench simulate docs clean
 help:
@@ -61,7 +63,7 @@ test-python: ## the core of the suite on another Python: make test-python PY=/us
 	@$(MAKE) --no-print-directory test-core PYTHON=$(PY) VENV=.venv/python-$(shell $(PY) -c "import sys; print(sys.version.split()[0])")
 
 test-core: $(VENV)/.installed
-	PAI_KILLS=$(or $(PAI_KILLS),2) $(RUN)/python -m pytest -q -n auto $(CORE)
+	PAI_KILLS=$(or $(PAI_KILLS),2) $(RUN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(SAME:%=--ignore=%) $(CORE)
 
 lint: $(VENV)/.installed ## format, lint, types, import contracts
 	$(RUN)/ruff format --check .

@@ -203,6 +203,7 @@ async def test_whoever_is_no_administrator_any_more_is_none_at_once(world: World
 
 async def test_a_login_takes_the_same_steps_whoever_it_is_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.users.add_user(User("outsider", "", 1, source="oidc", subject="o"))
+    await world.users.set_password("ann", passwords.hash_password(PASSWORD))
     verified: list[str] = []
     hasher = passwords._hasher
 
