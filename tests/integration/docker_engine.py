@@ -1,4 +1,4 @@
-"""An Engine for the tests: the one that answers on this machine, or one started for as long as the tests run.
+"""An Engine for the tests: one started for as long as the tests run, or where that cannot be, the one of this machine.
 
 A started one is in a network namespace of its own, so its bridges and filters are not this machine's and several run
 side by side; everything it writes is in a temporary directory. The image it is given is made of this machine's own
@@ -39,7 +39,9 @@ def engine() -> tuple[str, str]:
     """Return the URL of an Engine that has `IMAGE`, or an empty one and the reason why there is none."""
     if importlib.util.find_spec("aiodocker") is None:
         return "", "the docker backend needs the package 'aiodocker', which is not installed"
-    url, why_not = _answering() or _started()
+    # Names of containers and ports are the same in every process that tests, so each has its own Engine if it can.
+    url, why_not = _started()
+    url = url or _answering()
     if url:
         build(url, IMAGE, "FROM scratch", "COPY root /", files=root_files())
     return url, why_not
@@ -50,11 +52,11 @@ def another_engine(*options: str) -> tuple[str, str]:
     return _started(*options)
 
 
-def _answering() -> tuple[str, str] | None:
+def _answering() -> str:
     for url in (os.environ.get("DOCKER_HOST", ""), "unix:///var/run/docker.sock"):
         if url.startswith("unix://") and _answers(url.removeprefix("unix://")):
-            return url, ""
-    return None
+            return url
+    return ""
 
 
 def _answers(path: str) -> bool:

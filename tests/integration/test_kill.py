@@ -3,7 +3,7 @@
 Every task writes into one book when it starts and when it ends, under a lock that only a living process holds. So
 the book itself proves that no task ran twice, and the exit codes prove that nobody guessed them.
 
-By hand, with more kills: PAI_KILLS=50 python -m pytest tests/integration/test_kill.py
+By hand, with more kills: PAI_KILLS=50 python -m pytest -o faulthandler_timeout=0 tests/integration/test_kill.py
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def processes_of(root: Path) -> list[int]:
     return found
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(60 + 40 * KILLS)
 def test_a_server_that_is_killed_loses_nothing_and_runs_nothing_twice(platform: Platform):
     chance = random.Random(SEED)
     platform.start()

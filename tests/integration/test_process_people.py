@@ -20,6 +20,9 @@ from openpai.ports.backend import Backend, ForgetTask, KillTask, LaunchTask, Mou
 from tests.contracts.seen import Watch, a_launch
 from tests.integration.test_process_user import UserHarness, why_not
 
+# Processes of this test run are known by how long they sleep, in a fraction that no other has.
+MINE = f"{os.getpid():08}"
+LOOKS_FOR_MINE = f"{MINE[:-1]}[{MINE[-1]}]"
 UIDS = "1900000000-1900000999"
 SUBMITTED_MS = 1000
 
@@ -142,13 +145,14 @@ for file in .bashrc .profile .bash_profile .pythonrc; do echo 'echo caught' >"$H
         assert not [place for place in places if os.path.exists(f"{place}/{name}")]  # noqa: ASYNC240, PTH110
 
     async def test_processes_of_others_are_not_there(self, world: PeopleHarness) -> None:
-        await world.begin("ann", "SECRET=of-ann; export SECRET; sleep 999.123 &\nps -e -o args | grep -c 999.12[3]")
+        sleeps = f"SECRET=of-ann; export SECRET; sleep 999.{MINE} &"
+        await world.begin("ann", f"{sleeps}\nps -e -o args | grep -c 999.{LOOKS_FOR_MINE}")
         assert world.output(job_of("ann")).splitlines()[0] == "1"
-        (sleeper,) = [int(pid) for pid in _pids("sleep\x00999.123")]
+        (sleeper,) = [int(pid) for pid in _pids(f"sleep\x00999.{MINE}")]
         said = await world.run(
             "bob",
             f"""
-grep -la 999.123 /proc/[0-9]*/cmdline 2>/dev/null
+grep -la 999.{MINE} /proc/[0-9]*/cmdline 2>/dev/null
 grep -la of-ann /proc/[0-9]*/environ 2>/dev/null
 ls /proc | grep -c '^[0-9]' | {{ read n; [ "$n" -lt 12 ] || echo "sees $n processes"; }}
 kill -9 {sleeper} 2>/dev/null && echo killed
@@ -160,7 +164,7 @@ for pid in 1 {sleeper}; do
 done""",
         )
         assert said == ""
-        assert _pids("sleep\x00999.123") == [str(sleeper)], "it lives"
+        assert _pids(f"sleep\x00999.{MINE}") == [str(sleeper)], "it lives"
 
     async def test_files_of_others_are_closed_whatever_their_owner_says(self, world: PeopleHarness) -> None:
         await world.begin(
@@ -237,9 +241,11 @@ cat {shared}/bob/file""",
         assert said == "bob\n"
 
     async def test_what_left_the_session_is_gone_with_the_task(self, world: PeopleHarness) -> None:
-        hides = "exec env -i setsid sh -c 'trap \"\" TERM HUP; sleep 998.321'"
-        await world.run("ann", f"({hides} >/dev/null 2>&1 </dev/null &)\nuntil pgrep -f 998.32[1]; do sleep 0.02; done")
-        assert _pids("sleep\x00998.321") == []
+        hides = f"exec env -i setsid sh -c 'trap \"\" TERM HUP; sleep 998.{MINE}'"
+        await world.run(
+            "ann", f"({hides} >/dev/null 2>&1 </dev/null &)\nuntil pgrep -f 998.{LOOKS_FOR_MINE}; do sleep 0.02; done"
+        )
+        assert _pids(f"sleep\x00998.{MINE}") == []
 
     async def test_cleaning_follows_no_link_out_of_the_task(self, world: PeopleHarness, tmp_path: Path) -> None:
         victim = Path(tempfile.mkdtemp(dir="/var/lib", prefix="pai-victim-"))
