@@ -152,4 +152,6 @@ def test_a_server_beside_nothing_is_refused(tmp_path: Path) -> None:
     message = refused("--data-dir", str(tmp_path / "nowhere"), "--api-only")
     assert "is not the data directory of a server" in message
     assert not (tmp_path / "nowhere").exists()
-    assert "--api-only leaves sharing" in refused("--data-dir", str(tmp_path), "--api-only", "--share", "a: 1 nodes")
+    assert "--api-only leaves the virtual clusters" in refused(
+        "--data-dir", str(tmp_path), "--api-only", "--share", "a: 1 nodes"
+    )

@@ -171,7 +171,7 @@ def test_a_file_that_is_cut_off_or_changed_is_refused(tmp_path: Path, made: Path
         bad.write_bytes(content)
         message = pai("restore", bad, "--data-dir", again)
         assert message.code != 0
-        assert "damaged or not whole" in message.err
+        assert "damaged or incomplete" in message.err
         assert "Traceback" not in message.err
         assert sorted(path.name for path in again.iterdir()) == ["lock", "logs", "tasks", "visitors"]
     assert pai("restore", made, "--data-dir", again).code == 0
@@ -262,7 +262,7 @@ def test_a_directory_that_a_server_holds_is_left_alone(tmp_path: Path, made: Pat
 
 def test_a_backup_goes_nowhere_it_would_do_harm(tmp_path: Path, made: Path, pai: Pai) -> None:
     root, before = tmp_path / "data", made.read_bytes()
-    assert "is there already" in pai("backup", made, "--data-dir", root).err
+    assert "exists already" in pai("backup", made, "--data-dir", root).err
     assert made.read_bytes() == before
     assert "in the data directory" in pai("backup", root / "b.tar.gz", "--data-dir", root).err
     assert "no directory" in pai("backup", tmp_path / "no" / "b.tar.gz", "--data-dir", root).err

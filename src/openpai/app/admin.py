@@ -1,6 +1,6 @@
-"""`pai admin`: what is done to a data directory while its server is stopped.
+"""`pai admin`: commands on a data directory, most of them while its server is stopped.
 
-Whoever may read the data directory owns the platform anyway, so no login is asked for.
+They need no login: a user who can read the data directory controls the platform anyway.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def reset_password(
     data_dir: DataDirOption = Path("~/.local/share/openpai"),
     database_url: DatabaseOption = None,
     password_stdin: prompts.PasswordStdin = False,
-    make_up: Annotated[bool, typer.Option("--make-up", help="Make a password up and print it.")] = False,
+    make_up: Annotated[bool, typer.Option("--make-up", help="Generate a password and print it.")] = False,
     json: output.Json = False,
 ) -> None:
-    """Let somebody log in as an administrator again.
+    """Make a user an administrator with a new password.
 
-    For when the password of the only one is lost. A user of that name is made if there is none. Their logins end;
+    For when the password of the only administrator is lost. The user is created if there is none. Their logins end;
     tokens of applications stay.
     """
     from openpai.app.startup import made_up_password

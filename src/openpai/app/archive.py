@@ -1,7 +1,6 @@
-"""The form of a backup: one compressed tar file, with a manifest at its end that has the digest of every other file.
+"""The format of a backup: one compressed tar file that ends with a manifest of the digests of all other files.
 
-A file that was cut off has no manifest and is refused; so is one with a member that nobody of us wrote, or with a name
-that leads elsewhere.
+A truncated file has no manifest and is refused; so is one with an unknown member, or with a name that leads elsewhere.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ _LOG: Final = re.compile(r"logs(/(?!\.\.?(/|$))[^/\0]+)+")
 
 
 class _Hashing:
-    """Reads a file of a known length, and knows the digest of what was read."""
+    """Reads a file of a known length and computes its digest."""
 
     def __init__(self, file: IO[bytes], length: int) -> None:
         self._file, self._left = file, length
         self.digest = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes. One that is shorter than it was is filled up: a log may be cut meanwhile."""
+        """Return the next bytes, with zeros after an early end: a log may be cut meanwhile."""
         size = self._left if size < 0 else min(size, self._left)
         data = self._file.read(size)
         data += bytes(size - len(data))
@@ -60,7 +59,7 @@ class Writing:
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, name: str, file: IO[bytes]) -> None:
-        """Add an open file, with as many bytes as it has now."""
+        """Add an open file with its current length."""
         found = os.fstat(file.fileno())
         member = _member(name, found.st_size, found.st_mtime)
         reading = _Hashing(file, found.st_size)
@@ -68,31 +67,31 @@ class Writing:
         self.files[name] = {"size": found.st_size, "sha256": reading.digest.hexdigest()}
 
     def add_logs(self, root: Path) -> None:
-        """Add the logs below `root`. What is no plain file there was put there by a task, and is passed over."""
+        """Add the logs below `root`. Anything but a plain file was created by a task and is skipped."""
         if not root.is_dir():
             return
-        # By open directories: the owner of a task could put a link in the place of one.
+        # By open directories: the owner of a task could replace one by a link.
         for above, _, names, directory in os.fwalk(root, follow_symlinks=False):
             inside = Path(above).relative_to(root.parent)
             for name in sorted(names):
                 try:
                     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
                 except OSError:
-                    # A link, or gone because its time was over.
+                    # A link, or removed because it was too old.
                     continue
                 with os.fdopen(opened, "rb") as file:
                     if stat.S_ISREG(os.fstat(opened).st_mode):
                         self.add(f"{inside}/{name}", file)
 
     def finish(self, manifest: dict[str, Any]) -> None:
-        """Add the manifest, which makes the backup whole."""
+        """Add the manifest, which completes the backup."""
         data = json.dumps({"format": FORMAT, **manifest, "files": self.files}, indent=1).encode()
         self.tar.addfile(_member(MANIFEST, len(data), manifest["time"]), io.BytesIO(data))
         self.tar.close()
 
 
 def write_archive(file: IO[bytes]) -> tuple[Writing, gzip.GzipFile]:
-    """Begin a backup in an open file; close what is returned second when it is finished."""
+    """Start a backup in an open file; the caller closes the second value at the end."""
     packed = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file)
     return Writing(tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT)), packed
 
@@ -100,7 +99,7 @@ def write_archive(file: IO[bytes]) -> tuple[Writing, gzip.GzipFile]:
 def unpack(archive: Path, target: Path) -> dict[str, Any]:
     """Unpack a backup into an empty directory; return its manifest.
 
-    Raises Refused when the backup is not whole, not as it was written, or not one.
+    Raises Refused for a file that is incomplete, changed, or not a backup.
     """
     digests: dict[str, dict[str, Any]] = {}
     manifest: dict[str, Any] | None = None
@@ -121,7 +120,7 @@ def unpack(archive: Path, target: Path) -> dict[str, Any]:
         raise _damaged(archive, str(error) or "it ends too early") from error
     except OSError as error:
         message = f"the backup {archive} cannot be unpacked into {target}: {error.strerror or error}"
-        raise Unavailable(message, "mend that, and try again; nothing was changed") from error
+        raise Unavailable(message, "correct that and try again; nothing was changed") from error
     if manifest is None:
         raise _damaged(archive, "it has no manifest, so it is incomplete or not a backup")
     _compare(archive, manifest, digests)
@@ -137,9 +136,9 @@ def _member(name: str, size: int, changed: float) -> tarfile.TarInfo:
 def _refuse_unsafe(archive: Path, member: tarfile.TarInfo, known: dict[str, Any], *, is_over: bool) -> None:
     is_ours = member.name in (MANIFEST, SQLITE, POSTGRES, KEY, UIDS) or _LOG.fullmatch(member.name)
     if not member.isreg() or not is_ours or member.name in known or is_over:
-        what = "is a link or no plain file" if not member.isreg() else "does not belong there"
+        what = "is a link or not a plain file" if not member.isreg() else "does not belong there"
         message = f"{archive} is not a backup of openpai: {member.name[:200]!r} in it {what}"
-        raise Refused("BadConfigurationError", message, "nothing was changed; give a file of `pai admin backup`")
+        raise Refused("BadConfigurationError", message, "nothing was changed; name a file of `pai admin backup`")
 
 
 def _written(content: IO[bytes], target: Path) -> dict[str, Any]:
@@ -190,11 +189,11 @@ def _compare(archive: Path, manifest: dict[str, Any], digests: dict[str, dict[st
     names = sorted(manifest["files"].keys() | digests.keys())
     wrong = [name for name in names if manifest["files"].get(name) != digests.get(name)]
     if wrong:
-        raise _damaged(archive, f"{wrong[0]} is not what the manifest says")
+        raise _damaged(archive, f"{wrong[0]} differs from the manifest")
     if (SQLITE in digests) == (POSTGRES in digests):
         raise _damaged(archive, "it holds no database")
 
 
 def _damaged(archive: Path, why: str) -> Refused:
-    message = f"the backup {archive} is damaged or not whole: {why}"
+    message = f"the backup {archive} is damaged or incomplete: {why}"
     return Refused("BadConfigurationError", message, "take another backup; nothing was changed")

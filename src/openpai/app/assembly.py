@@ -1,4 +1,4 @@
-"""Wires the rooms together. What is opened here is closed here, in the opposite order."""
+"""Wires the rooms together, and closes in the opposite order everything that it opens."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ MOMENT_S: Final = 1.0
 
 @dataclass(slots=True)
 class Server:
-    """A server that is wired and not yet serving."""
+    """A server that is wired but does not serve yet."""
 
     api: Any
     leadership: Leadership | Follower
     hang_up: Callable[[], None]
-    """Ends every followed log, so that a stopping server need not wait for its readers."""
+    """Ends every followed log, so that a stopping server does not wait for its readers."""
     is_ready: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Rooms:
-    """What every server has, whether it may lead or not."""
+    """The parts that every server has, whether it may lead or not."""
 
     data: DataDir
     clock: Clock
@@ -204,7 +204,7 @@ def _watch_moments(rooms: _Rooms, stack: AsyncExitStack, backend: Backend) -> No
             keys = [seen.key for seen in await backend.observe() if seen.exit is None]
             directories = [f"{rooms.data.logs}/{key.path()}" for key in keys]
             await asyncio.to_thread(moments.look, directories, rooms.clock.now_ms())
-            # A look at thousands of logs takes a while, and is made less often.
+            # Checking thousands of logs takes a while, so it happens less often.
             await asyncio.sleep(max(MOMENT_S, 20 * (loop.time() - began_s)))
 
     watching = supervise("note when logs grow", run)
@@ -212,7 +212,7 @@ def _watch_moments(rooms: _Rooms, stack: AsyncExitStack, backend: Backend) -> No
 
 
 class _IsOver:
-    """Says whether a task attempt has ended: from the active jobs while this server leads, else from the store."""
+    """Returns whether a task attempt has ended, from the active jobs on the leader, otherwise from the store."""
 
     def __init__(self, commands: PlatformCommands, queries: SqlJobQueries) -> None:
         self._commands = commands

@@ -1,4 +1,4 @@
-"""Which backend runs the tasks, made from the settings. The others are not even imported."""
+"""Creates the backend that the settings name. Other backends are not even imported."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _docker(settings: Settings, data: DataDir, clock: Clock) -> Backend:
         allowed=allowed,
         subnets=settings.task_network or SUBNETS_DEFAULT,
         work_bytes_max=settings.work_max_mb << 20,
-        # Files that a container's root has made can be removed by nobody else.
+        # Only root can remove files that a container's root created.
         keeps_work=settings.work_retention_hours > 0 and os.geteuid() == 0,
     )
 

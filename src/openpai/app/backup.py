@@ -1,4 +1,4 @@
-"""`pai admin backup`: everything that cannot be made again, in one file, while the server runs."""
+"""`pai admin backup`: everything that cannot be recreated, in one file, while the server runs."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write, such as openpai.tar.gz.")],
     data_dir: DataDirOption = Path("~/.local/share/openpai"),
     database_url: DatabaseOption = None,
-    logs: Annotated[bool, typer.Option("--logs", help="Take the logs of tasks along.")] = False,
-    without_key: Annotated[bool, typer.Option("--without-key", help="Leave the key of the secrets out.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if there is one.")] = False,
+    logs: Annotated[bool, typer.Option("--logs", help="Include the logs of tasks.")] = False,
+    without_key: Annotated[bool, typer.Option("--without-key", help="Leave out the key of the secrets.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
     json: Json = False,
 ) -> None:
     """Write database, key and user numbers to one file; the server may run.
 
-    The file opens every secret unless it is without the key: keep it where you would keep a password.
+    With the key in it, the file opens every secret: keep it as safe as a password.
     """
     with ExitStack() as stack:
         data = look_at_data_dir(data_dir)
@@ -56,7 +56,7 @@ def backup(
             at = f" ({error.filename})" if error.filename else ""
             message = f"the backup {file} cannot be written: {error.strerror or error}{at}"
             raise Unavailable(
-                message, "mend that, or give a place with room for two copies of the database, and try again"
+                message, "correct that, or choose a place with room for two copies of the database, and try again"
             ) from error
     _report(file, manifest, without_key=without_key, as_json=json)
 
@@ -64,24 +64,24 @@ def backup(
 def _target(file: Path, data: DataDir, *, force: bool) -> Path:
     file = file.expanduser().absolute()
     if not file.parent.is_dir():
-        raise Refused("BadConfigurationError", f"there is no directory {file.parent}", "make it, or give another file")
-    # What its directory is called otherwise does not matter.
+        raise Refused("BadConfigurationError", f"there is no directory {file.parent}", "create it, or choose another")
+    # Other names of its directory do not matter.
     file = file.parent.resolve() / file.name
     if file.is_relative_to(data.root.resolve()):
-        message = f"{file} lies in the data directory, and would be lost with it"
-        raise Refused("BadConfigurationError", message, "give a file elsewhere, best on another machine")
+        message = f"{file} is inside the data directory and would be lost with it"
+        raise Refused("BadConfigurationError", message, "choose a place outside, best on another machine")
     if file.is_dir() or (os.path.lexists(file) and not force):
         raise Refused(
-            "BadConfigurationError", f"{file} is there already", "give another name, or --force to replace it"
+            "BadConfigurationError", f"{file} exists already", "choose another name, or use --force to replace it"
         )
     return file
 
 
 @contextmanager
 def _workplace(file: Path) -> Iterator[Path]:
-    """Make a directory beside `file` that no other user can enter, and remove it at the end.
+    """Create a directory beside `file` that no other user can enter, and remove it at the end.
 
-    A run that was killed leaves it behind for the next run to remove.
+    If a run is killed, the next run removes its directory.
     """
     work = file.with_name(f".{file.name}.part")
     try:
@@ -89,17 +89,15 @@ def _workplace(file: Path) -> Iterator[Path]:
         held = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
         message = f"{file.parent} cannot be written: {error.strerror}"
-        raise Refused("BadConfigurationError", message, "give a file in a directory of yours") from error
+        raise Refused("BadConfigurationError", message, "choose a directory that belongs to you") from error
     try:
         if os.fstat(held).st_uid != os.geteuid():
-            raise Refused(
-                "BadConfigurationError", f"{work} belongs to another user", "give a file in another directory"
-            )
+            raise Refused("BadConfigurationError", f"{work} belongs to another user", "choose another directory")
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             message = f"another backup is being written to {file}"
-            raise Refused("BadConfigurationError", message, "wait until it has ended") from error
+            raise Refused("BadConfigurationError", message, "wait for its end") from error
         os.fchmod(held, 0o700)
         for left in work.iterdir():
             left.unlink()
@@ -113,7 +111,7 @@ def _workplace(file: Path) -> Iterator[Path]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the command as Ctrl-C does, with nothing left behind."""
+    """End the command on SIGTERM and SIGHUP as on Ctrl-C, which removes everything temporary."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
@@ -159,7 +157,7 @@ def _write(data: DataDir, url: str, work: Path, *, with_logs: bool, with_key: bo
 
 
 def _add_files(writing: archive.Writing, data: DataDir, *, with_logs: bool, with_key: bool) -> None:
-    # After the database: numbers given meanwhile to people whom it does not know do no harm, missing ones would.
+    # After the database: additional user numbers do no harm, missing ones would.
     for name, path in ((archive.UIDS, data.task_uids), (archive.KEY, data.key_file)):
         if path.exists() and (with_key or name != archive.KEY):
             with path.open("rb") as file:
@@ -188,7 +186,7 @@ def _report(file: Path, manifest: dict[str, Any], *, without_key: bool, as_json:
     has_key = archive.KEY in files
     if not has_key:
         why = "as you asked" if without_key else f"as there is none in the data directory; {ENVIRONMENT} may hold it"
-        warn(f"the backup is without the key, {why}: nothing opens its secrets unless you keep the key elsewhere")
+        warn(f"the backup is without the key, {why}: its secrets are lost unless you keep the key elsewhere")
     size = file.stat().st_size
     if as_json:
         document({"file": str(file), "size": size, "hasKey": has_key, **manifest})

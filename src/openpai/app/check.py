@@ -1,4 +1,4 @@
-"""`pai admin check`: whether what a server needs is there, whole, and closed to others. Changes nothing."""
+"""`pai admin check`: whether everything that a server needs exists, is undamaged and is private. Changes nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found out about one thing."""
+    """The result of one check."""
 
     what: str
     state: Literal["ok", "warning", "fault"]
@@ -44,7 +44,7 @@ def check(
 ) -> None:
     """Check database, secrets, files, permissions and free space; the server may run.
 
-    It changes nothing, and ends with 1 when there is a fault. All rows and secrets are read, which takes a while.
+    It changes nothing, and exits with 1 if there is a fault. It reads all rows and secrets, which takes a while.
     """
     with ExitStack() as stack:
         data = look_at_data_dir(data_dir)
@@ -81,7 +81,7 @@ def _findings(data: DataDir, database_url: str | None) -> Iterator[Finding]:
             for finding in _guarded(what, look):
                 yield finding
                 if what == "schema" and finding.state != "ok":
-                    # What comes next asks for tables that are not there.
+                    # The checks that follow need tables that do not exist.
                     return
     finally:
         database.close()
@@ -100,9 +100,9 @@ def _of_directory(data: DataDir) -> Finding:
     mode = data.root.stat().st_mode & 0o777
     message = f"{data.root} has the mode {mode:o}"
     if mode & 0o022:
-        return Finding("directory", "fault", f"{message}: others may put files into it", f"chmod go-w {data.root}")
+        return Finding("directory", "fault", f"{message}: others may create files in it", f"chmod go-w {data.root}")
     if mode & 0o044:
-        return Finding("directory", "warning", f"{message}: others may see what is in it", f"chmod go-r {data.root}")
+        return Finding("directory", "warning", f"{message}: other users may see its content", f"chmod go-r {data.root}")
     return Finding("directory", "ok", message)
 
 
@@ -116,7 +116,7 @@ def _of_key(data: DataDir) -> Finding:
     message = f"{file} has the mode {found.st_mode & 0o777:o}"
     if found.st_mode & 0o007:
         advice = f"chmod 600 {file}, then run `pai admin rotate-key`"
-        return Finding("key", "fault", f"{message}: everybody on this machine may read or change it", advice)
+        return Finding("key", "fault", f"{message}: every user of this machine may read or change it", advice)
     if found.st_mode & 0o070:
         return Finding("key", "warning", f"{message}: its group may read or change it", f"chmod 600 {file}")
     owner = data.root.stat().st_uid
@@ -128,7 +128,7 @@ def _of_key(data: DataDir) -> Finding:
 def _of_uids(data: DataDir) -> Finding:
     what = "user numbers"
     if not data.task_uids.exists():
-        return Finding(what, "ok", "none are given: --task-uids was not used")
+        return Finding(what, "ok", "there are none: --task-uids was not used")
     by_uid: dict[int, str] = {}
     whole = data.task_uids.read_text("utf-8", errors="replace").rpartition("\n")[0]
     for number, line in enumerate(whole.splitlines(), 1):
@@ -138,15 +138,15 @@ def _of_uids(data: DataDir) -> Finding:
         except (ValueError, KeyError, TypeError):
             return Finding(what, "fault", f"line {number} of {data.task_uids} is damaged", "restore the file")
         if by_uid.setdefault(uid, person) != person:
-            message = f"{person} and {by_uid[uid]} have the same number {uid}, so each gets at the other's files"
+            message = f"{person} and {by_uid[uid]} have the same number {uid}, so each can use the other's files"
             return Finding(what, "fault", message, f"restore {data.task_uids} from a backup")
-    return Finding(what, "ok", f"{len(by_uid)} people have one")
+    return Finding(what, "ok", f"{len(by_uid)} users have one")
 
 
 def _of_space(data: DataDir) -> Finding:
     space = space_of(str(data.root))
     least = scarce_below(space.total)
-    message = f"{space.free // _MB} MiB are free; new jobs are taken from {least // _MB} MiB on"
+    message = f"{space.free // _MB} MiB are free; new jobs need {least // _MB} MiB"
     if space.free < least:
         return Finding("space", "fault", message, "free some space on the disk of the data directory")
     if space.free < 2 * least:
@@ -179,7 +179,7 @@ def _of_secrets(checking: Checking, data: DataDir) -> Finding:
     found = checking.secrets(Vault(given or key_from(data.key_file)))
     if not found.lost:
         return Finding("secrets", "ok", f"the key opens all {found.total}")
-    message = f"the key opens {len(found.lost)} of {found.total} not: {_named(found.lost)}"
+    message = f"the key does not open {len(found.lost)} of {found.total}: {_named(found.lost)}"
     return Finding("secrets", "fault", message, "put back the key that belongs to this database")
 
 

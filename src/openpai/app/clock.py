@@ -1,4 +1,4 @@
-"""The clock and the source of names that the running server uses."""
+"""The clock and the identifiers that the running server uses."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ class SystemClock:
 
 
 class MonotonicClock:
-    """Begins at the system's time and is never set."""
+    """Starts at the system's time and is never set."""
 
     def __init__(self) -> None:
         self._begins_ms = time.time_ns() // 1_000_000 - time.monotonic_ns() // 1_000_000
 
     def now_ms(self) -> int:
-        """Return the system's time at the beginning and what has passed since, in milliseconds."""
+        """Return the system's time at the start plus the time since, in milliseconds."""
         return self._begins_ms + time.monotonic_ns() // 1_000_000
 
 
 class SystemIdentities:
-    """Makes ids that begin with the time, so that later ones sort after earlier ones."""
+    """Generates identifiers that begin with the time, so that later ones sort after earlier ones."""
 
     def __init__(self) -> None:
         self._last = 0
 
     def new(self) -> str:
-        """Return 32 hexadecimal digits: 16 of time in nanoseconds, never the same twice, and 16 of chance."""
+        """Return 32 hexadecimal digits: 16 of the time in nanoseconds, never twice the same, and 16 random ones."""
         self._last = max(self._last + 1, time.time_ns())
         return f"{self._last:016x}{secrets.token_hex(8)}"

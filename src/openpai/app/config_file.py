@@ -24,10 +24,9 @@ _WIDTH: Final = 100
 
 
 def read_into(context: Any, path: Path | None) -> None:
-    """Make what a file says the defaults of the command's other options.
+    """Use the values of a file as defaults of the command's other options.
 
-    Raise Refused for a file that cannot be read, an unknown or repeated key, and a value that an option does not take,
-    with the line of each.
+    Raise Refused for a file that cannot be read, an unknown or repeated key, and an invalid value, with their lines.
     """
     if path is None:
         return
@@ -43,7 +42,7 @@ def read_into(context: Any, path: Path | None) -> None:
             advice = f"did you mean {near!r}?" if near else "`pai admin config` prints every setting"
             raise Refused("BadConfigurationError", f"{where}: there is no setting {key!r}", advice)
         if option.name in values:
-            raise Refused("BadConfigurationError", f"{where}: {key!r} is there twice", "keep one of the two")
+            raise Refused("BadConfigurationError", f"{where}: {key!r} occurs twice", "keep one of the two")
         is_path = hints.get(option.name) in (Path, Path | None)
         value = _value(option, node, where, file.parent, is_path)
         if value is not None:
@@ -54,25 +53,25 @@ def read_into(context: Any, path: Path | None) -> None:
 
 
 def options_of(command: Any) -> dict[str, Any]:
-    """Return the options that a file may set, by their key in it."""
+    """Return the options that a file may set, by key."""
     options = [one for one in command.params if one.name not in _NOT_IN_THE_FILE and not one.hidden]
     return {one.opts[0].removeprefix("--"): one for one in options}
 
 
 def variable_of(option: Any) -> str:
-    """Return the variable of the environment that sets an option."""
+    """Return the environment variable that sets an option."""
     own = option.envvar
     return own if isinstance(own, str) else f"{ENVIRONMENT_PREFIX}_{option.name.upper()}"
 
 
 def choices_of(command: Any, option: Any) -> tuple[str, ...]:
-    """Return the values an option is limited to; none for one that takes any."""
+    """Return the values that an option is limited to; empty for one without a limit."""
     hint = get_type_hints(command.callback).get(option.name)
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 
 def described(command: Any) -> list[dict[str, Any]]:
-    """Return every setting for programs: name, variable of the environment, default, allowed values and meaning."""
+    """Return every setting for programs: name, environment variable, default, allowed values and meaning."""
     return [
         {
             "name": key,
@@ -100,7 +99,7 @@ def _explained(command: Any) -> Iterator[str]:
 
 
 def written(default: Any) -> str:
-    """Return a default as it would stand in the file; empty for none."""
+    """Return a default as written in the file; empty for none."""
     if default is None:
         return ""
     value = str(default) if hasattr(default, "parts") else default
@@ -108,12 +107,12 @@ def written(default: Any) -> str:
 
 
 def _entries(file: Path) -> Iterator[tuple[str, yaml.Node]]:
-    """Yield the keys of a file and their values, still as nodes, which know their lines."""
+    """Yield the keys of a file and their values as YAML nodes, which have line numbers."""
     try:
         with file.open("rb") as opened:
             content = opened.read(BYTES_MAX + 1)
         if len(content) > BYTES_MAX:
-            raise Refused("BadConfigurationError", f"{file} is larger than 1 MiB", "name a configuration file")
+            raise Refused("BadConfigurationError", f"{file} is larger than 1 MiB", "give a configuration file")
         root = yaml.compose(content.decode("utf-8"), Loader=yaml.SafeLoader)
     except OSError as error:
         raise Refused("BadConfigurationError", f"cannot read {file}: {error.strerror}", "name another file") from error
@@ -155,11 +154,11 @@ def _check(context: Any, option: Any, value: Any, where: str) -> None:
     except Refused:
         raise
     except Exception as error:
-        # The command line library's own class of this error is private to it.
+        # The class of this error is private to the command line library.
         problem = getattr(error, "message", None)
         if problem is None:
             raise
-        raise Refused("BadConfigurationError", f"{where}: {problem}", "`pai up --help` tells what it takes") from error
+        raise Refused("BadConfigurationError", f"{where}: {problem}", "`pai up --help` shows what it takes") from error
 
 
 def _refuse_readable_password(file: Path, database_url: Any) -> None:

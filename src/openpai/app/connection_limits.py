@@ -1,8 +1,7 @@
-"""How many connections there may be: of everybody together, of one address, and how many files that takes.
+"""Limits on connections, in total and per address, and the open files that they need.
 
-Whoever opens connections and says nothing takes places from others. One address may therefore hold a part of them
-only; a network of IP version 6 counts as one address. A trusted proxy, behind which everybody has the address of the
-proxy, is bounded by the whole alone.
+Clients that open connections and send nothing would take all of them, so one address may hold only a part. An IPv6
+network counts as one address. Connections of a trusted proxy, which stand for many clients, count in the total only.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def raise_file_limit() -> int:
-    """Let this process open as many files as it may; return how many those are."""
+    """Raise the limit on open files of this process to its maximum; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, _FILES_MAX)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -50,10 +49,10 @@ def networks(named: Iterable[str]) -> tuple[Network, ...]:
 
 
 class Connections:
-    """Counts the connections there are, and says when one is too many."""
+    """Counts connections, and refuses those beyond the limits."""
 
     def __init__(self, *, files: int, per_address: int = PER_ADDRESS, trusted: Iterable[Network] = ()) -> None:
-        # The rest is for the server's own work: the database, logs, tasks.
+        # The rest is for the server's own files: the database, logs, tasks.
         self.total_max = min(files * 3 // 4, TOTAL_MAX)
         self.per_address = min(per_address, max(self.total_max // _SHARE_OF_ONE, 1))
         self._trusted = tuple(trusted)
@@ -61,7 +60,7 @@ class Connections:
         self._total = 0
 
     def enter(self, address: str) -> Refused | None:
-        """Count a connection; return why it must not stay, None if it may. Either way it has to `leave`."""
+        """Count a connection; return why it is refused, None if it is not. In both cases it must `leave`."""
         place = network_of(address)
         self._total += 1
         self._places[place] += 1
@@ -76,7 +75,7 @@ class Connections:
         return None
 
     def leave(self, address: str) -> None:
-        """Count a connection no more."""
+        """Stop counting a connection."""
         place = network_of(address)
         self._total -= 1
         self._places[place] -= 1

@@ -37,7 +37,7 @@ def set_up_logging() -> None:
 
 
 def _set_up_libraries(processors: list[Any]) -> None:
-    """Give the log lines of libraries the format of our own."""
+    """Format the log lines of libraries like those of the server."""
     meant_for_us = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     form = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=processors[:-1], processors=[meant_for_us, processors[-1]]
@@ -48,14 +48,14 @@ def _set_up_libraries(processors: list[Any]) -> None:
 
 
 class Console:
-    """Greets, warns and says goodbye on standard output."""
+    """Prints messages of the server to standard output."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._console = Terminal(highlight=False, emoji=False, soft_wrap=True)
 
     def welcome(self, version: str, url: str, password: str | None, admin: str, *, is_open: bool) -> None:
-        """Say where the server is, what it runs on, and what to do next."""
+        """Print the URL of the server, its backend, and the next step."""
         say = self._console.print
         say(f"[bold]openpai {version}[/bold] is up at [bold]{url}[/bold]   (API: {url}/docs)")
         if self._settings.api_only:
@@ -66,7 +66,7 @@ class Console:
         say(f"data in {self._settings.data_dir}   backend: {self._settings.backend}", markup=False)
         if self._settings.backend == "process":
             settings = self._settings
-            others = ", or give tasks another user with --task-uids" if settings.runs_tasks_as_root else ""
+            others = ", or run tasks as other users with --task-uids" if settings.runs_tasks_as_root else ""
             message = f"jobs run as processes with {settings.rights}: give accounts only to people you trust{others}"
             say(message, style="yellow", markup=False)
             if is_open:
@@ -76,7 +76,7 @@ class Console:
         say(f"next: pai login --url {url} --user {admin}   Ctrl-C ends the server, not its jobs")
 
     def goodbye(self) -> None:
-        """Say that the server ended and that tasks did not."""
+        """Print that the server ended and that tasks did not."""
         if self._settings.api_only:
             return
-        self._console.print("the server has ended; running tasks go on and are taken up again at the next start")
+        self._console.print("the server has ended; running tasks run on, and the next start finds them again")

@@ -1,4 +1,4 @@
-"""The directory that holds everything of one server: who may use it, and where its files are."""
+"""The data directory of one server: the lock that guards it, and where its files are."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PASS: Final = 0o001
 _SIGNS: Final = ("lock", "openpai.db", "secret.key")
 RESTORE_STAGE: Final = "restoring"
 """Where in a data directory a backup is unpacked before its files are put in their places."""
-# The key itself is not among them: that it was open is for a person to hear, not to be hidden.
+# Not the key itself: a key that others could read must be reported, not silently made private.
 _FILES: Final = ("lock", "visitors", "database", "task-uids", "secret.key.*", "openpai.db*")
 
 
 @dataclass(frozen=True, slots=True)
 class DataDir:
-    """Where a server keeps its things; held by one process at a time, others may look."""
+    """A data directory, held by one process at a time; others may read it."""
 
     root: Path
     lock: IO[str] | None
@@ -32,39 +32,39 @@ class DataDir:
 
     @property
     def database_url(self) -> str:
-        """Return the URL of the database that lies here."""
+        """Return the URL of the SQLite database in this directory."""
         return f"sqlite:///{self.root / 'openpai.db'}"
 
     @property
     def key_file(self) -> Path:
-        """Return where the key lies that seals secrets."""
+        """Return the file of the key that seals secrets."""
         return self.root / "secret.key"
 
     @property
     def logs(self) -> Path:
-        """Return where the logs of task attempts lie."""
+        """Return the directory of the logs of task attempts."""
         return self.root / "logs"
 
     @property
     def task_uids(self) -> Path:
-        """Return where it is written down which person's tasks run under which user number."""
+        """Return the file that maps users to the user numbers of their tasks."""
         return self.root / "task-uids"
 
     @property
     def tasks(self) -> Path:
-        """Return where backends keep the directories of task attempts."""
+        """Return the parent of the directories of task attempts."""
         return self.root / "tasks"
 
     @property
     def has_database(self) -> bool:
-        """Return whether there is a database in here."""
+        """Return whether the directory holds a database."""
         return (self.root / "openpai.db").exists()
 
     def refuse_other_database(self, url: str | None, *, may_move: bool = False) -> None:
         """Raise Refused when another database than this belongs to the directory; None for the one in it.
 
-        With another one the key would be wrong, and every running task a stranger. `may_move` allows to leave the one
-        in the directory for one elsewhere.
+        With another one, the key would not fit and no running task would be known. `may_move` allows the change from
+        the database in the directory to one elsewhere.
         """
         place = self._place(url)
         is_noted = self._note.exists()
@@ -72,7 +72,7 @@ class DataDir:
         if known == place or not (is_noted or (self.has_database and not may_move)):
             return
         message = f"the data directory {self.root} belongs to the database {known or self.database_url}"
-        advice = f"give that with --database-url; if it was moved, remove {self._note} first"
+        advice = f"use it with --database-url; if it was moved, remove {self._note} first"
         raise Refused("BadConfigurationError", message, advice if is_noted else "leave --database-url away")
 
     def require_database(self, url: str | None) -> str:
@@ -80,18 +80,18 @@ class DataDir:
         self.refuse_other_database(url)
         if not url and not self.has_database:
             message = f"there is no database in {self.root}"
-            raise Refused("BadConfigurationError", message, "give the one its server uses with --database-url")
+            raise Refused("BadConfigurationError", message, "name the database of its server with --database-url")
         return url or self.database_url
 
     def remember_database(self, url: str | None) -> None:
-        """Note which database belongs to this directory from now on, unless it is the one in it."""
+        """Record which database belongs to this directory, unless it is the one inside."""
         place = self._place(url)
         if place and not self._note.exists():
             self._note.touch(mode=0o600)
             self._note.write_text(place)
 
     def let_pass(self, root: Path) -> None:
-        """Let tasks that are another user's get to `root`, below `tasks`, by name and to nothing beside it."""
+        """Let tasks of other users reach `root`, below `tasks`, by its name, and nothing beside it."""
         for other in self.tasks.iterdir():
             if other != root:
                 other.chmod(0o700)
@@ -108,18 +108,18 @@ class DataDir:
         return self.root / "database"
 
     def close(self) -> None:
-        """Let another process use the directory."""
+        """Release the directory for other processes."""
         if self.lock is not None:
             self.lock.close()
 
 
 def restore_mark(root: Path) -> Path:
-    """Return the file that is there while a directory that is restored is replaced: beside it, as it is moved."""
+    """Return the file that marks an unfinished restore: beside the directory, because the directory is moved."""
     return root.with_name(f".{root.name}.restoring")
 
 
 def refuse_half_restored(root: Path) -> None:
-    """Raise Refused for what a restore left that was cut off: a server would make a new platform in it."""
+    """Raise Refused after an interrupted restore: a server would start with an empty platform."""
     root = root.expanduser().absolute()
     mark, stage = restore_mark(root), root / RESTORE_STAGE
     is_whole = (root / "openpai.db").exists() or (root / "database").exists()
@@ -128,9 +128,9 @@ def refuse_half_restored(root: Path) -> None:
     advice = f"run it again: pai admin restore FILE --data-dir {root} --force"
     with contextlib.suppress(OSError):
         if aside := mark.read_text().strip():
-            advice += f". What was there before is {aside}"
+            advice += f". The old content is in {aside}"
     left = mark if mark.exists() else stage
-    message = f"a restore of the data directory {root} was cut off, and the directory is not whole"
+    message = f"a restore of the data directory {root} was interrupted, and the directory is incomplete"
     raise Refused("BadConfigurationError", message, f"{advice}. For a new platform, remove {left}")
 
 
@@ -152,7 +152,7 @@ def visit_data_dir(root: Path) -> DataDir:
 
 
 def known_data_dir(root: Path) -> DataDir:
-    """Take a data directory that is there. Raises Refused for any other, so that a wrong path makes no new platform."""
+    """Take an existing data directory. Raises Refused for any other, so that a wrong path creates no new platform."""
     root = root.expanduser().absolute()
     _require_signs(root)
     return open_data_dir(root)
@@ -161,11 +161,11 @@ def known_data_dir(root: Path) -> DataDir:
 def _require_signs(root: Path) -> None:
     if not any((root / sign).exists() for sign in _SIGNS):
         message = f"{root} is not the data directory of a server"
-        raise Refused("BadConfigurationError", message, "give the directory that `pai up` uses with --data-dir")
+        raise Refused("BadConfigurationError", message, "name the directory of `pai up` with --data-dir")
 
 
 def look_at_data_dir(root: Path) -> DataDir:
-    """Return a data directory that a server may be using, to read it. Raises Refused while its key is replaced."""
+    """Return a data directory that a server may be using, for reading. Raises Refused while its key is replaced."""
     root = root.expanduser().absolute()
     _require_signs(root)
     try:
@@ -177,12 +177,12 @@ def look_at_data_dir(root: Path) -> DataDir:
     except OSError as error:
         shared.close()
         message = f"`pai admin rotate-key` or `pai admin restore` uses the data directory {root}"
-        raise Refused("BadConfigurationError", message, "wait until it has ended, and try again") from error
+        raise Refused("BadConfigurationError", message, "wait for its end, and try again") from error
     return DataDir(root, shared)
 
 
 def refuse_visitors(data: DataDir) -> IO[str]:
-    """Keep those who only look out until what is returned is closed. Raises Refused while somebody looks."""
+    """Lock readers out until the returned file is closed. Raises Refused while there are readers."""
     alone = _shared_file(data.root / "visitors")
     try:
         fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -197,9 +197,9 @@ def refuse_visitors(data: DataDir) -> IO[str]:
 
 
 def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
-    """Make or take a data directory. Raises Refused when it cannot be written or another server uses it.
+    """Create or take a data directory. Raises Refused when it cannot be written or another server uses it.
 
-    `may_pass` leaves other users the way to the tasks that `let_pass` made: there may be tasks that need it now.
+    `may_pass` keeps the access of other users that `let_pass` allowed: running tasks may need it.
     """
     root = root.expanduser().absolute()
     try:
@@ -209,7 +209,7 @@ def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
         raise Refused(
             "BadConfigurationError",
             f"the data directory {root} cannot be used: {error.strerror}",
-            "give another one with --data-dir",
+            "choose another directory with --data-dir",
         ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -220,7 +220,7 @@ def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
         raise Refused(
             "BadConfigurationError",
             f"another server (process {by}) uses the data directory {root}",
-            "stop it, or give this one a directory of its own with --data-dir",
+            "stop it, or choose another directory with --data-dir",
         ) from error
     lock.truncate(0)
     lock.write(f"{os.getpid()}\n")
@@ -235,35 +235,35 @@ def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
     except OSError as error:
         data.close()
         message = f"the data directory {root} cannot be used: {error.filename}: {error.strerror}"
-        raise Refused("BadConfigurationError", message, "mend that, or give another one with --data-dir") from error
+        raise Refused("BadConfigurationError", message, "correct that, or choose another with --data-dir") from error
     return data
 
 
 def _refuse_directories(root: Path) -> None:
-    """Raise Refused where there is something else in the place of a file, such as a directory."""
+    """Raise Refused if a file is something else, such as a directory."""
     for path in (root / "secret.key", root / "openpai.db", root / "database", root / "task-uids"):
         if path.exists() and not path.is_file():
             kind = "a directory" if path.is_dir() else "a device or a socket"
-            message = f"{path} is {kind}, and must be a file"
+            message = f"{path} is {kind}, but must be a file"
             raise Refused("BadConfigurationError", message, "put back the file that belongs there, from a backup")
 
 
 def _shared_file(path: Path) -> IO[str]:
-    """Open a file that servers lock; nobody else may, or they could keep servers out."""
+    """Open a lock file; only its owner may, since other users could otherwise lock servers out."""
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     file = os.fdopen(os.open(path, flags, 0o600), "a+")
     if os.geteuid() == 0:
-        # Root mends the platform of a server that is somebody else, who must be able to open it next.
+        # Root may repair the platform of a server that runs as another user, which must be able to open the file next.
         whose = path.parent.stat()
         os.fchown(file.fileno(), whose.st_uid, whose.st_gid)
     return file
 
 
 def _shut(data: DataDir, *, may_pass: bool) -> None:
-    """Keep other users of the machine out of what is kept here, even where the directory itself lets them in."""
+    """Make the files in the directory private, even where other users may enter it."""
     for directory in (data.logs, data.tasks):
         directory.mkdir(exist_ok=True, mode=0o700)
-    # SQLite gives what it puts beside a database the same mode.
+    # SQLite gives the files beside a database the same mode.
     files = (path for name in _FILES for path in data.root.glob(name))
     for path in (data.logs, data.tasks, *files):
         with contextlib.suppress(FileNotFoundError):

@@ -1,12 +1,11 @@
-"""Keeps a full disk from keeping people out.
+"""Keeps the server usable on a full disk.
 
-Three things are done. The logs of running tasks are kept below a size each, and far below it when room gets scarce.
-New jobs are refused when little room is left, and what ended tasks left is not kept any longer. And the database owns
-room that nothing else can fill: blocks behind the end of its journal, so that people can log in and stop jobs when no
-block of the disk is free.
+The logs of running tasks are limited in size, more strictly while space is scarce. With little free space, new jobs are
+refused and kept work of ended tasks is removed. And space is reserved for the database: blocks behind the end of its
+journal, so that users can log in and stop jobs when no block of the disk is free.
 
-A file that lies ready in the data directory is removed when the disk is full all the same, so that a server can start
-and tasks can say how they ended, and is made again when there is room.
+If the disk gets full all the same, a reserve file in the data directory is removed, so that a server can start and
+tasks can report their end. It is created again when there is space.
 """
 
 from __future__ import annotations
@@ -29,45 +28,45 @@ from openpai.protocol.errors import Refused, Unavailable
 from openpai.system.disk_space import keep_room, space_of
 
 LOOK_S: Final = 0.05
-"""How often the free room of the disk is looked at."""
+"""How often the free space of the disk is checked."""
 LOOK_AGAIN_S: Final = 0.001
-"""The shortest pause between two looks, while the disk gets fuller quickly."""
+"""The shortest pause between two checks, while the disk fills quickly."""
 ROUND_S: Final = 5.0
-"""How often all logs are looked at although the disk does not get fuller."""
+"""How often all logs are checked although the disk does not fill."""
 SCARCE_LOG_BYTES: Final = 16 << 20
-"""What a running task may keep of its logs while room is scarce."""
+"""The limit on the logs of a running task while space is scarce."""
 OWN_ROOM_BYTES: Final = 32 << 20
-"""How much room the database's journal owns behind its end: enough for thousands of logins."""
+"""The space reserved behind the end of the database's journal: enough for thousands of logins."""
 RESERVE: Final = "reserve"
 DATABASE: Final = "openpai.db"
-# Every write goes here first, and nothing else has to grow for it to be durable.
+# Every write goes here first, and no other file has to grow for it to be durable.
 JOURNAL: Final = "openpai.db-wal"
 _MB: Final = 1 << 20
 log: Final = structlog.get_logger(__name__)
 
 
 def scarce_below(total: int) -> int:
-    """Return below how much free room new jobs are refused: 5 % of the disk, from 8 MiB to 1 GiB."""
+    """Return the free space below which new jobs are refused: 5 % of the disk, from 8 MiB to 1 GiB."""
     return min(max(total // 20, 8 * _MB), 1024 * _MB, total // 4)
 
 
 def reserve_size(total: int) -> int:
-    """Return how large the file is that is removed from a full disk: 2 % of the disk, from 2 MiB to 64 MiB."""
+    """Return the size of the reserve file: 2 % of the disk, from 2 MiB to 64 MiB."""
     return min(max(total // 50, 2 * _MB), 64 * _MB, total // 10)
 
 
 class Room:
-    """Says whether there is room for more on the disk that holds a data directory."""
+    """Checks whether the disk of a data directory has space for new jobs."""
 
     def __init__(self, root: Path) -> None:
         self._root = str(root)
 
     def check(self) -> None:
-        """Raise Unavailable when there is too little room for new jobs."""
+        """Raise Unavailable when there is too little space for new jobs."""
         try:
             space = space_of(self._root)
         except OSError:
-            # The next use of the directory reports what is wrong with it.
+            # The next use of the directory reports the error.
             return
         least = scarce_below(space.total)
         if space.free < least:
@@ -79,14 +78,14 @@ class Room:
 
 
 class Reserve:
-    """Room that is kept for when the disk is full."""
+    """Space that is reserved for a full disk."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._file = root / RESERVE
 
     def release(self) -> bool:
-        """Remove the file, which frees its space; return whether it was there."""
+        """Remove the file, which frees its space; return whether it existed."""
         try:
             self._file.unlink()
         except FileNotFoundError:
@@ -94,7 +93,7 @@ class Reserve:
         return True
 
     def take(self) -> None:
-        """Take room again where there is enough. A disk or a file system that gives none is left as it is."""
+        """Reserve space again if there is enough; do nothing on a file system that cannot."""
         space = space_of(str(self._root))
         self._own(JOURNAL)
         size = reserve_size(space.total)
@@ -109,14 +108,14 @@ class Reserve:
             os.close(file)
 
     def own_database(self) -> None:
-        """Let the database own room behind its end. Only before it is opened by this process!
+        """Reserve space behind the end of the database. Only before this process opens the database!
 
-        To close the file afterwards would give up the locks that SQLite holds on it.
+        Closing the file later would release the locks that SQLite holds on it.
         """
         self._own(DATABASE)
 
     def _own(self, name: str) -> None:
-        """Let a file of the database own room behind its end. Where there is none, PostgreSQL is the database."""
+        """Reserve space behind the end of a file of the database; without the file, PostgreSQL is the database."""
         with contextlib.suppress(OSError):
             file = os.open(self._root / name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             self._keep(file)
@@ -126,7 +125,7 @@ class Reserve:
         size = min(OWN_ROOM_BYTES, space.total // 8)
         try:
             found = os.fstat(file)
-            # Half of it may be used up before it is taken again: this is looked at often.
+            # Reserve again only once half of it is used: this check runs often.
             # Do not reserve the last free space of a full disk.
             if space.free > 2 * size and found.st_blocks * 512 < found.st_size + size // 2:
                 keep_room(file, found.st_size, size)
@@ -135,14 +134,14 @@ class Reserve:
 
 
 def require_room_to_start(root: Path) -> None:
-    """Raise Refused when the disk is so full that no server can start; what is kept for that is given up first."""
+    """Raise Refused when the disk is too full for a start; the reserve is released first."""
     place = next(path for path in (root, *root.parents) if path.exists())
     space = space_of(str(place))
     least = min(_MB, space.total // 50)
     if space.free >= least:
         return
     if root.exists() and Reserve(root).release() and (space := space_of(str(place))).free >= least:
-        log.warning("the disk is full; the room that was kept for this start was given up", free_bytes=space.free)
+        log.warning("the disk is full; the reserved space was released for this start", free_bytes=space.free)
         return
     raise Refused(
         "BadConfigurationError",
@@ -152,7 +151,7 @@ def require_room_to_start(root: Path) -> None:
 
 
 class RoomGuard:
-    """Looks at the disk many times a second, and at the logs of running tasks when it gets fuller."""
+    """Checks the disk many times a second, and the logs of running tasks while it fills."""
 
     def __init__(
         self,
@@ -180,7 +179,7 @@ class RoomGuard:
     async def run(self) -> None:
         """Guard the disk until cancelled."""
         loop, wake, is_over = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
-        # A thread of its own: the event loop may be busy for longer than a task takes to fill the disk.
+        # In a thread: the event loop may be busy for longer than a task needs to fill the disk.
         threading.Thread(target=self._watch, args=(loop, wake, is_over), name="watch the disk", daemon=True).start()
         try:
             while True:
@@ -196,7 +195,7 @@ class RoomGuard:
             is_over.set()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, wake: asyncio.Event, is_over: threading.Event) -> None:
-        """Cut the logs of known tasks whenever the disk gets fuller quickly, and wake the guard for the others."""
+        """Cut the logs of known tasks whenever the disk fills quickly, and wake the guard for the others."""
         _go_first()
         # Growth of this much between two cuts keeps each log close to its limit.
         step = max(self._log_bytes_max // 16, _MB)
@@ -204,7 +203,7 @@ class RoomGuard:
         while not is_over.wait(pause_s):
             try:
                 now_s, space = time.monotonic(), space_of(str(self._root))
-                # Twice before a step is written again; slower by and by, as a cut hides what is written meanwhile.
+                # Check twice before a step is written again; slow down, since a cut hides what is written meanwhile.
                 grown, took_s = free - space.free, now_s - looked_at_s
                 wanted_s = step * took_s / (2 * grown) if grown > 0 else LOOK_S
                 pause_s = max(min(wanted_s, 2 * pause_s, LOOK_S), LOOK_AGAIN_S)
@@ -215,15 +214,15 @@ class RoomGuard:
                     loop.call_soon_threadsafe(wake.set)
                 free_then = max(free_then, free)
             except (OSError, RuntimeError):
-                pause_s = LOOK_S  # the directory is gone for now, or the event loop for good
+                pause_s = LOOK_S  # the directory is missing for now, or the event loop has ended
 
     def _most(self, is_scarce: bool) -> int:
-        """Return how much a task may have of its logs: less than the limit, as it goes on writing meanwhile."""
+        """Return to which size logs are cut: less than the limit, since the task writes on meanwhile."""
         most = self._log_bytes_max * 3 // 4
         return min(most, SCARCE_LOG_BYTES) if is_scarce else most
 
     async def round(self, is_scarce: bool) -> None:
-        """Cut the logs of running tasks down to their limit, and see to what is kept for a full disk."""
+        """Cut the logs of running tasks to their limit, and keep up the reserve."""
         self._report(is_scarce)
         self._directories = [f"{self._logs}/{key.path()}" for key in await self._running()]
         loop = asyncio.get_running_loop()
@@ -245,19 +244,19 @@ class RoomGuard:
         space = space_of(str(self._root))
         if space.free < min(_MB, space.total // 50):
             if self._reserve.release():
-                log.warning("the disk is full; the room that was kept for this was given up")
+                log.warning("the disk is full; the reserved space was released")
         else:
             self._reserve.take()
 
     def _report(self, is_scarce: bool) -> None:
         if is_scarce and not self._is_scarce:
-            log.warning("the disk is almost full: no new jobs are taken, and logs of running tasks are cut short")
+            log.warning("the disk is almost full: new jobs are refused, and logs of running tasks are cut short")
         elif self._is_scarce and not is_scarce:
-            log.info("there is room on the disk again")
+            log.info("the disk has free space again")
         self._is_scarce = is_scarce
 
 
 def _go_first() -> None:
-    """Let this thread run before tasks that keep all processors busy, where the system lets us."""
+    """Give this thread priority over tasks that keep all processors busy, where the system permits it."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(threading.get_native_id(), os.SCHED_RR, os.sched_param(1))

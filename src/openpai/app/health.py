@@ -1,6 +1,6 @@
-"""Whether this server can do its work: what `GET /readyz` reports, part by part.
+"""Readiness checks: what `GET /readyz` reports, part by part.
 
-Anyone may ask, as often as they like, so each check runs at most once a second and its result is shared.
+Any client may call it at any rate, so each check runs at most once a second and its result is shared.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Shared(Generic[T]):
         now_s = asyncio.get_running_loop().time()
         if self._task is None or (self._task.done() and now_s - self._started_at_s >= self._fresh_s):
             self._task, self._started_at_s = asyncio.create_task(self._run()), now_s
-        # A caller that is cancelled must not cancel the check for the others.
+        # A cancelled caller must not cancel the check for the others.
         return await asyncio.shield(self._task)
 
     async def _run(self) -> T:
@@ -49,7 +49,7 @@ class _Shared(Generic[T]):
 
 
 class DatabaseHealth:
-    """Checks whether the database answers, with the tables that this program knows."""
+    """Checks whether the database answers and has the schema of this program."""
 
     def __init__(self, database: Database, *, fresh_s: float = FRESH_S) -> None:
         self._database = database
@@ -90,7 +90,7 @@ class Readiness:
         self._shared = _Shared(self._check_parts, FRESH_S)
 
     async def check(self) -> Mapping[str, str]:
-        """Return what is wrong with each part, an empty text for a part that works."""
+        """Return the fault of each part, empty for a part that works."""
         return await self._shared.result()
 
     async def _check_parts(self) -> Mapping[str, str]:

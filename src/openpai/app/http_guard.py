@@ -1,7 +1,7 @@
-"""The protocol that requests are read by: uvicorn's, with limits in time, size and number.
+"""Uvicorn's HTTP protocol with limits on time, size and number of connections.
 
-uvicorn waits for ever for a client that says nothing, takes headers without end, and lets one client open connections
-until the server has no file left to open. What it would answer itself is answered here in OpenPAI's shape.
+By itself uvicorn waits for ever for a silent client, reads headers without end, and lets one client open connections
+until the server can open no more files. Its own error answers are replaced by answers in OpenPAI's shape.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from openpai.protocol.errors import Refused
 
 HEAD_MAX_BYTES: Final = 128 * 1024
 LOOK_S: Final = 5.0
-"""A head that is not whole from one look to the next is given up: it has 5 to 10 seconds."""
+"""Headers that are incomplete for a whole interval end the connection: they have 5 to 10 seconds."""
 BODY_LOOKS: Final = 6
-"""A body may be slow for so many looks in a row."""
+"""A body may be slow for so many intervals in a row."""
 BODY_LEAST_BYTES_PER_S: Final = 500
 TELL_EVERY_S: Final = 30.0
 _log = structlog.get_logger(__name__)
 
 
 class BoundedHeads(HttpToolsProtocol):
-    """Hangs up on clients that send headers without end, that stop or trickle, and that open too many connections."""
+    """Disconnects clients that send headers without end, stop or trickle, or open too many connections."""
 
     look_s = LOOK_S
     body_looks = BODY_LOOKS
     bounds: Connections | None = None
-    """None: counts nothing."""
+    """None for no limits."""
 
     _head_bytes: int | None = None
-    """What came of the head after the piece that it began in; None until then."""
+    """Bytes of the headers after the chunk they began in; None before that."""
     _is_in_head = False
     _heads = 0
     _received_bytes = 0
     _seen: tuple[str, int] | None = None
-    """What was waited for at the last look, and how far it had come."""
+    """What the connection waited for at the last check, and its progress."""
     _slow_looks = 0
     _look: asyncio.TimerHandle | None = None
     _told_at_s = -TELL_EVERY_S
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to look after a connection, or refuse it."""
+        """Accept a connection, or refuse it."""
         super().connection_made(transport)
         refusal = self.bounds.enter(self._address()) if self.bounds else None
         if refusal is not None:
@@ -60,7 +60,7 @@ class BoundedHeads(HttpToolsProtocol):
         self._look = self.loop.call_later(self.look_s, self.look)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Look no more."""
+        """Stop checking the connection."""
         if self._look is not None:
             self._look.cancel()
         if self.bounds is not None:
@@ -68,12 +68,12 @@ class BoundedHeads(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def look(self) -> None:
-        """Hang up if what is waited for has come no further since the last look, or too slowly for too long."""
+        """Disconnect if the request made no progress since the last check, or too little for too long."""
         if self.transport.is_closing():
             return
         awaited = self._awaited()
         if self._is_too_slow(awaited):
-            self._refuse(408, "InvalidParametersError", "the request did not come to its end")
+            self._refuse(408, "InvalidParametersError", "the request was not complete in time")
             return
         self._seen = awaited
         self._look = self.loop.call_later(self.look_s, self.look)
@@ -91,38 +91,38 @@ class BoundedHeads(HttpToolsProtocol):
         return self._slow_looks >= self.body_looks
 
     def on_message_begin(self) -> None:
-        """Begin to count."""
+        """Start to count the bytes of headers."""
         self._head_bytes, self._is_in_head = None, True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Count no more: what follows is the body, which has a limit of its own."""
+        """Stop counting: the body follows, which has its own limit."""
         self._is_in_head = False
         self._heads += 1
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, and give up where the headers have no end."""
+        """Process received bytes, and disconnect a client whose headers are too long."""
         self._received_bytes += len(data)
         super().data_received(data)
         if not self._is_in_head or self.transport.is_closing():
             return
         self._head_bytes = 0 if self._head_bytes is None else self._head_bytes + len(data)
         if self._head_bytes > HEAD_MAX_BYTES:
-            _log.warning("a client sent headers without end", address=self.client[0] if self.client else "local")
-            self._refuse(431, "RequestTooLargeError", "the address and the headers of this request have no end")
+            _log.warning("a client sent too many headers", address=self.client[0] if self.client else "local")
+            self._refuse(431, "RequestTooLargeError", "the URL and the headers of this request are too long")
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP."""
+        """Refuse anything that is not HTTP."""
         self._refuse(400, "InvalidParametersError", "this is not an HTTP request")
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing: what a client would rather speak is no news."""
+        """Log nothing: the protocol that a client prefers does not matter."""
 
     def _awaited(self) -> tuple[str, int] | None:
         if self._is_in_head or self._is_answered():
             return "head", self._heads
-        # A body that we do not take any faster is not the client's fault.
+        # If the server reads slowly, a slow body is not the client's fault.
         is_ours = not self.cycle.more_body or self.flow.read_paused
         return None if is_ours else ("body", self._received_bytes)
 
@@ -130,7 +130,7 @@ class BoundedHeads(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _refuse(self, status: int, code: str, message: str) -> None:
-        # In the middle of an answer, or before one that is owed, this would be taken for what it is not.
+        # In the middle of an answer, or before a pending one, the client would misread this.
         is_its_own = not self._is_in_head and self.cycle is not None and self.cycle.more_body
         if self._is_answered() or (is_its_own and not self.cycle.response_started):
             self.transport.write(_written(status, {"code": code, "message": message}))
@@ -140,14 +140,14 @@ class BoundedHeads(HttpToolsProtocol):
         return self.client[0] if self.client else "local"
 
     def _report(self, refusal: Refused) -> None:
-        # Rarely: a client that floods the server must not flood its log as well.
+        # Rarely: a client that floods the server must not flood its log.
         if self.loop.time() - BoundedHeads._told_at_s >= TELL_EVERY_S:
             BoundedHeads._told_at_s = self.loop.time()
             _log.warning("a connection was refused", reason=refusal.message, address=self._address())
 
 
 def bounded_heads(per_address: int, trusted: Iterable[str]) -> type[BoundedHeads]:
-    """Return the protocol of one server, which counts its connections; lets the process open the files they take."""
+    """Return the protocol class of one server, with limits that fit the open files of this process."""
     bounds = Connections(files=raise_file_limit(), per_address=per_address, trusted=networks(trusted))
     return type("CountedHeads", (BoundedHeads,), {"bounds": bounds})
 

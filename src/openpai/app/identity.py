@@ -1,7 +1,6 @@
-"""The identity file: which provider and which directory vouch for people, as an administrator writes it.
+"""The identity file: the OpenID provider and the directory that log users in, as an administrator writes it.
 
-A YAML document. Secrets may stand in it, or better in environment variables that it names. All faults are reported
-together.
+A YAML document. It contains secrets, or better names environment variables that do. All faults are reported together.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class _Part(BaseModel):
 
 
 class OidcPart(_Part):
-    """An OpenID provider."""
+    """The section of an OpenID provider."""
 
     issuer: Annotated[str, Field(pattern=r"^https?://\S+$")]
     client_id: Text
@@ -49,13 +48,13 @@ class OidcPart(_Part):
     def _is_sound(self) -> Self:
         found = urlsplit(self.issuer)
         if found.scheme == "http" and not is_this_machine(found.hostname or ""):
-            # A machine in the middle could log in as any user.
-            raise ValueError(f"{self.issuer} would send keys and secrets in clear; use https://")
+            # Another machine on the way could log in as any user.
+            raise ValueError(f"{self.issuer} would send keys and secrets unencrypted; use https://")
         _secret("clientSecret", self.client_secret, self.client_secret_env)
         return self
 
     def settings(self) -> OidcSettings:
-        """Return it as the provider's adapter takes it."""
+        """Return the configuration for the provider's adapter."""
         return OidcSettings(
             issuer=self.issuer,
             client_id=self.client_id,
@@ -68,7 +67,7 @@ class OidcPart(_Part):
 
 
 class LdapPart(_Part):
-    """A directory."""
+    """The section of a directory."""
 
     url: Text
     user_base: Text
@@ -95,7 +94,7 @@ class LdapPart(_Part):
         return self
 
     def settings(self) -> LdapSettings:
-        """Return it as the directory's adapter takes it."""
+        """Return the configuration for the directory's adapter."""
         plain = self.model_dump(exclude={"bind_password", "bind_password_env"})
         return LdapSettings(**plain, bind_password=_secret("bindPassword", self.bind_password, self.bind_password_env))
 
@@ -111,13 +110,13 @@ class IdentityFile(_Part):
 
 
 def read_identity(path: Path) -> IdentityFile:
-    """Return what an identity file says, its secrets fetched. Raises Refused with every fault in it."""
+    """Return the content of an identity file with its secrets. Raises Refused with every fault in it."""
     text = read_text(path, "an identity file", code="BadConfigurationError")
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        # What else the error says quotes the file, and with it perhaps a secret.
+        # The rest of the error quotes the file, which may contain a secret.
         raise _refused(path, f"is not YAML: see line {mark.line + 1}" if mark else "is not YAML") from error
     try:
         return IdentityFile.model_validate(document if document is not None else {})
@@ -129,7 +128,7 @@ def read_identity(path: Path) -> IdentityFile:
 
 
 def open_sign_on(said: IdentityFile, sealer: Sealer, clock: Clock) -> tuple[SignOn, Provider | None]:
-    """Return who vouches for people, and the provider to close at the end. Asks nobody yet."""
+    """Return the identity providers, and the one to close at the end, without connecting to them."""
     provider, sso, directory = None, None, None
     if said.oidc is not None:
         provider = Provider(said.oidc.issuer, clock)
@@ -149,6 +148,4 @@ def _secret(key: str, written: str, variable: str) -> str:
 
 
 def _refused(path: Path, message: str) -> Refused:
-    return Refused(
-        "BadConfigurationError", f"the identity file {path} {message}", "docs/sign-on.md shows what it may say"
-    )
+    return Refused("BadConfigurationError", f"the identity file {path} {message}", "docs/sign-on.md describes its keys")

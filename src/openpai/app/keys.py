@@ -45,7 +45,7 @@ def rotate_key(
 ) -> None:
     """Seal all secrets with a new key, after which the old one opens nothing; stop the server first.
 
-    Cut off at any moment, it leaves every secret readable; run it again to finish.
+    After an interruption at any moment every secret is readable; run it again to finish.
     """
     with ExitStack() as stack:
         data = known_data_dir(data_dir)
@@ -60,7 +60,7 @@ def rotate_key(
         if len(keys) < 2:
             raise Refused(
                 "BadConfigurationError",
-                f"the key comes from {ENVIRONMENT}, and only you can change that",
+                f"the key comes from {ENVIRONMENT}, which only you can change",
                 f"set {ENVIRONMENT}=NEW,OLD, with {NEW_KEY} for NEW; then run this again",
             )
         done = _resealed(database, Vault(",".join(keys)))
@@ -79,7 +79,7 @@ def rotate_key(
 
 def _refuse_servers(database: Database, data: DataDir) -> None:
     found = leader(database)
-    # A killed server of this directory leaves its lease behind, but we hold the directory's lock.
+    # A killed server of this directory leaves its lease, but this process holds the directory's lock.
     if found is None or found[0].rpartition("/")[0] == f"{socket.gethostname()}:{data.root}":
         return
     warn(f"the server {found[0]} led over this database last; waiting up to {LEASE_S:g} s to see whether it still runs")
@@ -93,7 +93,7 @@ def _refuse_servers(database: Database, data: DataDir) -> None:
 
 
 def _keys_with_new(path: Path) -> list[str]:
-    """Return the keys of the file, a new one first; a rotation that was begun is finished instead."""
+    """Return the keys of the file, a new one first; an interrupted rotation is continued instead."""
     require_key(path)
     keys = keys_in(key_from(path))
     if len(keys) == 1:

@@ -1,4 +1,4 @@
-"""One server leads at a time. The others answer, and wait for the lease to run out."""
+"""Leadership: one server leads at a time; the others answer requests and wait for the lease to expire."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ log: Final = structlog.get_logger(__name__)
 
 
 class Leadership:
-    """Takes the lease when it can, leads while it holds it, and gives it back at the end."""
+    """Takes the lease when it is free, leads while it holds it, and gives it back at the end."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Leadership:
         self._storages = storages
         self._usage = usage
         self.url = ""
-        """Where other servers reach this one; known once it listens."""
+        """The URL under which other servers reach this one; set once it listens."""
         self.is_settled = asyncio.Event()
         """Set once this server leads, or knows that another one does."""
 
@@ -77,7 +77,7 @@ class Leadership:
                     await self._once()
                     last_message = ""
                 except (LeaseLost, Resync) as error:
-                    # A new name means a new epoch, so that no write of this term passes in the next one.
+                    # A new name gets a new epoch, so that no write of this term passes in the next one.
                     self._terms += 1
                     last_message = ""
                     self._holder = f"{self._process}-{self._terms}"
@@ -104,7 +104,7 @@ class Leadership:
                     await asyncio.sleep(PAUSE_AFTER_ERROR_S)
         finally:
             self._commands.leader = None
-            # A lease that cannot be given back runs out.
+            # A lease that cannot be given back expires.
             with contextlib.suppress(Unavailable):
                 await self._store.release_lease(self._holder)
 

@@ -32,7 +32,7 @@ log: Final = structlog.get_logger(__name__)
 
 
 class Resync(Exception):
-    """The leader's copy of the active jobs is outdated: lead again from the store."""
+    """The leader's copy of the active jobs is outdated: take over again from the store."""
 
 
 async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable[object]]) -> None:

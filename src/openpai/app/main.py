@@ -1,4 +1,4 @@
-"""The command `pai` with everything: the terminal's commands, and `pai up`, which runs a server."""
+"""The whole command `pai`: the commands of the terminal, and `pai up`, which runs a server."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def up(
     config: Annotated[
         Path | None,
         typer.Option(
-            help="Configuration file (YAML); the environment and options go before it.",
+            help="Configuration file (YAML); environment variables and options override it.",
             envvar="PAI_CONFIG",
             callback=_configured,
             is_eager=True,
         ),
     ] = None,
     data_dir: Annotated[
-        Path, typer.Option(help="Where everything is kept: database, logs, keys.", envvar="PAI_DATA_DIR")
+        Path, typer.Option(help="Directory of the database, logs and keys.", envvar="PAI_DATA_DIR")
     ] = DATA_DIR_DEFAULT,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.")] = PORT_DEFAULT,
@@ -69,19 +69,19 @@ def up(
         str | None, typer.Option(help="Engine API of Docker or Podman [default: the local one].", envvar="DOCKER_HOST")
     ] = None,
     node_address: Annotated[
-        str | None, typer.Option(help="Address by which tasks, and people, reach tasks here [default: found].")
+        str | None, typer.Option(help="Address under which tasks and users reach tasks on this node [default: found].")
     ] = None,
     host_network: Annotated[
-        bool, typer.Option("--host-network", help="Let containers use the machine's own network: no separation.")
+        bool, typer.Option("--host-network", help="Give containers the machine's own network, without separation.")
     ] = False,
     task_subnets: Annotated[
         str | None, typer.Option(help="Addresses for the networks of jobs in containers [default: 10.213.0.0/16].")
     ] = None,
     pids_per_task: Annotated[
-        int | None, typer.Option(help="Processes and threads of a container at a time [default: 8192].")
+        int | None, typer.Option(help="Limit on processes and threads of a container [default: 8192].")
     ] = None,
     allow_setuid: Annotated[
-        bool, typer.Option("--allow-setuid", help="Let sudo and other setuid programs in containers give rights.")
+        bool, typer.Option("--allow-setuid", help="Allow sudo and other setuid programs in containers.")
     ] = False,
     allow_infiniband: Annotated[
         bool, typer.Option("--allow-infiniband", help="Give InfiniBand to containers whose job asks for it.")
@@ -91,60 +91,57 @@ def up(
     ] = None,
     task_uids: Annotated[
         str | None,
-        typer.Option(help="Run each person's tasks as a user of their own, out of these numbers: 200000-265535."),
+        typer.Option(help="Run each user's tasks as a system user of their own, from a range: 200000-265535."),
     ] = None,
     allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Let a process backend serve other machines.")
+        bool, typer.Option("--allow-remote", help="Allow other machines to reach a server with the process backend.")
     ] = False,
     cluster: Annotated[
-        Path | None, typer.Option(help="Define the virtual clusters by this file, in HiveD's format.")
+        Path | None, typer.Option(help="File that defines the virtual clusters, in HiveD's format.")
     ] = None,
-    share: Annotated[
-        str | None, typer.Option(help="Share them out in a few words: 'team-a: 3 nodes, team-b: 8 GPUs'.")
-    ] = None,
+    share: Annotated[str | None, typer.Option(help="The same as text: 'team-a: 3 nodes, team-b: 8 GPUs'.")] = None,
     identity: Annotated[
         Path | None,
-        typer.Option(help="File naming an OpenID provider or a directory that logs people in."),
+        typer.Option(help="File that configures an OpenID provider or a directory for logins."),
     ] = None,
     api_only: Annotated[
-        bool, typer.Option("--api-only", help="Only answer requests, beside a server that runs the jobs.")
+        bool, typer.Option("--api-only", help="Answer requests only; another server runs the jobs.")
     ] = False,
     audit_retention_days: Annotated[
         float, typer.Option(help="How long entries of the audit log are kept; 0 keeps them for ever.")
     ] = AUDIT_DAYS_DEFAULT,
     event_retention_days: Annotated[
-        float, typer.Option(help="How long events of jobs are kept, running or over; 0 keeps them as long as the job.")
+        float, typer.Option(help="How long events of jobs are kept; 0 keeps them as long as the job.")
     ] = 0.0,
     log_max_mb: Annotated[
         int,
         typer.Option(
-            help="How much of its logs a task attempt may keep, in MiB; of what is more the middle is cut out. "
-            "0 keeps all."
+            help="Limit on the logs of a task attempt, in MiB; the middle of larger logs is cut out. 0 keeps all."
         ),
     ] = LOG_MAX_MB_DEFAULT,
     work_max_mb: Annotated[
         int,
         typer.Option(
-            help="How much a task may have in its working directory and its container, in MiB, before it is ended; "
+            help="Limit on a task's working directory and container, in MiB, beyond which it is killed; "
             "0 sets no limit."
         ),
     ] = 0,
     work_retention_hours: Annotated[
         float,
         typer.Option(
-            help="How long what tasks left in their working directories is kept for `pai job fetch`; 0 keeps nothing. "
-            "Containers leave something only with a server that runs as root, in PAI_WORK_DIR."
+            help="How long the working directories of ended tasks are kept for `pai job fetch`; 0 keeps nothing. "
+            "Of containers, PAI_WORK_DIR is kept, if the server runs as root."
         ),
     ] = WORK_HOURS_DEFAULT,
     log_retention_days: Annotated[
-        float, typer.Option(help="How long the logs of ended tasks are kept; 0 keeps them until there are too many.")
+        float, typer.Option(help="How long the logs of ended tasks are kept; 0 sets no limit on their age.")
     ] = LOG_DAYS_DEFAULT,
     log_retention_gb: Annotated[
         float,
-        typer.Option(help="How much all logs may take, in GiB, before the oldest go; 0 goes by their age only."),
+        typer.Option(help="Limit on all logs together, in GiB, beyond which the oldest are removed; 0 sets no limit."),
     ] = LOG_GB_DEFAULT,
     connections_per_address: Annotated[
-        int, typer.Option(help="Connections that one address, or IPv6 network of 64 bits, may have open.")
+        int, typer.Option(help="Limit on open connections of one address or IPv6 network of 64 bits.")
     ] = PER_ADDRESS,
     trusted_proxies: Annotated[
         str | None,
@@ -200,8 +197,8 @@ def up(
 
 
 ADMIN = {
-    "backup": ("openpai.app.backup:backup", "Write the platform to one file; the server may run."),
-    "restore": ("openpai.app.restore:restore", "Make a data directory of a backup."),
+    "backup": ("openpai.app.backup:backup", "Write a backup to one file; the server may run."),
+    "restore": ("openpai.app.restore:restore", "Create a data directory from a backup."),
     "check": ("openpai.app.check:check", "Check database, key, files and free space."),
     "config": ("openpai.app.admin:config", "Print a configuration file with every setting, explained."),
     "reset-password": ("openpai.app.admin:reset_password", "Make a user an administrator with a new password."),
@@ -209,8 +206,8 @@ ADMIN = {
 }
 
 app.command(cls=Command, short_help="Replay a job trace over the real scheduler.")(simulate)
-app.add_typer(group("Look after a platform where it runs: backup, keys, passwords.", ADMIN), name="admin")
-vc_app.command(cls=Command, short_help="Write a configuration for the machines there are.")(plan)
-scheduler_app.command(cls=Command, short_help="Decide again on a snapshot, and explain each decision.")(replay)
+app.add_typer(group("Maintain a data directory: backup, keys, passwords.", ADMIN), name="admin")
+vc_app.command(cls=Command, short_help="Write a configuration for the existing nodes.")(plan)
+scheduler_app.command(cls=Command, short_help="Repeat the decisions on a snapshot, and explain them.")(replay)
 
 __all__ = ["app", "run"]

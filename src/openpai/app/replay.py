@@ -1,7 +1,7 @@
-"""`pai vc plan` and `pai scheduler replay`: the scheduler at work away from the server.
+"""`pai vc plan` and `pai scheduler replay`: the scheduler outside of the server.
 
-A plan turns the nodes and a sentence of promises into a whole configuration. A replay takes a snapshot of
-the scheduler and works out again what becomes of those who wait. Neither changes anything on the platform.
+A plan derives a whole configuration from the nodes and a line of promises. A replay takes a snapshot of the scheduler
+and repeats its decisions about waiting gangs. Neither changes anything on the platform.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from openpai.cli.vc import read, write
 from openpai.protocol.errors import Refused
 
 REPLAYED_MAX = 20
-"""So many waiting gangs are looked at when none is named."""
+"""The number of waiting gangs to explain when none is named."""
 
 
 def plan(
     promises: Annotated[
-        str, typer.Argument(metavar="PROMISES", help='Who gets how much: "team-a: 3 nodes, team-b: 8 GPUs of A100".')
+        str, typer.Argument(metavar="PROMISES", help='Promises, such as "team-a: 3 nodes, team-b: 8 GPUs of A100".')
     ],
     file: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the configuration there.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the configuration to this file.")
     ] = None,
     json: output.Json = False,
 ) -> None:
     """Write a configuration for the nodes of the platform, in HiveD's format.
 
-    What is not promised goes to `default`, unless a promise such as "team-a: rest" says otherwise. This changes nothing
-    on the platform; `pai vc apply` does.
+    What is not promised goes to `default`, unless a promise such as "team-a: rest" takes it. Nothing changes on the
+    platform; use `pai vc apply` for that.
     """
     from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
     from openpai.scheduler.config.planning import plan as planned
@@ -71,9 +71,9 @@ def replay(
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Work out again, from a snapshot, what becomes of those who wait, and why.
+    """Repeat, on a snapshot, the decisions about waiting gangs, and explain them.
 
-    Runs here, without a server: the same scheduler on the same state gives the same answers.
+    It needs no server: the same scheduler on the same state gives the same answers.
     """
     from openpai.scheduler.queue.replay import answer
 
@@ -83,7 +83,7 @@ def replay(
     if gang is not None and not named:
         message = f"no gang named {gang!r} waits in {file}"
         some = ", ".join(dict.fromkeys(each["job"] or each["id"] for each in waiting[:5]))
-        raise Refused("NoJobError", message, f"those that wait: {some}" if some else "nothing waits in it")
+        raise Refused("NoJobError", message, f"waiting gangs: {some}" if some else "nothing waits in it")
     try:
         answers = [answer(data, each["id"]) | {"job": each["job"]} for each in named[:REPLAYED_MAX]]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -127,7 +127,7 @@ def _report(answer: Mapping[str, Any], now_ms: int) -> None:
         output.say(f"  is placed: {spots}")
     elif "preempt" in decision:
         for gang, job, message in zip(decision["preempt"], decision["jobs"], decision["message"], strict=True):
-            output.say(f"  makes {job or gang} leave: {message}")
+            output.say(f"  preempts {job or gang}: {message}")
     elif answer["why"] is not None:
         output.say_marked_up(f"  waits: {wait_text(Wait.read(_as_message(answer['why'])), now_ms)}")
 

@@ -1,6 +1,6 @@
-"""`pai admin restore`: a data directory of a backup, on a machine where no server runs.
+"""`pai admin restore`: creates a data directory from a backup while no server runs.
 
-Nothing of what is there is touched before all of the backup is unpacked and compared with its manifest.
+Nothing existing is touched before the whole backup is unpacked and compared with its manifest.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _MADE: Final = frozenset({"logs", "tasks"})
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `pai admin backup` wrote.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `pai admin backup` wrote.")],
     data_dir: DataDirOption = Path("~/.local/share/openpai"),
     database_url: DatabaseOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Move a data directory aside that is not empty.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Move aside a data directory that is not empty.")] = False,
     json: Json = False,
 ) -> None:
-    """Make a data directory of a backup; stop the server and its tasks first.
+    """Create a data directory from a backup; stop the server and its tasks first.
 
-    The directory must be empty or new. Of a backup of PostgreSQL, --database-url names an empty database to fill.
+    The directory must be empty or new. For a backup of PostgreSQL, --database-url names an empty database to fill.
     """
     root, file = data_dir.expanduser().absolute(), file.expanduser().absolute()
     if not file.is_file():
-        raise Refused("BadConfigurationError", f"there is no file {file}", "give a file that `pai admin backup` wrote")
+        raise Refused("BadConfigurationError", f"there is no file {file}", "name a file that `pai admin backup` wrote")
     _refuse_full(root, force=force)
     with ExitStack() as stack:
         is_full = bool(_entries(root))
@@ -61,7 +61,7 @@ def restore(
 
 
 def _entries(root: Path) -> list[str]:
-    """Return what is in a directory that a data directory must not be made over."""
+    """Return the entries of a directory that stand in the way of a restore."""
     try:
         names = {path.name for path in root.iterdir()}
     except FileNotFoundError:
@@ -77,19 +77,19 @@ def _refuse_full(root: Path, *, force: bool) -> None:
     found = _entries(root)
     if found and not force:
         message = f"{root} is not empty: it holds {', '.join(found[:5])}"
-        advice = "give a new directory with --data-dir, or --force to move this one aside"
+        advice = "choose a new directory with --data-dir, or use --force to move this one aside"
         raise Refused("BadConfigurationError", message, advice)
     if found and root.is_mount():
-        message = f"{root} is a file system of its own, which cannot be moved aside"
-        raise Refused("BadConfigurationError", message, "move what is in it elsewhere, and try again")
+        message = f"{root} is a mount point, which cannot be moved aside"
+        raise Refused("BadConfigurationError", message, "move its content elsewhere, and try again")
 
 
 def _fill_database(stage: Path, url: str | None) -> None:
     is_sqlite = (stage / archive.SQLITE).exists()
     is_meant = url is None or normal_url(url).get_backend_name() == "sqlite"
     if is_sqlite and url is not None:
-        message = "the backup holds a SQLite database, which lies in the data directory"
-        raise Refused("BadConfigurationError", message, "leave --database-url away; nothing was changed")
+        message = "the backup holds a SQLite database, which is restored in the data directory"
+        raise Refused("BadConfigurationError", message, "leave out --database-url; nothing was changed")
     if is_sqlite:
         require_known(schema_of_sqlite(stage / archive.SQLITE))
         return
@@ -103,26 +103,26 @@ def _fill_database(stage: Path, url: str | None) -> None:
 
 
 def _installed(data: DataDir, stage: Path, stack: ExitStack, url: str | None, *, is_full: bool) -> Path | None:
-    """Put what was unpacked in its place; return where what was there is now."""
+    """Move the unpacked files into place; return where the old content is now."""
     root, aside = data.root, None
     whose = root.stat()
     if is_full:
         aside = _free_name(f"{root}.before-{time.strftime('%Y%m%dT%H%M%S')}")
         try:
-            # From now on until all is in its place, no server may take what is there for a new platform.
+            # From now until all is in place, no server may start with a new platform here.
             mark = restore_mark(root)
             if not mark.exists():
                 mark.write_text(f"{aside}\n")
             root.rename(aside)
         except OSError as error:
             message = f"{root} cannot be moved aside: {error.strerror}"
-            raise Refused("BadConfigurationError", message, "move what is in it elsewhere, and try again") from error
+            raise Refused("BadConfigurationError", message, "move its content elsewhere, and try again") from error
         stage = aside / RESTORE_STAGE
         stack.callback(shutil.rmtree, stage, ignore_errors=True)
         data = open_data_dir(root)
         stack.callback(data.close)
     try:
-        # The database last: without it, nobody takes the directory for whole.
+        # The database last: without it, the directory does not look complete.
         for name in sorted((path.name for path in stage.iterdir()), key=lambda name: name == archive.SQLITE):
             if name in _MADE:
                 (root / name).rmdir()
@@ -130,22 +130,22 @@ def _installed(data: DataDir, stage: Path, stack: ExitStack, url: str | None, *,
         data.remember_database(url)
         _give(root, whose)
         with suppress(OSError):
-            # Also that of an earlier run that was cut off.
+            # Also that of an earlier, interrupted run.
             restore_mark(root).unlink(missing_ok=True)
     except OSError as error:
         message = f"{root} cannot be filled: {error.strerror or error}"
-        raise Unavailable(message, "mend that, empty the directory, and try again") from error
+        raise Unavailable(message, "correct that, empty the directory, and try again") from error
     return aside
 
 
 def _free_name(wanted: str) -> Path:
-    """Return a path that is not there: two restores may be made in a second, or a clock be set back."""
+    """Return an unused path: two restores may happen in one second, or a clock may be set back."""
     names = (Path(wanted), *(Path(f"{wanted}-{number}") for number in range(2, 100)))
     return next(path for path in names if not os.path.lexists(path))
 
 
 def _give(root: Path, whose: os.stat_result) -> None:
-    """Give everything to whom the directory belonged: root restores the platform of a server that is somebody else."""
+    """Give everything to the old owner: root may restore the platform of a server that runs as another user."""
     if os.geteuid() == 0 and (whose.st_uid, whose.st_gid) != (0, 0):
         os.chown(root, whose.st_uid, whose.st_gid)
         for above, directories, files in os.walk(root):
@@ -161,13 +161,13 @@ def _give(root: Path, whose: os.stat_result) -> None:
 def _report(root: Path, manifest: dict[str, Any], aside: Path | None, *, as_json: bool) -> None:
     has_key = archive.KEY in manifest["files"]
     if not has_key:
-        warn(f"the backup is without the key: put it at {root / archive.KEY}, or its secrets stay closed")
+        warn(f"the backup is without the key: copy it to {root / archive.KEY}, or its secrets cannot be opened")
     if as_json:
         what = {name: manifest.get(name) for name in ("version", "schema", "time", "database")}
         document({"dataDir": str(root), "hasKey": has_key, "movedAside": aside and str(aside), **what})
         return
     if aside:
-        say(f"What was there is now {aside}.")
+        say(f"The old content is in {aside}.")
     taken = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(manifest["time"]))
-    say(f"{root} holds the platform as it was at {taken}.")
+    say(f"{root} holds the platform of {taken}.")
     next_step("pai admin check", "pai up")

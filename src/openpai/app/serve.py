@@ -1,7 +1,7 @@
-"""A whole server in one process: the entrance, the passes, the store and a backend, from start to clean end.
+"""Runs a whole server in one process: API, passes, store and a backend, from start to clean end.
 
-Everything that can be wrong about settings, directories, ports or databases is found before anything is served.
-On SIGTERM or Ctrl-C the server stops answering, lets go of the store and the backend, and leaves tasks running.
+Faults of settings, directories, ports or databases are found before anything is served. On SIGTERM or Ctrl-C the
+server stops answering, closes the store and the backend, and leaves tasks running.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GARBAGE_THRESHOLD: Final = 20_000
 
 
 def serve(settings: Settings, admin_password: str | None) -> None:
-    """Run a server until SIGTERM or Ctrl-C. Raises Refused, before serving, for whatever cannot work."""
+    """Run a server until SIGTERM or Ctrl-C. Raises Refused, before serving, for anything that cannot work."""
     settings.check()
     listener = _listen(settings)
     try:
@@ -49,7 +49,7 @@ def serve(settings: Settings, admin_password: str | None) -> None:
 async def _serve(settings: Settings, listener: socket.socket, admin_password: str | None) -> None:
     console = Console(settings)
     async with build(settings) as built:
-        # Only now may this process open more files: tasks get what the server was started with.
+        # Raise the limit only now: tasks inherit the limits that the server was started with.
         heads = bounded_heads(settings.connections_per_address, settings.trusted_proxies or ())
         server = _Server(
             uvicorn.Config(
@@ -75,11 +75,11 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
             await _settled(built, leading)
             services = built.api.state.context.services
             await ensure_groups(services)
-            # What exists by now exists for good: looking through it again and again finds nothing.
+            # Objects that exist now stay for good, so the garbage collector need not check them again.
             gc.collect()
             gc.freeze()
             gc.set_threshold(GARBAGE_THRESHOLD)
-            # The last step before the welcome: if the start failed after this, the password would be lost.
+            # The last step before the password is printed: if the start failed in between, it would be lost.
             made_up = None if settings.api_only else await ensure_admin(services.users, services.clock, admin_password)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             built.is_ready = True
@@ -104,7 +104,7 @@ async def _settled(built: Server, leading: asyncio.Task[None]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers, which would end the process by the signal after a clean stop."""
+    """Uvicorn without its signal handlers, which would repeat the signal after a clean stop."""
 
     def __init__(self, config: uvicorn.Config, hang_up: Callable[[], None]) -> None:
         super().__init__(config)
@@ -115,14 +115,14 @@ class _Server(uvicorn.Server):
         yield
 
     def leave(self) -> None:
-        """Begin to stop; on a second call, do not wait for open requests."""
+        """Start to stop; on a second call, do not wait for open requests."""
         self.force_exit = self.should_exit
         self.should_exit = True
         self._hang_up()
 
 
 def _listen(settings: Settings) -> socket.socket:
-    """Take the port before anything else is touched."""
+    """Open the port before anything else."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -158,13 +158,13 @@ def _url(host: str, listener: socket.socket) -> str:
 
 
 def _reachable(host: str) -> str:
-    """Return where other machines reach a server that listens on `host`; for all addresses, the one they would see."""
+    """Return the address under which other machines reach a server that listens on `host`."""
     if host not in ("0.0.0.0", "::", ""):  # noqa: S104  it is only compared
         return host
     family, far = (socket.AF_INET6, "2001:db8::1") if ":" in host else (socket.AF_INET, "192.0.2.1")
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
-            # Nothing is sent: this only asks which of our addresses would be used.
+            # Nothing is sent: this only finds which local address would be used.
             probe.connect((far, 9))
         except OSError:
             return "127.0.0.1"

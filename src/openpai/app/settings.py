@@ -1,4 +1,4 @@
-"""What can be set about a server, and which settings cannot go together."""
+"""The settings of a server with their defaults, and which of them exclude each other."""
 
 from __future__ import annotations
 
@@ -34,50 +34,50 @@ class Settings:
     """0 takes any free port."""
     backend: BackendName = "process"
     nodes: int | None = None
-    """How many virtual nodes; None: this machine as it is (simulated: 4)."""
+    """The number of virtual nodes; None: this machine as it is (simulated: 4)."""
     gpus_per_node: int | None = None
     cpus_per_node: int | None = None
     """Processors each node offers; None: those the machine has, at least 8 (simulated: 64)."""
     database_url: str | None = None
     """None: SQLite in the data directory."""
     task_user: str | None = None
-    """Whose rights the process backend gives to tasks; None: the server's own."""
+    """The system user that runs all tasks of the process backend; None: the server's own."""
     task_uids: str | None = None
-    """Range of user numbers, such as 200000-265535, out of which each person's tasks get a user of their own."""
+    """Range of user numbers, such as 200000-265535, from which each user's tasks get a system user of their own."""
     allow_remote: bool = False
-    """Whether a process backend may serve other machines."""
+    """Whether other machines may reach a server with the process backend."""
     ready_file: Path | None = None
     """Written, as JSON with `url` and `pid`, once the server answers."""
     docker_url: str | None = None
     node_address: str | None = None
-    """Where tasks reach this machine; None: loopback, or with Docker the address of its own network."""
+    """The address under which tasks reach this node; None: loopback, or with Docker the address of its network."""
     host_network: bool = False
     """Whether containers use the machine's own network."""
     task_subnets: str | None = None
-    """The range, such as 10.213.0.0/16, out of which each job's network gets its addresses."""
+    """The range, such as 10.213.0.0/16, from which each job's network gets its addresses."""
     pids_per_task: int | None = None
     """How many processes and threads a container may have; None: the docker backend's default."""
     allow_setuid: bool = False
-    """Whether sudo and the like work in containers."""
+    """Whether setuid programs such as sudo work in containers."""
     allow_infiniband: bool = False
     """Whether containers whose job asks for InfiniBand get it."""
     api_only: bool = False
-    """Whether to answer requests only, over the data directory and the database of a server that runs the jobs."""
+    """Whether to answer requests only, on the data directory and the database of a server that runs the jobs."""
     cluster: Path | None = None
-    """Configuration of the virtual clusters, a file in HiveD's format."""
+    """A file that configures the virtual clusters, in HiveD's format."""
     share: str | None = None
-    """The same in a few words, such as `team-a: 3 nodes, team-b: 8 GPUs`."""
+    """The same as text, such as `team-a: 3 nodes, team-b: 8 GPUs`."""
     identity: Path | None = None
     """The file that configures other sources of users."""
     log_max_mb: int = LOG_MAX_MB_DEFAULT
-    """How much of its logs a task attempt may keep; the middle of what is more is cut out. 0: all of them."""
+    """Limit on the logs of a task attempt; the middle of larger logs is cut out. 0: no limit."""
     work_max_mb: int = 0
-    """How much a task may have in its working directory and its container; 0: as much as there is room for."""
+    """Limit on a task's working directory and container; 0: no limit."""
     work_retention_hours: float = WORK_HOURS_DEFAULT
-    """How long what tasks left in their working directories is kept; 0: not at all."""
+    """How long the working directories of ended tasks are kept; 0: not at all."""
     log_retention_days: float = LOG_DAYS_DEFAULT
     log_retention_gb: float = LOG_GB_DEFAULT
-    """How much all logs together may take before the oldest go."""
+    """Limit on all logs together, beyond which the oldest are removed."""
     event_retention_days: float = 0.0
     """How long the events of jobs are kept; 0: as long as their jobs."""
     audit_retention_days: float = AUDIT_DAYS_DEFAULT
@@ -85,12 +85,12 @@ class Settings:
 
     connections_per_address: int = PER_ADDRESS
     trusted_proxies: tuple[str, ...] | None = None
-    """Addresses and networks whose X-Forwarded-For is believed and whose connections are not counted by address.
+    """Addresses and networks whose X-Forwarded-For is trusted and whose connections are not counted by address.
 
-    None: what the variable FORWARDED_ALLOW_IPS says, by default this very machine, is believed; all are counted."""
+    None: trust the variable FORWARDED_ALLOW_IPS, by default this machine only, and count all by address."""
 
     def check(self) -> None:
-        """Raise Refused for settings that cannot or should not go together."""
+        """Raise Refused for invalid settings, and for those that exclude each other."""
         if not 0 <= self.port <= 65535:
             raise Refused(
                 "BadConfigurationError", f"--port {self.port} is not a port number", "use 0 (any free one) to 65535"
@@ -107,8 +107,8 @@ class Settings:
                 "BadConfigurationError", "--cluster and --share both define the virtual clusters", "give one of them"
             )
         if self.api_only and (self.cluster is not None or self.share is not None):
-            message = "--api-only leaves sharing the cluster to the server that runs the jobs"
-            raise Refused("BadConfigurationError", message, "give --cluster or --share to that one, or use `pai vc`")
+            message = "--api-only leaves the virtual clusters to the server that runs the jobs"
+            raise Refused("BadConfigurationError", message, "use --cluster or --share with that one, or `pai vc`")
         if self.connections_per_address < 1:
             message = f"--connections-per-address {self.connections_per_address} would refuse every connection"
             raise Refused("BadConfigurationError", message, "use 1 or more")
@@ -119,7 +119,7 @@ class Settings:
         if self.backend == "process" and not self.allow_remote and not is_loopback(self.host):
             raise Refused(
                 "BadConfigurationError",
-                f"--backend process gives every job {self.rights}, and --host {self.host} serves other machines too",
+                f"--backend process gives every job {self.rights}, and --host {self.host} lets other machines reach it",
                 "use --backend docker, listen on 127.0.0.1, or add --allow-remote to permit it",
             )
 
@@ -150,16 +150,16 @@ class Settings:
 
     @property
     def rights(self) -> str:
-        """Return in words which rights tasks of the process backend have."""
+        """Return a phrase for the rights of tasks of the process backend."""
         if self.task_user is not None:
             return f"the rights of the user {self.task_user}"
         if self.task_uids is not None:
-            return "the rights of a user that its owner has for this alone"
+            return "the rights of a system user of its owner's own"
         return "the server's own rights" + (", which are root's" if self.runs_tasks_as_root else "")
 
     @property
     def runs_tasks_as_root(self) -> bool:
-        """Return whether tasks of the process backend are root's."""
+        """Return whether tasks of the process backend run as root."""
         return not self.has_task_users and os.geteuid() == 0
 
     @property
@@ -170,7 +170,7 @@ class Settings:
     def _check_task_users(self) -> None:
         option = "--task-user" if self.task_user is not None else "--task-uids"
         if self.task_user is not None and self.task_uids is not None:
-            message = "--task-user gives all tasks one user, and --task-uids each person their own"
+            message = "--task-user runs all tasks as one user, and --task-uids as a user for each owner"
             raise Refused("BadConfigurationError", message, "give one of them")
         if self.backend != "process":
             message = f"{option} is for the process backend, and --backend is {self.backend}"
@@ -193,7 +193,7 @@ class Settings:
                 message = f"{option} is for the docker backend, and --backend is {self.backend}"
                 raise Refused("BadConfigurationError", message, "remove it, or use --backend docker")
         if self.host_network and self.task_subnets is not None:
-            message = "--host-network leaves no networks that --task-subnets could be for"
+            message = "--task-subnets has no effect with --host-network"
             raise Refused("BadConfigurationError", message, "give one of them")
         if self.pids_per_task is not None and self.pids_per_task < PIDS_MIN:
             message = f"--pids-per-task {self.pids_per_task} is too few for the shells around a task"
@@ -207,11 +207,11 @@ class Settings:
         subnets = self.task_network
         if subnets is not None and self.node_address and ipaddress.ip_address(self.node_address) in subnets:
             message = f"--node-address {self.node_address} is inside --task-subnets {subnets}"
-            raise Refused("BadConfigurationError", message, "give tasks a range that is not in use")
+            raise Refused("BadConfigurationError", message, "choose a range that is not in use")
 
     @property
     def task_network(self) -> ipaddress.IPv4Network | None:
-        """Return the range of --task-subnets. Raises Refused for what is none."""
+        """Return the range of --task-subnets. Raises Refused if it is invalid."""
         if self.task_subnets is None:
             return None
         try:

@@ -1,7 +1,7 @@
-"""`pai simulate`: what a scheduler would have done with a trace of jobs, answered in seconds and without a cluster.
+"""`pai simulate`: replays a trace of jobs through schedulers, in seconds and without a cluster.
 
-Reads the trace and the configurations, replays every case one after the other, and tells the outcome as tables, as JSON
-and as plots.
+Reads the trace and the configurations, replays every case one after the other, and shows the results as tables, JSON
+and plots.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NODES_DEFAULT = 279
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One replay to make."""
+    """One replay."""
 
     name: str
     config: HivedConfig
@@ -41,10 +41,10 @@ class Case:
 def simulate(
     trace: Annotated[Path | None, typer.Option(help="Job trace to replay.")] = None,
     synthetic: Annotated[
-        str | None, typer.Option(help="Make a trace instead: jobs=,days=,seed=,load=,opportunistic=,apart=,vcs=.")
+        str | None, typer.Option(help="Generate a trace instead: jobs=,days=,seed=,load=,opportunistic=,apart=,vcs=.")
     ] = None,
     trace_format: Annotated[
-        str | None, typer.Option("--format", help="ours, philly, philly-csv or helios [default: as it looks].")
+        str | None, typer.Option("--format", help="ours, philly, philly-csv or helios [default: detected].")
     ] = None,
     config: Annotated[
         list[Path] | None, typer.Option(help="Cluster in HiveD's format; give several to compare them.")
@@ -54,7 +54,7 @@ def simulate(
     ] = NODES_DEFAULT,
     gpus_per_node: Annotated[int, typer.Option(min=1, max=64, help="GPUs of each node, without --config.")] = 8,
     match_vcs: Annotated[
-        bool, typer.Option("--match-vcs", help="Give the trace's virtual clusters to the configuration's by size.")
+        bool, typer.Option("--match-vcs", help="Assign the trace's virtual clusters to the configuration's by size.")
     ] = False,
     scheduler: Annotated[
         list[str] | None,
@@ -64,14 +64,14 @@ def simulate(
         list[str] | None, typer.Option(help="Compare with other promises, as in vision=+8 or vision=+8,speech=-8.")
     ] = None,
     checkpoint_every_s: Annotated[
-        int | None, typer.Option(min=1, help="Jobs save their work so often [default: never].")
+        int | None, typer.Option(min=1, help="Interval at which jobs save their work [default: never].")
     ] = None,
-    grace_s: Annotated[int, typer.Option(min=0, help="Time a preempted job has to leave.")] = 30,
+    grace_s: Annotated[int, typer.Option(min=0, help="Grace period of a preempted job.")] = 30,
     experiment: Annotated[
         str | None, typer.Option(help="anomaly: private clusters, quotas and HiveD on the same jobs.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write plots (SVG) into this folder.")] = None,
-    write_trace: Annotated[Path | None, typer.Option(help="Write the trace in our own format.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write plots (SVG) to this directory.")] = None,
+    write_trace: Annotated[Path | None, typer.Option(help="Write the trace to a file, in our own format.")] = None,
     json: output.Json = False,
 ) -> None:
     """Replay a job trace over the real scheduler in virtual time, and compare configurations."""
@@ -103,14 +103,14 @@ def _inputs(
     configs: Sequence[Path],
     size: tuple[int, int],
 ) -> tuple[list[tuple[str, HivedConfig]], Trace]:
-    """Return the configurations by name, and the trace; whatever was not given is made to measure."""
+    """Return the configurations by name, and the trace; generate what was not given, in a fitting size."""
     from openpai.scheduler.config.reading import read_config
     from openpai.simulator.cluster import config_text, quotas_of
     from openpai.simulator.formats import read_trace
     from openpai.simulator.synthetic import SyntheticSpec, generate
 
     if (trace is None) == (not synthetic):
-        message = "give either a trace to replay (--trace FILE) or one to make (--synthetic jobs=1000,days=7)"
+        message = "give either a trace to replay (--trace FILE) or one to generate (--synthetic jobs=1000,days=7)"
         raise Refused("InvalidParametersError", message, "see pai simulate --help")
     named = [(path.stem, read_config(read_text(path, "a configuration in HiveD's format"))) for path in configs]
     found: Trace | None = None

@@ -1,5 +1,5 @@
-"""What a server sets up when it starts: the first administrator, the groups of virtual clusters, and the shares given
-with `--cluster FILE` or `--share TEXT`. `pai admin` uses the same code to let an administrator back in.
+"""Initial data of a starting server: the first administrator, the groups of virtual clusters, and the promises of
+`--cluster FILE` or `--share TEXT`. `pai admin` uses the same code to restore the access of an administrator.
 
 There is no default password.
 """
@@ -34,23 +34,23 @@ BY: Final = "pai up"
 log: Final = structlog.get_logger(__name__)
 
 
-async def ensure_admin(users: AccountStore, clock: Clock, wished: str | None) -> str | None:
+async def ensure_admin(users: AccountStore, clock: Clock, requested: str | None) -> str | None:
     """Create the user `admin` if there are no users; return the password generated for it, None if none was.
 
-    `wished` replaces the generated password. It is ignored when there are users: a start changes no password,
+    `requested` replaces the generated password. It is ignored when there are users: a start changes no password,
     and a removed `admin` stays removed.
     """
     if await users.users():
         return None
-    if wished is not None and len(wished) < PASSWORD_MIN:
+    if requested is not None and len(requested) < PASSWORD_MIN:
         raise Refused(
             "BadConfigurationError",
-            f"PAI_ADMIN_PASSWORD has {len(wished)} characters",
+            f"PAI_ADMIN_PASSWORD has {len(requested)} characters",
             f"give at least {PASSWORD_MIN}, or unset it to get a generated one",
         )
-    password = wished or made_up_password()
+    password = requested or made_up_password()
     await users.add_user(_admin(ADMIN, password, clock))
-    return None if wished else password
+    return None if requested else password
 
 
 async def restore_admin(users: AccountStore, clock: Clock, name: str, password: str) -> bool:
@@ -87,7 +87,7 @@ async def ensure_groups(services: Services) -> None:
     try:
         views = await services.platform.virtual_clusters()
     except Unavailable:
-        # The leading server did it when it started to lead.
+        # The leader did this when it took over.
         return
     await ensure_vc_groups(services.users, (view.name for view in views))
 
@@ -123,6 +123,6 @@ async def promise(body: Mapping[str, Any], store: SettingsStore, backend: Backen
     there = {node.name: node for node in await backend.nodes()}
     check(body, [*seen_nodes(there.values()), *absent_nodes(await store.node_notes(), there)])
     if known is not None and known.changed_by != BY:
-        message = "the shares of the command line replace those that were set while the platform ran"
+        message = "the promises of the command line replace those that were set while the platform ran"
         log.warning(message, made_by=known.changed_by, version=known.version)
     await store.set_setting(CLUSTER, body, by=BY, at_ms=clock.now_ms())

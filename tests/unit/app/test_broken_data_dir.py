@@ -22,7 +22,7 @@ def test_a_file_in_the_place_of_a_directory(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["secret.key", "openpai.db", "database", "task-uids"])
 def test_a_directory_in_the_place_of_a_file(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
-    with pytest.raises(Refused, match=f"{name} is a directory, and must be a file"):
+    with pytest.raises(Refused, match=f"{name} is a directory, but must be a file"):
         open_data_dir(tmp_path)
     (tmp_path / name).rmdir()
     open_data_dir(tmp_path).close()

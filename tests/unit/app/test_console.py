@@ -35,7 +35,7 @@ def test_whose_rights_tasks_have_is_told_instead(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    assert "or give tasks another user with --task-uids" in describe("process", capsys)
+    assert "or run tasks as other users with --task-uids" in describe("process", capsys)
     Console(Settings(Path("/data"), task_user="pai-[x]")).welcome("1", "http://x", None, "admin", is_open=False)
     said = capsys.readouterr().out
     assert "with the rights of the user pai-[x]: give accounts only to people you trust" in said

@@ -1,8 +1,7 @@
-"""Writes the pages of the documentation that are made from the tables: `python -m openpai.app.pages docs`.
+"""Writes the generated pages of the documentation: `python -m openpai.app.pages docs`.
 
-A page that a person keeps up to date is wrong sooner or later. These are written from the same values the platform
-runs on, and a test fails when one on the disk is not what it would be today. With `--check` nothing is written: the
-pages that are out of date are named, and the exit code is 1.
+They are written from the values that the platform uses, and a test fails when a page is out of date. With `--check`
+nothing is written: outdated pages are listed, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def outdated(directory: Path) -> dict[Path, str]:
-    """Return the pages that are not what they would be today, each with the text it would have."""
+    """Return the outdated pages, each with its new text."""
     made = {directory / name: make() for name, make in PAGES.items()}
     return {path: text for path, text in made.items() if not path.exists() or path.read_text("utf-8") != text}
 

@@ -1,4 +1,4 @@
-"""The page of exit codes: every way a task can end, whose doing it is, and what to do."""
+"""The page of exit codes: every way a task can end, what caused it, and what to do."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from openpai.app.pages.markdown import code, page, table
 from openpai.protocol.exit_codes import EXIT_SPECS, LOG_RULES, ExitSpec
 
 _INTRO: Final = """\
-A task attempt ends with an exit code. The platform compares that code, how the machine saw the end, and the last lines
-of the log with this table; the row it finds is the *diagnosis*, and it says whether the task or job is tried again. The
+A task attempt ends with an exit code. The platform looks up that code, the report of the node, and the last lines
+of the log in this table; the row it finds is the *diagnosis*, which decides whether the task or job is tried again. The
 program's own exit code is kept beside the diagnosis: a program that returned 1 because a module was missing has exit
 code 1 and diagnosis 232. Codes and names are OpenPAI's, but for 236 and 237, which OpenPAI lacks: it calls such a
 failure 255. The *quoted line* is the line of the log that says most about the failure: the exception that ended the
@@ -33,7 +33,7 @@ def exit_codes() -> str:
         table(("Behavior", "What happens"), [[code(word), message] for word, message in _AGAIN.items()]),
         "## Overview",
         table(("Code", "Name", "Type", "Behavior", "Meaning"), map(_row, EXIT_SPECS.values())),
-        "## What the log gives away",
+        "## Patterns in the log",
         "These patterns, tried in this order over the last lines of a failed task's log, lead to a row of the table.",
         table(("Leads to", "Pattern"), _rules()),
         "## Each code",

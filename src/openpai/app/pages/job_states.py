@@ -1,4 +1,4 @@
-"""The page of job and task states, from the lifecycle's table and the words the REST API has for its phases."""
+"""The page of job and task states, from the lifecycle's tables."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from openpai.lifecycle.states import JOB_STATES, TASK_STATES, State
 from openpai.lifecycle.table import JOB_MOVES, TASK_MOVES, JobEvent, TaskEvent
 
 _INTRO: Final = """\
-A job, and each of its tasks, is in exactly one phase at any time. Phases change only along the arrows below: nothing
-else in the platform assigns one, and the database refuses words that are not here. The REST API and the command line
-speak of a phase by the state beside it, which is OpenPAI's word."""
+A job, and each of its tasks, is in exactly one phase at any time. Phases change only along the arrows below: no
+other code assigns one, and the database refuses other values. The REST API and the command line show a phase as the
+state beside it, which is OpenPAI's word."""
 
 _CHOICE: Final = """\
 Where one row leads to several phases (a diamond in the picture), the verdict on the attempt decides: a job whose
