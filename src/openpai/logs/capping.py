@@ -1,8 +1,8 @@
-"""Keeps the logs of a task attempt below a size: the first and the newest part stay, the middle goes.
+"""Limits the size of a task attempt's logs: the first and the newest part stay, the middle is cut out.
 
-The middle is given back to the file system as a hole, so the file does not get shorter, offsets keep their meaning, and
-the program that writes notices nothing. Where the holes are is asked of the file system (`reading`), so nothing has to
-be remembered, and a server that is restarted or only reads finds the same.
+The middle becomes a hole in the file, so the file keeps its length, offsets keep their meaning, and the program that
+writes notices nothing. The file system knows the holes (`reading`), so a restarted server, or one that only reads,
+finds them too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from openpai.ports.logs import STREAMS
 from openpai.system.disk_space import punch_hole
 
 HEAD_PART: Final = 4
-"""One part in so many of what a stream may keep is its beginning."""
+"""The beginning takes one part in so many of the size that a stream may keep."""
 _PAGE: Final = 4096
 _FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -25,8 +25,8 @@ _FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 def shares(sizes: Mapping[str, int], most: int) -> dict[str, int]:
     """Return how much each stream that is too large may keep, so that all together stay below `most`.
 
-    Small streams are left alone, and large ones share what these leave. What is cut is cut to three quarters, so that
-    a stream which grows and grows is not cut with every look.
+    Small streams stay whole, and large ones share the rest. They are cut to three quarters of it, so that a growing
+    stream is not cut at every check.
     """
     if sum(sizes.values()) <= most:
         return {}
@@ -40,7 +40,7 @@ def shares(sizes: Mapping[str, int], most: int) -> dict[str, int]:
 
 
 def hole(length: int, keep: int) -> tuple[int, int] | None:
-    """Return from where to where a file of this length is cut out to keep so many bytes; None for nothing to cut."""
+    """Return start and end of the part to cut out of a file to keep so many bytes; None for nothing to cut."""
     head = keep // HEAD_PART
     start = -(-head // _PAGE) * _PAGE
     end = (length - (keep - head)) // _PAGE * _PAGE
@@ -48,9 +48,9 @@ def hole(length: int, keep: int) -> tuple[int, int] | None:
 
 
 def cap_logs(directory: str, most: int) -> int:
-    """Cut the logs in a directory down when they take more than `most` bytes; return how much they take now.
+    """Cut the logs in a directory if they take more than `most` bytes; return how much they take now.
 
-    Raise OSError where the file system cannot do that.
+    Raise OSError if the file system cannot do that.
     """
     sizes = {stream: _taken(f"{directory}/{stream}.log") for stream in STREAMS}
     cut = shares(sizes, most)
@@ -69,7 +69,7 @@ def _taken(path: str) -> int:
 
 
 def _is_ours(found: os.stat_result) -> bool:
-    """Return whether it is a file with no other name: a task may have given a file of somebody else's this one."""
+    """Return whether it is a file with no other name: a task may have linked the file of another user."""
     return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
 

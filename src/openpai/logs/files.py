@@ -1,7 +1,7 @@
 """Logs as files: one directory per task attempt, one file per stream.
 
-Reading works while the task runs, after it ended and after the server was restarted, because the files are all
-there is. A reader who follows is a cursor over a file: it costs no thread, and it holds one small piece at a time.
+Reading works while the task runs, after its end and after a restart of the server, because the files are the only
+state. A follower is a cursor over a file: it costs no thread, and it holds one small piece at a time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class FileLogs:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether there is no follower, so that nothing runs."""
+        """Return whether there is no follower."""
         return self._watcher.is_idle
 
     async def streams(self, key: AttemptKey) -> tuple[str, ...]:
@@ -72,8 +72,8 @@ class FileLogs:
     ) -> AsyncGenerator[LogChunk, None]:
         """Yield pieces as they are written until the attempt has ended; see `LogReader.follow`.
 
-        Waits for an attempt that has not begun; one that ended without logs raises NoTaskLogError. When the
-        reader is closed first, the stream breaks off with Unavailable.
+        Waits for an attempt that has not started; one that ended without logs raises NoTaskLogError. When the reader
+        is closed first, the stream ends with Unavailable.
         """
         directory = directory_of(self._root, key)
         paths = {stream: path_of(directory, stream) for stream in STREAMS}
@@ -106,7 +106,7 @@ class FileLogs:
                 await self._in_thread(self._kept.remove, keys[start : start + _REMOVED_AT_ONCE])
 
     def hang_up(self) -> None:
-        """Break off every followed stream at once, so that a server which stops need not wait for its readers."""
+        """End every followed stream at once, so that a stopping server does not wait for its readers."""
         self._watcher.hang_up()
 
     async def close(self) -> None:
@@ -115,7 +115,7 @@ class FileLogs:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _unread(self, watch: Watch, cursors: dict[str, int]) -> AsyncGenerator[LogChunk, None]:
-        """Yield what is known to be there beyond the cursors, a piece of each stream in turn."""
+        """Yield the known bytes after the cursors, a piece of each stream in turn."""
         behind = True
         while behind:
             behind = False
@@ -139,7 +139,7 @@ class FileLogs:
             pending = loop.run_in_executor(self._pool, read_piece, *wanted, CHUNK_BYTES)
             self._reads[wanted] = pending
             pending.add_done_callback(lambda _: self._reads.pop(wanted, None))
-        # A reader that goes away must not take the others' read with it.
+        # A cancelled reader must not cancel the read for the others.
         return await asyncio.shield(pending)
 
     async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
@@ -152,12 +152,12 @@ def _remove(directories: Sequence[str]) -> None:
 
 
 def _streams_in(directory: str) -> tuple[str, ...] | None:
-    """Return which streams have a file; None when there is no such directory."""
+    """Return which streams have a file; None if there is no such directory."""
     try:
         os.close(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
     except OSError as error:
         if error.errno in _NO_DIRECTORY:
             return None
         raise
-    # Asked for by name: a task may have put a million files beside these.
+    # By name: a task may have created a million files beside these.
     return tuple(stream for stream in STREAMS if os.path.lexists(f"{directory}/{stream}.log"))

@@ -1,7 +1,7 @@
 """The working directories of ended tasks that are kept for a while, each named like the logs of its attempt.
 
-A task has made these trees and may mean harm: they are walked by open directories, no link is followed, what is no
-ordinary file is left out, and so is what lies deeper than anybody puts files on purpose.
+A task has created these trees and may be hostile: they are walked by open directories, no link is followed, and
+anything but ordinary files is left out, as is anything at an unreasonable depth.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from openpai.protocol.errors import Refused
 
 LEVELS_MAX: Final = 64
 FILES_MAX: Final = 100_000
-"""How many files of one task are counted, and given out."""
+"""The number of files of one task that are counted and served."""
 _PIECE: Final = 1 << 18
 _BLOCK: Final = 512
 _MINUTE_MS: Final = 60_000
@@ -41,7 +41,7 @@ class _Found(NamedTuple):
 
 
 class KeptDirectories:
-    """`ports.work.KeptWork` over `root/<key.path()>/`; each goes `kept_ms` after it was put there."""
+    """`ports.work.KeptWork` over `root/<key.path()>/`; each is removed `kept_ms` after it was added."""
 
     def __init__(self, root: Path, clock: Clock, kept_ms: int) -> None:
         self._root = root
@@ -49,7 +49,7 @@ class KeptDirectories:
         self._kept_ms = kept_ms
 
     async def of_job(self, job: str) -> tuple[WorkKept, ...]:
-        """Return what is kept of a job; see `KeptWork.of_job`."""
+        """Return the kept directories of a job; see `KeptWork.of_job`."""
         return await asyncio.to_thread(self._of_job, job)
 
     async def archive(self, key: AttemptKey, paths: Sequence[str]) -> Iterator[bytes]:
@@ -60,18 +60,18 @@ class KeptDirectories:
             what = f"no {', '.join(wanted)}" if wanted else "nothing"
             raise Refused(
                 "NoFileError",
-                f"{what} is kept of what task {key.role}-{key.index} left in its working directory",
-                "`pai job show` tells what is kept, and until when; let tasks write what has to last to a storage",
+                f"{what} is kept of the working directory of task {key.role}-{key.index}",
+                "`pai job show` shows what is kept, and until when; write results that must last to a storage",
             )
         return _archive(top, wanted)
 
     def remove(self, keys: Sequence[AttemptKey]) -> None:
-        """Remove what is kept of these attempts. Blocks."""
+        """Remove the kept directories of these attempts. Blocks."""
         for key in keys:
             self._remove(key.path())
 
     def expire(self, *, is_scarce: bool = False) -> int:
-        """Remove what was kept for long enough, or all of it when the disk is full; return how many. Blocks."""
+        """Remove old directories, or all of them when the disk is full; return how many. Blocks."""
         with contextlib.suppress(FileNotFoundError):
             remove_leftovers(self._root)
         before_ms = self._clock.now_ms() - (0 if is_scarce else self._kept_ms)
@@ -93,7 +93,7 @@ class KeptDirectories:
         return tuple(sorted(kept, key=lambda one: one.key))
 
     def _names(self) -> Iterator[tuple[str, int]]:
-        """Yield what is there, and since when. A process of the task may have set any time before it was found."""
+        """Yield the kept directories, each with its time. The task may have set any earlier time."""
         latest_ms = self._clock.now_ms() + _MINUTE_MS
         with contextlib.suppress(FileNotFoundError), os.scandir(self._root) as found:
             for entry in found:
@@ -108,7 +108,7 @@ class KeptDirectories:
 
 
 def _files(top: str, wanted: Sequence[str]) -> Iterator[_Found]:
-    """Yield the ordinary files below a directory, at most so many; `wanted` are paths at or below which they are."""
+    """Yield the ordinary files below a directory, at most so many, at or below the paths `wanted`."""
     try:
         levels = [(os.open(top, _DIRECTORY), "", [""])]
     except OSError:
@@ -166,7 +166,7 @@ def _archive(top: str, wanted: Sequence[str]) -> Iterator[bytes]:
 
 
 def _member(file: int, found: _Found) -> Iterator[bytes]:
-    """Yield a file as a tar archive holds it: exactly as long as its header says, whatever happens to it meanwhile."""
+    """Yield a file as an entry of a tar archive, of exactly the length in its header, even if the file changes."""
     member = tarfile.TarInfo(found.path)
     member.size, member.mtime = found.about.st_size, int(found.about.st_mtime)
     member.mode = 0o755 if found.about.st_mode & 0o100 else 0o644

@@ -1,8 +1,7 @@
-"""Looking at log files: where they are, how long they are, and what stands at an offset.
+"""Reads log files: their paths, their lengths, and their bytes at an offset.
 
-Plain blocking functions, meant for a thread. A task may own the directory its logs are in, so nothing here
-trusts what it finds: a log that is a link, a pipe, a device or locked against us is no log, and a name that is no
-attempt's name never becomes a path.
+Plain blocking functions, meant for a thread. A task may own the directory of its logs, so nothing in it is trusted: a
+link, a pipe, a device or an unreadable file is no log, and only the name of an attempt becomes a path.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from openpai.ports.logs import STREAMS
 from openpai.protocol.errors import Refused
 
 CHUNK_BYTES: Final = 8 * 1024
-"""How much is read at a time: small, because a thousand readers who do not keep up each hold a few such pieces."""
+"""Bytes to read at a time: few, because each of a thousand slow readers may hold several such pieces."""
 
 HOLE_MIN: Final = 64 * 1024
-"""Smaller holes in a file are read as the zeros that they stand for."""
+"""Smaller holes in a file are read as zeros."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,255}")
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _NO_LOG: Final = frozenset(
@@ -32,9 +31,9 @@ _NO_LOG: Final = frozenset(
 
 
 class Piece(NamedTuple):
-    """Bytes that stand at `offset` of a file that is `size` long now.
+    """Bytes at `offset` of a file of the length `size`.
 
-    It begins behind the offset that was asked for where what stood there was cut out.
+    Where the file was cut, it begins after the requested offset.
     """
 
     offset: int
@@ -43,7 +42,7 @@ class Piece(NamedTuple):
 
 
 class Look(NamedTuple):
-    """One file to look at: `known` is how long it was at the last look."""
+    """One file to check: `known` is its length at the last check."""
 
     path: str
     known: int
@@ -54,12 +53,12 @@ def no_logs(key: AttemptKey) -> Refused:
     return Refused(
         "NoTaskLogError",
         f"task {key.role}-{key.index} has no logs of its attempt {key.task_attempt} (job attempt {key.job_attempt})",
-        "it has not begun yet, or its logs were removed because of their age",
+        "it has not started yet, or its logs were removed because of their age",
     )
 
 
 def directory_of(root: Path, key: AttemptKey) -> str:
-    """Return where an attempt's logs are; raise NoTaskLogError for a key that cannot be an attempt's."""
+    """Return the directory of an attempt's logs; raise NoTaskLogError for an impossible key."""
     is_named = _NAME.fullmatch(key.job) and _NAME.fullmatch(key.role)
     if not is_named or min(key.job_attempt, key.index, key.task_attempt) < 0:
         raise no_logs(key)
@@ -94,23 +93,23 @@ def read_piece(path: str, offset: int, limit: int) -> Piece:
 
 
 def _beyond_hole(file: int, start: int, limit: int, size: int) -> tuple[int, int]:
-    """Return from where to read instead of in a hole, and how much is there before the next one."""
+    """Return the first offset that is not in a hole, and the number of bytes before the next hole."""
     if not 0 <= start < size:
         return start, limit
     try:
         data = os.lseek(file, start, os.SEEK_DATA)
     except OSError as error:
-        # A hole up to the end, as a task may make one with `truncate`; or a file system that knows of no holes.
+        # A hole up to the end, which a task can make with `truncate`; or a file system without holes.
         return (size, 0) if error.errno == errno.ENXIO else (start, limit)
     if data - start < HOLE_MIN:
-        # Nothing that we cut out: some file systems do not store zeros.
+        # Not a cut: some file systems do not store zeros.
         data = start
     end = os.lseek(file, data, os.SEEK_HOLE)
     return data, min(limit, end - data) if end > data else limit
 
 
 def size_of(path: str) -> int:
-    """Return how long a log is; 0 when it is missing or is no plain file."""
+    """Return the length of a log; 0 if it is missing or not a plain file."""
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):

@@ -1,7 +1,7 @@
-"""Removes the logs of an attempt, or what it left: out of sight at once, off the disk as soon as possible.
+"""Removes the logs or the kept work of an attempt: renamed at once, deleted from the disk as soon as possible.
 
-A task of a container may have put millions of files beside its logs. Who deletes a job waits for a bounded part of the
-removal only; the rest goes with the next housekeeping, also after a restart.
+A task in a container may have created millions of files beside its logs. A request that deletes a job waits for a
+bounded part of the removal only; the next housekeeping removes the rest, also after a restart.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from openpai.system.removal import TreeRemoval, remove_tree
 
 _PREFIX: Final = ".removed-"
 _AT_ONCE: Final = 50_000
-"""How many entries a request waits for: about a second."""
+"""The number of entries that a request removes itself, in about a second."""
 _log: Final = structlog.get_logger(__name__)
 
 
 def remove_logs(directory: str) -> None:
-    """Take the logs in a directory away; harmless where there are none. What cannot be removed is logged."""
+    """Remove the logs in a directory; harmless if there are none. Failures are logged."""
     goal = f"{os.path.dirname(directory)}/{_PREFIX}{secrets.token_hex(8)}"  # noqa: PTH120  # done for each task
     try:
         os.rename(directory, goal)  # noqa: PTH104
     except FileNotFoundError:
         return
     except OSError:
-        # On a full disk there may be no room for a longer name.
+        # On a full disk there may be no space for a longer name.
         goal = directory
     removal = TreeRemoval(goal, opens_closed=True)
     try:
@@ -41,7 +41,7 @@ def remove_logs(directory: str) -> None:
 
 
 def remove_leftovers(root: Path) -> None:
-    """Remove the rest of what `remove_logs` took away. Blocks for as long as that takes."""
+    """Remove the rest of the directories that `remove_logs` renamed. Blocks."""
     with os.scandir(root) as found:
         names = [entry.name for entry in found if entry.name.startswith(_PREFIX)]
     for name in names:

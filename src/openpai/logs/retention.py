@@ -1,8 +1,8 @@
 """Chooses the logs to remove, and removes them in bounded rounds.
 
-Logs of attempts that ended longest ago go first: those older than a limit, and then as many more as it takes to
-bring what is kept below a size. The logs of an attempt that still runs are never touched. Deciding is pure; the
-pass only looks, asks when the attempts ended, and removes.
+Logs of attempts that ended first are removed first: those older than a limit, then as many more as needed to keep the
+rest below a size. The logs of a running attempt are never touched. The choice is a pure function; the pass only lists,
+asks when the attempts ended, and removes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long and how much is kept."""
+    """The limits on age and size."""
 
     age_max_ms: int = 30 * _DAY_MS
     bytes_max: int = 100 * 1024**3
@@ -45,12 +45,12 @@ class Kept:
     key: AttemptKey
     bytes: int
     written_at_ms: int
-    """When something was written last: an attempt ended then or later."""
+    """The last write: the attempt ended then or later."""
     ended_at_ms: int | None = None
 
 
 def plan(kept: Sequence[Kept], bytes_total: int, limits: Limits, now_ms: int) -> tuple[AttemptKey, ...]:
-    """Return whose logs go, oldest end first, given that all logs together take `bytes_total`."""
+    """Return the logs to remove, oldest end first, if all logs together take `bytes_total`."""
     going: list[AttemptKey] = []
     for logs, ended_at_ms in _oldest_first(kept):
         if now_ms - ended_at_ms <= limits.age_max_ms and bytes_total <= limits.bytes_max:
@@ -61,7 +61,7 @@ def plan(kept: Sequence[Kept], bytes_total: int, limits: Limits, now_ms: int) ->
 
 
 def suspects(found: Sequence[Kept], bytes_total: int, limits: Limits, now_ms: int) -> tuple[Kept, ...]:
-    """Return the logs, longest unwritten first, about which it is worth asking when their attempts ended."""
+    """Return the logs that may be removable, longest unwritten first."""
     is_full = bytes_total > limits.bytes_max
     oldest = sorted(found, key=lambda logs: (logs.written_at_ms, logs.key))
     return tuple(
@@ -75,7 +75,7 @@ def _oldest_first(kept: Iterable[Kept]) -> list[tuple[Kept, int]]:
 
 
 class Retention:
-    """Removes logs that are too old or too many, a bounded number per round."""
+    """Removes logs beyond the limits, a bounded number per round."""
 
     def __init__(self, root: Path, jobs: JobQueries, clock: Clock, limits: Limits) -> None:
         self._root = root
@@ -85,12 +85,12 @@ class Retention:
         self._spared: frozenset[AttemptKey] = frozenset()
 
     async def run_once(self) -> int:
-        """Remove what the limits say, at most a few hundred attempts' logs; return how many were removed."""
+        """Remove logs beyond the limits, of at most a few hundred attempts; return how many were removed."""
         now_ms = self._clock.now_ms()
         with contextlib.suppress(FileNotFoundError):
             await asyncio.to_thread(remove_leftovers, self._root)
         found = await asyncio.to_thread(scan, self._root)
-        # Attempts that still ran last time let others have their turn, or a few hundred of them would hide the rest.
+        # Attempts that still ran last time come last, or a few hundred of them would hide the rest.
         others = [logs for logs in found if logs.key not in self._spared]
         bytes_total = sum(logs.bytes for logs in found)
         asked = suspects(others, bytes_total, self._limits, now_ms)
@@ -110,8 +110,8 @@ class Retention:
         for job, attempt in dict.fromkeys((logs.key.job, logs.key.job_attempt) for logs in chosen):
             for row in await self._jobs.task_attempts(job, attempt):
                 ends[row.key] = row.ended_at_ms
-        # The store writes an attempt down before it is started, so logs it does not know belong to another
-        # database. Somebody may still want them, and nobody can say that their task is over.
+        # The store saves an attempt before it starts, so unknown logs belong to another database. They may still be
+        # needed, and their task may still run.
         return tuple(replace(logs, ended_at_ms=ends[logs.key]) for logs in chosen if logs.key in ends)
 
 
@@ -120,8 +120,8 @@ def scan(root: Path) -> tuple[Kept, ...]:
     kept: list[Kept] = []
     with contextlib.suppress(FileNotFoundError):
         for path in root.iterdir():
-            # What is not named like an attempt's logs is not ours.
-            # One that its task locked must not keep the others from being looked at.
+            # Other names are not logs of attempts.
+            # An unreadable directory, which a task may own, must not hide the others.
             with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
                 kept.append(_measure(AttemptKey.parse(path.name), path))
     return tuple(kept)
@@ -130,7 +130,7 @@ def scan(root: Path) -> tuple[Kept, ...]:
 def _measure(key: AttemptKey, path: Path) -> Kept:
     used, written_at = 0, path.stat().st_mtime
     with os.scandir(path) as found:
-        # A task of a container may put as many files there as it likes.
+        # A task in a container may create any number of files there.
         for entry in islice(found, _FILES_MAX):
             file = entry.stat(follow_symlinks=False)
             used += file.st_blocks * 512

@@ -1,7 +1,7 @@
 """Watches log files for all followers together.
 
-However many people follow however many logs, one loop looks at each followed file a few times a second, reads
-what is new once, and wakes the followers of it. Without followers nothing runs.
+One loop checks each followed file a few times a second, reads new bytes once, and wakes its followers, whatever their
+number. Without followers nothing runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from openpai.system.supervision import supervise
 
 PERIOD_S: Final = 0.25
 QUESTIONS_PER_ROUND: Final = 100
-"""How many attempts are asked about per round whether they are over; each question may cost a query."""
+"""The number of attempts per round that are checked for their end; each check may cost a query."""
 FRESH_BYTES_PER_ROUND: Final = 8 * 1024 * 1024
 
 IsOver = Callable[[AttemptKey], bool | Awaitable[bool]]
@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Watch:
-    """What is known of one followed attempt. Readers take `news` before they look, so nothing slips in between."""
+    """One followed attempt. Readers take `news` before they read, so they miss nothing in between."""
 
     __slots__ = ("fresh", "is_over", "key", "news", "paths", "readers", "sizes")
 
@@ -39,7 +39,7 @@ class Watch:
         self.paths = paths
         self.sizes: dict[str, int] = dict.fromkeys(paths, 0)
         self.fresh: dict[str, Piece] = {}
-        """Bytes the last round found, kept until the next: most readers need nothing else."""
+        """New bytes of the last round, kept until the next: most readers need no others."""
         self.is_over = False
         self.readers = 0
         self.news = asyncio.Event()
@@ -54,7 +54,7 @@ class Watch:
         return tuple(Look(path, self.sizes[stream]) for stream, path in self.paths.items())
 
     def learn(self, pieces: Iterable[Piece | None], is_over: bool) -> None:
-        """Take in what a round found, and wake the readers if that is anything new."""
+        """Store the result of a round, and wake the readers if there is anything new."""
         self.fresh = {}
         is_new = False
         for stream, piece in zip(self.paths, pieces, strict=True):
@@ -70,7 +70,7 @@ class Watch:
 
 
 class Watcher:
-    """Looks at every followed attempt, four times a second, for as long as there are readers."""
+    """Checks every followed attempt, four times a second, while there are readers."""
 
     def __init__(self, is_over: IsOver, executor: Executor, period_s: float = PERIOD_S) -> None:
         self._ask = is_over
@@ -83,7 +83,7 @@ class Watcher:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether nothing is being looked at."""
+        """Return whether no attempt is followed."""
         return not self._watches and (self._task is None or self._task.done())
 
     async def join(self, key: AttemptKey, paths: Mapping[str, str]) -> Watch:
@@ -104,7 +104,7 @@ class Watcher:
         return watch
 
     def leave(self, watch: Watch) -> None:
-        """Stop looking at an attempt when its last reader leaves."""
+        """Stop checking an attempt when its last reader leaves."""
         watch.readers -= 1
         if watch.readers == 0:
             self._watches.pop(watch.key, None)
@@ -112,16 +112,16 @@ class Watcher:
     def check_open(self) -> None:
         """Raise Unavailable once the server is stopping."""
         if self.is_closed:
-            raise Unavailable("the server is stopping", "take the stream up again in a moment")
+            raise Unavailable("the server is stopping", "open the stream again in a moment")
 
     def hang_up(self) -> None:
-        """Wake every reader for the last time, and take no new ones."""
+        """Wake every reader for the last time, and accept no new ones."""
         self.is_closed = True
         for watch in self._watches.values():
             watch.tell()
 
     async def close(self) -> None:
-        """Hang up and stop looking."""
+        """End all streams and stop."""
         self.hang_up()
         if self._task is not None:
             self._task.cancel()
@@ -134,7 +134,7 @@ class Watcher:
             await self._look(watches, self._next_questions(watches))
 
     def _next_questions(self, watches: list[Watch]) -> list[Watch]:
-        """Return whom to ask about this round: all in turn, a bounded number at a time."""
+        """Return the attempts to check in this round: all in turn, a bounded number at a time."""
         if len(watches) > QUESTIONS_PER_ROUND:
             start = self._turn % len(watches)
             self._turn = start + QUESTIONS_PER_ROUND
@@ -142,7 +142,7 @@ class Watcher:
         return [watch for watch in watches if not watch.is_over]
 
     async def _look(self, watches: list[Watch], questions: list[Watch]) -> None:
-        # Asked before looking: what is over writes no more, so the look that follows sees all of it.
+        # Check before reading: an ended attempt writes no more, so the read that follows gets everything.
         over = {watch.key for watch in questions if await self._is_over(watch.key)}
         files = [file for watch in watches for file in watch.files()]
         loop = asyncio.get_running_loop()
@@ -158,5 +158,5 @@ class Watcher:
             answer = self._ask(key)
             return await answer if inspect.isawaitable(answer) else answer
         except Exception:
-            _log.warning("cannot tell whether a task attempt is over", attempt=key.path(), exc_info=True)
+            _log.warning("cannot determine whether a task attempt has ended", attempt=key.path(), exc_info=True)
             return False

@@ -1,9 +1,9 @@
-"""When the bytes of a log were written, as far as anybody knows: by looking at how long the files are, again and again.
+"""Estimates when the bytes of a log were written, from the lengths of the files over time.
 
-A task writes into its log files itself, so nobody sees each line go by. Instead each look at a log that has grown adds
-a line to the file `moments` beside it: the time, and how long each stream was by then. A line of the log was written
-before the first look that found it, and after the one before. The file is as the task may have left it, so nothing in
-it is trusted beyond what is shown to those who read the log.
+A task writes its log files itself, so no program sees each line. Instead each check of a log that has grown adds a line
+to the file `moments` beside it: the time, and the length of each stream. A line of the log was written between the last
+check without it and the first check with it. The task may have changed the file, so its content is used only to show
+times to readers of the log.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from openpai.ports.logs import STREAMS, Moment
 
 FILE: Final = "moments"
 BYTES_MAX: Final = 2 << 20
-"""Beyond this the moments of an attempt are written no more: a week of looks at a log that grows with each."""
+"""The limit on the moments of an attempt: a week of checks of a log that grows with each."""
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _LINE: Final = re.compile(rb"^(\d{1,13})((?: \d{1,18}){%d})\n" % len(STREAMS), re.MULTILINE)
 
 
 class Moments:
-    """Writes down how long the logs of running attempts are."""
+    """Records the lengths of the logs of running attempts."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, ...]] = {}
 
     def look(self, directories: Sequence[str], now_ms: int) -> None:
-        """Look at the logs in these directories once; those of others are forgotten."""
+        """Check the logs in these directories once, and forget all others."""
         known = {}
         for directory in directories:
             sizes = tuple(size_of(f"{directory}/{stream}.log") for stream in STREAMS)
             if any(sizes) and sizes != self._known.get(directory):
-                # What cannot be written now, as on a full disk, is known less exactly.
+                # If the line cannot be written, as on a full disk, the times are less exact.
                 with contextlib.suppress(OSError):
                     _add(directory, now_ms, sizes)
             known[directory] = sizes
@@ -55,7 +55,7 @@ def _add(directory: str, now_ms: int, sizes: Iterable[int]) -> None:
 
 
 def read_moments(directory: str) -> tuple[Moment, ...]:
-    """Return what was written down, oldest first; nothing where nothing was, or where it makes no sense."""
+    """Return the recorded lengths, oldest first; empty for a missing or invalid file."""
     try:
         file = os.open(f"{directory}/{FILE}", os.O_RDONLY | _FLAGS)
     except OSError:

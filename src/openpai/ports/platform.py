@@ -1,4 +1,4 @@
-"""What entrances may ask the platform to do. An answered command is kept, whatever fails afterwards."""
+"""The commands of entrances. An answered command is durable, whatever fails afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from openpai.scheduler.model import Wait
 
 
 class NotLeading(Unavailable):
-    """Only the server that leads can answer this; `url` is where it is, empty when nobody leads."""
+    """Only the leader can answer this; `url` is its URL, empty if no server leads."""
 
     def __init__(self, url: str = "") -> None:
         super().__init__("this server does not lead", "ask again in a moment")
@@ -23,39 +23,39 @@ class NotLeading(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class Submitter:
-    """Who submits, and what they are allowed."""
+    """The user who submits a job, with their grants and quotas."""
 
     user: str
     virtual_clusters: frozenset[str] | None = None
     """Granted virtual clusters; None: all."""
     storages: tuple[str, ...] | None = None
-    """Granted storages, the default ones of their groups first; None: all."""
+    """Granted storages, default ones of their groups first; None: all."""
     default_storages: tuple[str, ...] = ()
     quotas: tuple[Quota, ...] = ()
-    """Quotas that may hold for them."""
+    """Quotas that may apply to them."""
     idempotency_key: str = ""
     clone_of: str = ""
-    """A job of theirs, by name or id, whose secrets stand behind the masks of the file."""
+    """A job of theirs, by name or id, whose secrets replace the masks in the file."""
     since_ms: int = 0
-    """When their account was made; older jobs are of somebody who had their name before."""
+    """When their account was created; older jobs belong to an earlier user of the same name."""
     audit: AuditEntry | None = None
-    """What to write into the audit log along with the job."""
+    """The entry to add to the audit log in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A submission that is durable: the job will run or say why not."""
+    """A durable submission."""
 
     job: str
     user: str
     name: str
     warnings: tuple[str, ...] = ()
-    """What was understood but will not have the effect its author may expect."""
+    """Legal parts of the job file that may not have the expected effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A machine and how much of it is in use."""
+    """A node, and how much of it is in use."""
 
     name: str
     address: str
@@ -70,21 +70,21 @@ class NodeView:
     gpus_used: int
     bad_devices: tuple[int, ...]
     tasks: int
-    """How many task attempts hold something there."""
+    """The number of task attempts that hold resources on it."""
     is_drained: bool = False
     drained_because: str = ""
     virtual_clusters: tuple[str, ...] = ()
-    """Whose jobs hold something there."""
+    """The virtual clusters whose jobs hold resources on it."""
     bad_because: str = ""
     deadline_ms: int | None = None
-    """Until when jobs may run on it, if it is drained until a time."""
+    """Until when jobs may run on it, if its drain has a deadline."""
     changed_by: str = ""
-    """Who drained it or marked its devices last."""
+    """The user who drained it or marked its devices last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a job holds, on one node or in the whole cluster."""
+    """Resources that a job holds, on one node or in the whole cluster."""
 
     job: str
     user: str
@@ -97,11 +97,11 @@ class Holding:
     cpus: int
     memory_mb: int
     devices: tuple[int, ...]
-    """Numbers of its GPUs, where it is about one node."""
+    """Numbers of its GPUs, if this is about one node."""
     since_ms: int | None
-    """Since when it runs; None while it is being started."""
+    """When it started to run; None before that."""
     ends_ms: int | None
-    """When its time limit ends it, if it has one."""
+    """When it reaches its time limit, if it has one."""
     is_ending: bool = False
 
 
@@ -112,32 +112,32 @@ class NodeChange:
     is_drained: bool | None = None
     bad_devices: frozenset[int] | None = None
     reason: str = ""
-    """Why, whichever of the two changes."""
+    """The reason of either change."""
     deadline_s: int | None = None
-    """How long jobs may run on when it is drained; None for as long as they like."""
+    """How long jobs may run on after the drain; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """What was promised to whom, as an administrator wrote it, and the whole configuration that follows from it."""
+    """The promises to virtual clusters as an administrator wrote them, and the configuration derived from them."""
 
     promises: str | None
     """The short form, such as `team-a: 3 nodes, team-b: 8 GPUs`; None when `hived` was given instead."""
     hived: str
-    """In HiveD's format: what the scheduler goes by now."""
+    """The scheduler's configuration, in HiveD's format."""
     version: int
-    """0 until somebody set it."""
+    """0 before it is set for the first time."""
     problems: tuple[str, ...] = field(default=())
-    """What of it cannot be kept at the moment, such as promises for nodes that are not there."""
+    """Promises that cannot be kept at the moment, for missing nodes for instance."""
     demoted: tuple[str, ...] = ()
     """`user~job` of the jobs that run on without their guarantee because of the last change."""
 
 
 class Platform(Protocol):
-    """The commands, one function each. Jobs are named by their owner and name; unknown ones raise NoJobError."""
+    """The commands, one method each. Jobs are named by their owner and name; unknown ones raise NoJobError."""
 
     async def submit(self, by: Submitter, text: bytes) -> Submitted:
-        """Check a job file, remember the job, and answer once that is durable.
+        """Check a job file, store the job, and return once it is durable.
 
         Raises InvalidProtocol with every fault, Refused ConflictJobError for a name the user already uses,
         Refused InvalidProtocolError for a job that could not run even if everything were free,
@@ -148,13 +148,13 @@ class Platform(Protocol):
         ...
 
     async def stop(self, user: str, name: str, by: str, reason: str = "") -> None:
-        """Let the job end, for a reason that its owner reads. Harmless when it is over or already stopping."""
+        """Stop a job, with a reason for its owner. Harmless when it is over or already stopping."""
         ...
 
     async def start(self, user: str, name: str, by: str, reason: str = "") -> None:
-        """Let a finished job run again as a new attempt; takes back a stop that has not been carried out yet.
+        """Start a finished job again as a new attempt; cancels a stop that has not taken effect yet.
 
-        The history of the job says who wanted that and why.
+        An event of the job records the user and the reason.
 
         Raises NoEnoughQuotaError for a finished one that is beyond a quota of its owner, and ConflictJobError for
         one that runs or waits to run already.
@@ -162,7 +162,7 @@ class Platform(Protocol):
         ...
 
     async def restart(self, user: str, name: str, by: str, reason: str = "") -> None:
-        """Let the job run again from its beginning, as a new attempt: a running one ends first, with its grace period.
+        """Run a job again from its beginning, as a new attempt: a running one is stopped first, with its grace period.
 
         Raises ConflictJobError for a job that waits to run, Unavailable for one that is just ending by itself, and
         what `start` raises for one that is over.
@@ -170,11 +170,11 @@ class Platform(Protocol):
         ...
 
     async def kill(self, user: str, name: str, by: str, reason: str = "") -> None:
-        """Let the job end like `stop`, but kill its tasks at once, also those that use their grace period already."""
+        """Stop a job, but kill its tasks at once, also those in their grace period."""
         ...
 
     async def set_priority(self, user: str, name: str, priority_class: str, by: str) -> None:
-        """Change the priority class of a job that is not over; where it runs, it runs on."""
+        """Change the priority class of a job that is not over; a running job runs on."""
         ...
 
     async def set_rank(self, user: str, name: str, rank: int, by: str) -> None:
@@ -182,15 +182,15 @@ class Platform(Protocol):
         ...
 
     async def checkpointed(self, user: str, name: str) -> None:
-        """Learn that a job has just saved its work."""
+        """Record that a job has just saved its work."""
         ...
 
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
-        """Return why the job's tasks wait; empty when nothing of it waits."""
+        """Return why tasks of a job wait; empty if none does."""
         ...
 
     async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
-        """Return which jobs hold the room that a waiting job wants, the largest first; empty when it does not wait."""
+        """Return the jobs that hold what a waiting job needs, largest first; empty when it does not wait."""
         ...
 
     async def node_holdings(self, name: str) -> tuple[Holding, ...]:
@@ -198,15 +198,15 @@ class Platform(Protocol):
         ...
 
     async def nodes(self) -> tuple[NodeView, ...]:
-        """Return every machine, by name."""
+        """Return every node, by name."""
         ...
 
     async def change_node(self, name: str, change: NodeChange, by: str) -> NodeView:
-        """Drain a node, give it back, or mark devices of it as bad. Raises NoNodeError."""
+        """Drain a node, end its drain, or mark devices of it as bad. Raises NoNodeError."""
         ...
 
     async def forget_node(self, name: str, by: str) -> None:
-        """Forget a node that is gone for good. Raises NoNodeError, or Refused while the backend still sees it."""
+        """Forget a node that is gone for good. Raises NoNodeError, or Refused while the backend still reports it."""
         ...
 
     async def virtual_clusters(self) -> tuple[VcView, ...]:
@@ -214,25 +214,25 @@ class Platform(Protocol):
         ...
 
     async def sku_types(self, virtual_cluster: str | None = None) -> Mapping[str, Amount]:
-        """Return what one device of each type brings along. Raises NoVirtualClusterError."""
+        """Return the amounts of one device of each type. Raises NoVirtualClusterError."""
         ...
 
     async def cluster_config(self) -> ClusterConfig:
-        """Return what was promised to whom."""
+        """Return the promises to virtual clusters."""
         ...
 
     async def configure(
         self, *, promises: str | None, hived: str | None, version: int | None, by: str
     ) -> ClusterConfig:
-        """Replace all promises, given in words or in HiveD's format. No job is stopped for it.
+        """Replace all promises, given as text or in HiveD's format. Running jobs are not stopped.
 
-        Raises Refused BadConfigurationError with every fault, having changed nothing, and ConflictSettingError when
+        Raises Refused BadConfigurationError with every fault, changing nothing, and ConflictSettingError when
         the configuration is not at `version` any more.
         """
         ...
 
     async def promise(self, virtual_cluster: str, change: str | None, by: str) -> ClusterConfig:
-        """Promise a virtual cluster something else, such as `3 nodes` or `8 GPUs of A100 + 2 nodes`; None removes it.
+        """Change a promise, to text such as `3 nodes` or `8 GPUs of A100 + 2 nodes`; None removes it.
 
         Raises NoVirtualClusterError when there is none to remove, RemoveRunningVcError while jobs use one that is
         removed, ReadOnlyVcError for `default`, BadConfigurationError for what cannot be promised.
@@ -244,9 +244,9 @@ class Platform(Protocol):
         ...
 
     async def scheduler_snapshot(self) -> Mapping[str, Any]:
-        """Return the scheduler's whole state as plain data, for replaying a decision elsewhere."""
+        """Return the scheduler's whole state as plain data, to repeat its decisions elsewhere."""
         ...
 
     async def limits_changed(self) -> None:
-        """Learn that quotas or the fairness setting changed, wherever that was written."""
+        """Read quotas, orders and the fairness setting again, after a change on any server."""
         ...

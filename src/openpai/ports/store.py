@@ -1,7 +1,7 @@
-"""What the platform remembers of jobs.
+"""The store of jobs.
 
-Writes are all or nothing. A job is saved only if nobody was faster: each saved job carries a version, and a
-change names the version it started from. Devices that are granted cannot be granted again: the store refuses.
+Writes are atomic. Each stored job has a version, a change names the version it started from, and the store refuses it
+if another change came first. The store also refuses to grant a device twice.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from openpai.ports.usage import AuditEntry
 from openpai.protocol.job import JobSpec
 
 LEASE_MS: Final = 15_000
-"""How long the right to lead lasts after its last renewal."""
+"""How long the lease lasts after its last renewal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a task attempt runs and what it holds there."""
+    """The node of a task attempt, and what it holds there."""
 
     node: str
     address: str
@@ -30,9 +30,9 @@ class Slot:
     ports: Mapping[str, tuple[int, ...]]
     grant: int
     placement_hint: str = ""
-    """What the scheduler needs to put the task exactly there again."""
+    """What the scheduler needs to restore the task on exactly the same cells."""
     gpus: int = 0
-    """GPUs, CPUs and memory that count as used: those it was given, idle ones included."""
+    """GPUs, CPUs and memory that count as used, even while the task leaves them idle."""
     cpus: int = 0
     memory_mb: int = 0
 
@@ -46,7 +46,7 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """Everything the orchestrator keeps in mind of one job that is not over."""
+    """A job as the store and the orchestrator keep it."""
 
     job: Job
     user: str
@@ -65,13 +65,13 @@ class JobRecord:
     time_limit_ms: int | None = None
     """How long an attempt may run."""
     checkpoint_at_ms: int | None = None
-    """When its owner said last that its work is saved."""
+    """When its owner reported last that its work is saved."""
     is_private: bool = False
-    """Whether its file is for its owner and those who manage it only."""
+    """Whether only its owner and managers may read its file."""
 
     @property
     def full_name(self) -> str:
-        """Return `user~job`, the name everyone outside uses."""
+        """Return `user~job`, its name in the API."""
         return f"{self.user}~{self.name}"
 
 
@@ -91,7 +91,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A submission, ready to be remembered in one transaction."""
+    """A submission, ready to be stored in one transaction."""
 
     record: JobRecord
     config_text: str
@@ -99,7 +99,7 @@ class NewJob:
     gpus_total: int
     event: Event
     idempotency_key: str = ""
-    """What the client calls this submission: sent again under the same key it is the same job. Empty: none."""
+    """The client's key of this submission: the same key again means the same job. Empty: none."""
     audit: AuditEntry | None = None
     quotas: tuple[Quota, ...] = ()
     """Those that limit unfinished jobs or GPU hours of its owner."""
@@ -107,7 +107,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One saved step of one job: refused if the job's version is no longer that of `before`."""
+    """A change of one job, refused if the job's version is no longer that of `before`."""
 
     before: JobRecord
     after: JobRecord
@@ -127,17 +127,17 @@ class Change:
 
 
 class Saved(StrEnum):
-    """What became of a change."""
+    """The result of a change."""
 
     YES = "yes"
     STALE = "stale"
-    """Somebody changed the job meanwhile: load it again."""
+    """Another change came first: load the job again."""
     DEVICE_TAKEN = "device_taken"
     """A device it would take is granted already."""
 
 
 class AlreadySubmitted(Exception):
-    """A submission with this idempotency key is remembered already: `job` is its id, `name` its name."""
+    """A submission with this idempotency key exists: `job` is its id, `name` its name."""
 
     def __init__(self, job: str, name: str) -> None:
         super().__init__(f"job {name} was submitted under this key already")
@@ -150,15 +150,15 @@ class LeaseLost(Exception):
 
 
 class JobStore(Protocol):
-    """What the orchestrator remembers jobs with."""
+    """Stores jobs, for the orchestrator."""
 
     async def add_job(self, new: NewJob, epoch: int | None) -> None:
-        """Remember a submission; durable when this returns. Raises Refused ConflictJobError for a name that exists.
+        """Add a submitted job; durable when this returns. Raises Refused ConflictJobError for a name that exists.
 
         Archived jobs do not keep their names. Raises `AlreadySubmitted` for an idempotency key its owner used before,
         and `BeyondQuota` for a job that its `quotas` leave no room for, however many servers add jobs at the same time.
 
-        Unless `epoch` is the newest lease, somebody else leads or will lead, and finds the job in its inbox.
+        Unless `epoch` is the newest lease, the job goes into the inbox of the leader.
         """
         ...
 
@@ -167,11 +167,11 @@ class JobStore(Protocol):
         ...
 
     async def forget_keys(self, before_ms: int) -> int:
-        """Forget under which keys jobs were submitted before that time; return how many there were."""
+        """Delete the keys of submissions before that time; return how many there were."""
         ...
 
     async def forget_events(self, before_ms: int) -> int:
-        """Forget what happened to jobs before that time; return how many events there were."""
+        """Delete events before that time; return how many there were."""
         ...
 
     async def load(self, job: str) -> JobRecord | None:
@@ -196,28 +196,27 @@ class JobStore(Protocol):
         ...
 
     async def take_inbox(self, limit: int, epoch: int) -> tuple[str, ...]:
-        """Return ids of jobs that other servers touched, and take them out of the inbox.
+        """Return ids of jobs that other servers changed, and remove them from the inbox.
 
-        Raises LeaseLost, taking nothing, when `epoch` is no longer the newest lease.
+        Raises LeaseLost, removing nothing, when `epoch` is no longer the newest lease.
         """
         ...
 
     async def lease(self, holder: str, now_ms: int, ttl_ms: int, url: str = "") -> int | None:
-        """Take or renew the right to lead; return its epoch, or None while somebody else holds it.
+        """Take or renew the lease of the leader; return its epoch, or None while another server holds it.
 
         `url` is where other servers reach the holder.
 
-        A holder is `PLACE/PROCESS`. Only one process may use a place at a time, so a second process of the same
-        place takes over at once. Those of other places wait until they have seen no renewal for `ttl_ms`, by a clock
-        of their own that is never set: the wall clocks of two servers are never compared. `now_ms` is written down
-        for people.
+        A holder is `PLACE/PROCESS`. Only one process may use a place at a time, so a second process of the same place
+        takes over at once. Those of other places wait until they have seen no renewal for `ttl_ms`, by a clock of
+        their own that is never set: the wall clocks of two servers are never compared. `now_ms` is only shown.
         """
         ...
 
     async def leader_url(self, ttl_ms: int) -> str:
-        """Return where the server is that leads, nothing when nobody does or it did not say.
+        """Return the URL of the leader, empty if there is none or it has no URL.
 
-        A leader whose lease was not seen to be renewed for `ttl_ms` leads no longer.
+        A leader that did not renew its lease for `ttl_ms` leads no longer.
         """
         ...
 
@@ -226,5 +225,5 @@ class JobStore(Protocol):
         ...
 
     async def release_lease(self, holder: str) -> None:
-        """Give the right to lead back."""
+        """Give the lease back."""
         ...

@@ -1,6 +1,6 @@
 """The dialect of job files: JSON with comments is read as YAML, and unquoted words follow YAML 1.2.
 
-Old job files are JSON, often with `//` comments and tabs. They keep their lines, so a fault names the line that the
+Old job files are JSON, often with `//` comments and tabs. Lines are preserved, so a fault names the line that the
 user sees in the editor. Unquoted words lean towards text: `on`, `no`, `12:30` and `2024-01-01` are text, and so are
 `007`, `.inf` and numbers that no machine can hold, because a command should receive what the user wrote.
 """
@@ -80,7 +80,7 @@ def _float(text: str) -> str | int | float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
         return text
-    # 1e5 is how people write a count of steps; a command that takes a whole number must not get 100000.0.
+    # 1e5 often is a count of steps; a command that takes an integer must not get 100000.0.
     if "." not in text and number.is_integer() and abs(number) < _WHOLE_MAX:
         return int(number)
     return number

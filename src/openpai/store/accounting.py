@@ -1,8 +1,8 @@
-"""Counting what was held: hours of GPUs, CPUs and memory, by day, user and virtual cluster.
+"""Adds up use: hours of GPUs, CPUs and memory, by day, user and virtual cluster.
 
-A task attempt holds what it was granted until it ends. The database adds up what began and ended on the same day, day
-by day, and then what went on over midnight by its first and last day, which leaves a few rows even of a million
-attempts; what lies between is whole days, and needs no more than the sum. Deleted jobs leave their sums behind.
+A task attempt holds its grant until it ends. The database adds up attempts that started and ended on one day, day by
+day, and attempts that ran over midnight by their first and last day, which leaves a few rows even of a million
+attempts; the days in between are whole, so the sum is enough. When a job is deleted, its sums are kept.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
 _MB_PER_GB: Final = 1024
 _FIRST_DAY: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# Sums of milliseconds of many megabytes do not fit into the whole numbers of a database; a float holds them exactly
+# Sums of milliseconds of many megabytes do not fit into the integers of a database; a float holds them exactly
 # far beyond what a cluster can use.
 _HELD: Final = ("gpus", "cpus", "memory_mb")
 _granted: Final = task_attempts.c.granted_at_ms
 _ended: Final = task_attempts.c.ended_at_ms
 
 Whose = tuple[str, str]
-# By day, so that no long list is ever sorted: nobody else has a turn while that goes on.
+# By day, so that no long list is sorted, which would block other requests.
 Days = defaultdict[int, defaultdict[Whose, list[float]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From when to when, for whom and where; nothing named means all."""
+    """A period, and optionally one user and one virtual cluster."""
 
     from_ms: int
     to_ms: int
@@ -44,10 +44,10 @@ class Period:
 
 
 def held(connection: sa.Connection, period: Period) -> tuple[UseRow, ...]:
-    """Return what was held in a period, what is held now and what deleted jobs held included."""
+    """Return the use in a period, with that of running and of deleted jobs."""
     sums: Days = defaultdict(lambda: defaultdict(lambda: [0.0] * 4))
     slopes: defaultdict[Whose, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0] * 3))
-    # Day by day: sorting many short lists is much quicker than sorting a long one.
+    # Day by day: sorting many short lists is much faster than sorting a long one.
     for day in range(period.from_ms // DAY_MS, (period.to_ms - 1) // DAY_MS + 1):
         for row in connection.execute(_within_a_day(period, day)):
             amounts = (row.gpus or 0, row.cpus or 0, row.memory_mb or 0, row.attempts)
@@ -70,7 +70,7 @@ def held(connection: sa.Connection, period: Period) -> tuple[UseRow, ...]:
 
 
 def keep_use(connection: sa.Connection, ids: Sequence[str]) -> None:
-    """Remember what these jobs used, as they are about to be deleted: deleting a job returns no hours."""
+    """Keep the sums of these jobs, which are about to be deleted: deleting a job returns no hours."""
     for (day, (owner, virtual_cluster)), sums in _held_by(connection, ids).items():
         of = {"day": day, "owner": owner, "virtual_cluster": virtual_cluster}
         key = [past_use.c[name] == value for name, value in of.items()]
@@ -100,9 +100,9 @@ def _held_by(connection: sa.Connection, ids: Sequence[str]) -> dict[tuple[int, W
 
 
 def _within_a_day(period: Period, day: int) -> sa.Select[Any]:
-    """Return the query for what began and ended on one day, added up by owner and virtual cluster."""
+    """Return the query for attempts within one day, added up by owner and virtual cluster."""
     start_ms, end_ms = max(period.from_ms, day * DAY_MS), min(period.to_ms, (day + 1) * DAY_MS)
-    # A clock that was set back between grant and end makes no negative hours.
+    # A clock that was set back between grant and end must not cause negative hours.
     held_ms = sa.case((_ended > _granted, _ended - _granted), else_=0)
     return (
         sa.select(
@@ -118,7 +118,7 @@ def _within_a_day(period: Period, day: int) -> sa.Select[Any]:
 
 
 def _over_days(period: Period) -> sa.Select[Any]:
-    """Return the query for everything else, added up by first and last day, owner and virtual cluster."""
+    """Return the query for all other attempts, added up by first and last day, owner and virtual cluster."""
     start = sa.case((_granted < period.from_ms, period.from_ms), else_=_granted)
     end = sa.case((sa.or_(_ended.is_(None), _ended > period.to_ms), period.to_ms), else_=_ended)
     began_earlier = sa.or_(_granted < period.from_ms, _granted < (_ended - 1) // DAY_MS * DAY_MS)
@@ -165,7 +165,7 @@ def _sum(amount: sa.ColumnElement[Any]) -> sa.ColumnElement[float]:
 
 
 def _whole_days(steps: dict[int, list[float]]) -> list[tuple[int, list[float]]]:
-    """Return what was held all day long on each day, from the days on which it changed."""
+    """Return the use on whole days, from the days on which it changed."""
     days = sorted(steps)
     now = [0.0] * 3
     found = []

@@ -1,4 +1,4 @@
-"""Remembering people, groups and tokens. Passwords arrive hashed and tokens as digests; neither can be read back."""
+"""Stores users, groups and tokens. Passwords arrive hashed and tokens as digests; neither can be read back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from openpai.protocol.errors import Refused
 from openpai.store.database import Database
 from openpai.store.schema import groups, idempotency, memberships, tokens, users
 
-_OTHER_NAME: Final = "choose another name, or change the one there is"
+_OTHER_NAME: Final = "choose another name, or change the existing one"
 
 
 class SqlAccountStore:
@@ -39,7 +39,7 @@ class SqlAccountStore:
         return await self._database.read_inline(lambda connection: _users(connection, sa.true()))
 
     async def add_user(self, user: User) -> None:
-        """Remember a user; see `AccountStore.add_user`."""
+        """Add a user; see `AccountStore.add_user`."""
 
         alike = sa.select(users.c.name).where(sa.func.lower(users.c.name) == user.name.lower())
 
@@ -59,7 +59,7 @@ class SqlAccountStore:
         await self._database.write(work, _PEOPLE)
 
     async def change_user(self, name: str, change: Callable[[User], User]) -> User:
-        """Replace what is remembered of a user; see `AccountStore.change_user`."""
+        """Replace a user; see `AccountStore.change_user`."""
 
         def work(connection: sa.Connection) -> User:
             had_admin = _has_admin(connection)
@@ -88,7 +88,7 @@ class SqlAccountStore:
         await self._database.write(work, _PEOPLE)
 
     async def remove_user(self, name: str) -> None:
-        """Forget a user; see `AccountStore.remove_user`."""
+        """Delete a user; see `AccountStore.remove_user`."""
 
         def work(connection: sa.Connection) -> None:
             had_admin = _has_admin(connection)
@@ -96,7 +96,7 @@ class SqlAccountStore:
                 raise no_user(name)
             connection.execute(sa.delete(tokens).where(tokens.c.owner == name))
             connection.execute(sa.delete(memberships).where(memberships.c.member == name))
-            # A later user of the same name must not get answers about jobs of this one.
+            # A later user of the same name must not get answers about this one's jobs.
             connection.execute(sa.delete(idempotency).where(idempotency.c.owner == name))
             _keep_an_admin(connection, had_admin)
 
@@ -120,7 +120,7 @@ class SqlAccountStore:
         return tuple(await self._database.read_inline(lambda connection: connection.execute(query).scalars().all()))
 
     async def add_group(self, group: Group) -> None:
-        """Remember a group; see `AccountStore.add_group`."""
+        """Add a group; see `AccountStore.add_group`."""
 
         def work(connection: sa.Connection) -> None:
             try:
@@ -132,7 +132,7 @@ class SqlAccountStore:
         await self._database.write(work, _PEOPLE)
 
     async def change_group(self, name: str, change: Callable[[Group], Group]) -> Group:
-        """Replace what is remembered of a group; see `AccountStore.change_group`."""
+        """Replace a group; see `AccountStore.change_group`."""
 
         def work(connection: sa.Connection) -> Group:
             had_admin = _has_admin(connection)
@@ -148,7 +148,7 @@ class SqlAccountStore:
         return await self._database.write(work, _PEOPLE)
 
     async def remove_group(self, name: str) -> None:
-        """Forget a group; see `AccountStore.remove_group`."""
+        """Delete a group; see `AccountStore.remove_group`."""
 
         def work(connection: sa.Connection) -> None:
             had_admin = _has_admin(connection)
@@ -160,15 +160,15 @@ class SqlAccountStore:
         await self._database.write(work, _PEOPLE)
 
     async def add_token(self, token: Token, *, is_foretold: bool = False) -> None:
-        """Remember a token; see `AccountStore.add_token`."""
+        """Add a token; see `AccountStore.add_token`."""
         columns = {name: getattr(token, name) for name in _TOKEN} | {"owner": token.user}
         expired = sa.delete(tokens).where(tokens.c.owner == token.user, tokens.c.expires_at_ms <= token.created_at_ms)
 
         def work(connection: sa.Connection) -> None:
-            # A token of a removed user would let in a later user of the same name.
+            # A token of a removed user would give access to the account of a later user of the same name.
             if connection.execute(_held_user(token.user)).first() is None:
                 raise no_user(token.user)
-            # Expired tokens of a user who logs in daily are removed nowhere else.
+            # This is the only place that deletes expired tokens.
             connection.execute(expired)
             try:
                 with connection.begin_nested():
@@ -176,12 +176,12 @@ class SqlAccountStore:
                     if is_foretold:
                         connection.execute(idempotency.insert(), _opened_once(token))
             except exc.IntegrityError as error:
-                raise Refused("ConflictTokenError", "there is such a token already", "make a new one") from error
+                raise Refused("ConflictTokenError", "this token exists already", "make a new one") from error
 
         await self._database.write(work)
 
     async def token(self, digest: str) -> tuple[Token, User] | None:
-        """Return a token and whose it is; see `AccountStore.token`."""
+        """Return a token with its owner; see `AccountStore.token`."""
 
         def work(connection: sa.Connection) -> tuple[Token, User] | None:
             row = connection.execute(sa.select(tokens).where(tokens.c.digest == digest)).mappings().first()
@@ -197,12 +197,12 @@ class SqlAccountStore:
         return tuple(_token(row) for row in found)
 
     async def revoke(self, digest: str) -> bool:
-        """Forget a token; see `AccountStore.revoke`."""
+        """Delete a token; see `AccountStore.revoke`."""
         gone = sa.delete(tokens).where(tokens.c.digest == digest)
         return await self._database.write(lambda connection: connection.execute(gone).rowcount > 0)
 
     async def revoke_all(self, user: str, *, is_application: bool | None = None) -> int:
-        """Forget a user's tokens; see `AccountStore.revoke_all`."""
+        """Delete a user's tokens; see `AccountStore.revoke_all`."""
         gone = sa.delete(tokens).where(tokens.c.owner == user)
         if is_application is not None:
             gone = gone.where(tokens.c.is_application.is_(is_application))
@@ -217,7 +217,7 @@ _TOKEN = ("digest", "is_application", "created_at_ms", "expires_at_ms", "scope",
 
 
 def _opened_once(token: Token) -> dict[str, Any]:
-    """Return what stays of a token when it is revoked. Keys of clients have no space in them."""
+    """Return what is kept of a revoked token. Keys of clients contain no space."""
     return {"owner": token.user, "key": f"token {token.digest}", "job": "", "name": "", "at_ms": token.created_at_ms}
 
 
@@ -259,7 +259,7 @@ def _users(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[Us
 
 
 def _join(connection: sa.Connection, user: User) -> None:
-    """Make a user a member of the groups they are in, and of no others."""
+    """Store the memberships of a user, and delete all others."""
     wanted = [group.name for group in user.groups]
     known = set(connection.execute(sa.select(groups.c.name).where(groups.c.name.in_(wanted))).scalars())
     for name in wanted:

@@ -1,4 +1,4 @@
-"""What reading a database shows of its health: damage, schema, secrets, and the files it refers to."""
+"""Checks a database by reading it: damage, schema, secrets, and the files it refers to."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _ROWS_AT_ONCE: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """How many sealed values there are, and whose of them no key opens."""
+    """The number of sealed values, and the names of those that no key opens."""
 
     total: int
     lost: tuple[str, ...]
 
 
 class Checking:
-    """Reads one database at one moment. Every method raises a PaiError when it cannot be read."""
+    """Reads a database in one snapshot. Every method raises a PaiError when it cannot be read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def faults(self) -> list[str]:
-        """Return what is damaged, at most a few; for PostgreSQL, what cannot be read to its end."""
+        """Return some faults of a damaged database; for PostgreSQL, tables that cannot be read completely."""
         with _Reading(self._database) as connection:
             if not self._database.is_sqlite:
                 for name in sa.inspect(connection).get_table_names():
@@ -47,7 +47,7 @@ class Checking:
             found = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA integrity_check({FAULTS_MAX})")]
             strays = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(FAULTS_MAX)
         damage = [line for line in found if line != "ok"]
-        return damage + [f"a row of {row[0]} names a row of {row[2]} that is not there" for row in strays]
+        return damage + [f"a row of {row[0]} refers to a missing row of {row[2]}" for row in strays]
 
     def schema(self) -> tuple[str, bool]:
         """Return the schema, and whether it is the newest. Raises Refused for one of a newer program."""
@@ -67,7 +67,7 @@ class Checking:
         return Secrets(total, tuple(lost))
 
     def running(self) -> list[AttemptKey]:
-        """Return the task attempts that have started and not ended, of jobs that have not ended."""
+        """Return the task attempts of unfinished jobs that started and have not ended."""
         columns = task_attempts.c
         query = (
             sa.select(columns.job, columns.job_attempt, columns.role, columns.task_index, columns.attempt)
@@ -87,7 +87,7 @@ class Checking:
 
 
 class _Reading:
-    """A connection that raises our own errors."""
+    """A connection that raises errors of our families."""
 
     def __init__(self, database: Database) -> None:
         self._connection = database.engine.connect

@@ -73,7 +73,7 @@ class SqlSettingsStore:
         return tuple(NodeNote(**{**row, "bad_devices": frozenset(json.loads(row["bad_devices"]))}) for row in found)
 
     async def learn_nodes(self, notes: tuple[NodeNote, ...], epoch: int | None) -> None:
-        """Remember the sizes and models of nodes; see `SettingsStore.learn_nodes`."""
+        """Store the sizes and models of nodes; see `SettingsStore.learn_nodes`."""
 
         def work(connection: sa.Connection) -> None:
             _fence(connection, epoch)
@@ -86,7 +86,7 @@ class SqlSettingsStore:
         await self._database.write(work)
 
     async def set_node_notes(self, notes: tuple[NodeNote, ...], epoch: int | None) -> None:
-        """Remember or replace these notes; see `SettingsStore.set_node_notes`."""
+        """Store or replace these notes; see `SettingsStore.set_node_notes`."""
         rows = [_columns(note) for note in notes]
 
         def work(connection: sa.Connection) -> None:
@@ -98,7 +98,7 @@ class SqlSettingsStore:
         await self._database.write(work)
 
     async def forget_nodes(self, names: tuple[str, ...], epoch: int | None) -> None:
-        """Forget the notes about these nodes; see `SettingsStore.forget_nodes`."""
+        """Delete the notes about these nodes; see `SettingsStore.forget_nodes`."""
 
         def work(connection: sa.Connection) -> None:
             _fence(connection, epoch)

@@ -1,6 +1,6 @@
-"""Copies of a whole database, taken while a server uses it, and put back into an empty one.
+"""Copies a whole database while a server uses it, and restores it into an empty one.
 
-SQLite copies itself. For PostgreSQL its own tools do it, and other versions of PostgreSQL read what they wrote.
+SQLite copies itself. For PostgreSQL its own tools do it, whose dumps other versions of PostgreSQL can read.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from openpai.store.db_errors import translate
 PAGES_AT_ONCE: Final = 4096
 _VERSION: Final = "SELECT version_num FROM alembic_version"
 _INSTALLED: Final = ("/usr/lib/postgresql", "/usr/pgsql", "/opt/homebrew/opt")
-_EMPTY: Final = "make one with: createdb --encoding UTF8 --template template0 NAME"
+_EMPTY: Final = "create one with: createdb --encoding UTF8 --template template0 NAME"
 
 
 def copy_sqlite(source: Path, target: Path, progress: Callable[[int, int], None]) -> None:
-    """Copy a database as it is at one moment, whatever is written meanwhile.
+    """Copy one snapshot of a database, whatever is written meanwhile.
 
-    `progress` hears how many pages are copied, and of how many. Raises OSError when the copy's disk is full.
+    `progress` is called with the numbers of copied pages and of all pages. Raises OSError when the copy's disk is full.
     """
     try:
         with closing(_opened(source)) as reading, closing(sqlite3.connect(target)) as writing:
-            # A transaction pins one snapshot. Without it the copy would begin again with each write of
+            # A transaction pins one snapshot. Without it the copy would start again with each write of
             # the server, and on a busy platform never end.
             reading.execute("BEGIN")
             reading.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -50,7 +50,7 @@ def copy_sqlite(source: Path, target: Path, progress: Callable[[int, int], None]
 
 
 def schema_of_sqlite(file: Path) -> str:
-    """Return the schema of a copy. Raises Refused when it is no database of openpai's, or damaged."""
+    """Return the schema of a copy. Raises Refused for one that is not openpai's, or damaged."""
     try:
         with closing(_opened(file)) as reading:
             fault = _first_fault(reading)
@@ -64,7 +64,7 @@ def schema_of_sqlite(file: Path) -> str:
 
 
 def dump_postgres(url: str, target: Path) -> str:
-    """Write a dump of a PostgreSQL database as it is at one moment; return its schema."""
+    """Write a dump of one snapshot of a PostgreSQL database; return its schema."""
     database = Database(url, inline=True)
     try:
         with database.engine.connect() as connection:
@@ -78,7 +78,7 @@ def dump_postgres(url: str, target: Path) -> str:
 
 
 def require_empty_postgres(url: str) -> None:
-    """Raise Refused unless a PostgreSQL database has no tables, and unless `pg_restore` is there to fill it."""
+    """Raise Refused unless a PostgreSQL database has no tables and `pg_restore` is installed."""
     _tool("pg_restore")
     database = Database(url, inline=True)
     try:
@@ -96,12 +96,12 @@ def require_empty_postgres(url: str) -> None:
 
 
 def restore_postgres(url: str, dump: Path) -> None:
-    """Fill an empty PostgreSQL database from a dump, with all of it or with nothing."""
+    """Fill an empty PostgreSQL database from a dump, completely or not at all."""
     _run("pg_restore", url, "--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction", str(dump))
 
 
 def _opened(file: Path) -> sqlite3.Connection:
-    # Not `ro`: what a crashed server left in the journal has to be read too, for which files may have to be made.
+    # Not `ro`: reading the journal of a crashed server may require new files.
     return sqlite3.connect(f"file:{quote(str(file))}?mode=rw", uri=True, isolation_level=None, timeout=10)
 
 
@@ -111,7 +111,7 @@ def _first_fault(connection: sqlite3.Connection) -> str:
 
 
 def _tool(name: str) -> str:
-    """Return where a tool of PostgreSQL's lies, the newest one where there are several. Raises Refused without it."""
+    """Return the path of a tool of PostgreSQL, the newest one of several. Raises Refused if there is none."""
     found = [path for root in _INSTALLED for path in Path(root).parent.glob(f"{Path(root).name}*/*/bin/{name}")]
     found += [path for root in _INSTALLED for path in Path(root).parent.glob(f"{Path(root).name}*/bin/{name}")]
     tool = shutil.which(name) or (str(max(found, key=_release)) if found else None)
@@ -138,4 +138,4 @@ def _run(name: str, url: str, *arguments: str) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
     if done.returncode:
         reason = " ".join(done.stderr.split())[:500] or f"exit code {done.returncode}"
-        raise Unavailable(f"{name} failed: {reason}", "mend what it names, and try again; nothing was changed")
+        raise Unavailable(f"{name} failed: {reason}", "correct what it names, and try again; nothing was changed")

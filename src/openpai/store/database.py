@@ -1,8 +1,8 @@
 """Access to the database: one writer that commits in groups, several readers.
 
-Every write is a function over a connection; `store.writer` runs those that are waiting in one transaction, so a
-hundred submissions cost one disk flush. Nobody is answered before the commit. Without threads (`inline`) everything
-runs in the caller, in the order of the calls, which is what the fault simulator needs.
+Every write is a function over a connection; `store.writer` runs all that wait in one transaction, so a hundred
+submissions cost one disk flush. No caller gets its answer before the commit. Without threads (`inline`) everything runs
+in the caller, in the order of the calls, which the fault simulator needs.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ T = TypeVar("T")
 READERS: Final = 4
 BUSY_TIMEOUT_S: Final = 10.0
 _MAPPED_BYTES: Final = 2**30
-# By default the driver waits two minutes for an absent machine, and for ever for a silent one.
+# By default the driver waits two minutes for a machine that is down, and for ever for one that is silent.
 _CONNECTING: Final[dict[str, int | str]] = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
-    # From a database without an encoding the driver would hand out bytes.
+    # From a database without an encoding the driver would return bytes.
     "client_encoding": "utf8",
 }
 
@@ -58,8 +58,8 @@ class Database:
     async def write(self, work: Work[T], lock: str = "", *, is_long: bool = False) -> T:
         """Run `work` in a transaction; its effects are durable when this returns. Raises Unavailable on a bad disk.
 
-        `work` may run more than once: what an undone run returned is never seen. While it runs, no other server runs
-        a work with the same `lock`. One that `is_long`, since it writes many rows, runs in a thread.
+        `work` may run more than once; only the result of the committed run is returned. Meanwhile no other server runs
+        a `work` with the same `lock`. One that `is_long`, because it writes many rows, runs in a thread.
         """
         if self._writer is not None:
             return await self._writer.write(work, lock, is_long=is_long)
@@ -75,10 +75,10 @@ class Database:
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read_now, work)
 
     async def read_inline(self, work: Work[T]) -> T:
-        """Do what `read` does with a few rows that are found by their keys, sooner than a thread could be woken for it.
+        """Read a few rows by their keys like `read`, but on the event loop, which is faster than waking a thread.
 
-        A thread waits for the event loop to let go of the interpreter, again with every row. In SQLite nobody who reads
-        waits for anybody who writes.
+        A thread waits for the event loop to release the interpreter, again with every row. In SQLite, readers do not
+        wait for writers.
         """
         return self._read_now(work) if self.is_sqlite else await self.read(work)
 
@@ -101,13 +101,13 @@ class Database:
 
 
 def normal_url(url: str) -> sa.URL:
-    """Return the URL with the driver we ship for; raise Refused for one we cannot serve."""
+    """Return the URL with the driver of this distribution; raise Refused for an unsupported database."""
     try:
         parsed = sa.make_url(url)
     except exc.ArgumentError as error:
         raise Refused(
             "BadConfigurationError",
-            # It may hold a password.
+            # It may contain a password.
             "--database-url is not a database URL",
             "use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE",
         ) from error
@@ -123,7 +123,7 @@ def normal_url(url: str) -> sa.URL:
 
 
 def place_of(url: str) -> str:
-    """Return where a database is, without the name and password it is entered with."""
+    """Return the location of a database, without user name and password."""
     full = normal_url(url)
     where = {key: value for key, value in full.query.items() if key in ("host", "port")}
     place = sa.URL.create(full.get_backend_name(), None, None, full.host, full.port, full.database, where)
@@ -131,7 +131,7 @@ def place_of(url: str) -> str:
 
 
 def _engine(url: sa.URL, *, inline: bool) -> sa.Engine:
-    # Parameters are hidden because complaints end up in logs, and they are hashes of passwords and digests of tokens.
+    # Parameters are hidden because errors are logged, and some are hashes of passwords and digests of tokens.
     if url.get_backend_name() != "sqlite":
         engine = sa.create_engine(
             url,
@@ -139,7 +139,7 @@ def _engine(url: sa.URL, *, inline: bool) -> sa.Engine:
             max_overflow=2,
             pool_pre_ping=True,
             hide_parameters=True,
-            # What the URL says of these counts.
+            # The URL may override these.
             connect_args={name: value for name, value in _CONNECTING.items() if name not in url.query},
         )
         sa.event.listen(engine, "connect", _tune_postgres)
@@ -160,35 +160,35 @@ def _engine(url: sa.URL, *, inline: bool) -> sa.Engine:
 
 
 def _watched(url: sa.URL, engine: sa.Engine) -> Callable[[], None]:
-    """Return what raises Unavailable once the files of a database are not where they were opened."""
+    """Return a check that raises Unavailable once the files of a database were moved or removed."""
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
         return lambda: None
     files = OpenFiles(str(url.database))
-    # Another connection would make an empty database of what was removed.
+    # Another connection would create an empty database in place of removed files.
     sa.event.listen(engine, "do_connect", lambda *_: files.check())
     sa.event.listen(engine, "connect", lambda *_: files.opened())
     return files.check
 
 
 def _make_private(path: str) -> None:
-    # SQLite would make a file that every user of the machine can read. It reports other errors itself.
+    # SQLite would create a file that every user of the machine can read. It reports other errors itself.
     with contextlib.suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
 def _tune_sqlite(connection: Any, _record: Any) -> None:
-    # The driver's own transactions begin late and break savepoints; we say BEGIN ourselves.
+    # The driver's own transactions begin late and break savepoints, so BEGIN is sent explicitly.
     connection.isolation_level = None
-    # A search reads an index of a hundred and more megabytes: mapped, it need not be copied piece by piece.
+    # A search reads an index of a hundred megabytes and more; mapped into memory, it need not be copied.
     mapped = f"mmap_size={_MAPPED_BYTES}"
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "temp_store=MEMORY", mapped):
         connection.execute(f"PRAGMA {pragma}")
 
 
 def _tune_postgres(connection: Any, _record: Any) -> None:
-    # By its own settings it takes an index on today's disks for slow, and reads rows where an index has everything.
+    # The default assumes slow disks, and reads rows where an index has everything.
     connection.execute("SET random_page_cost = 1.1")
-    # A search of many jobs is work for every core, however many it finds.
+    # Use every core for a search over many jobs, however many it finds.
     connection.execute("SET parallel_tuple_cost = 0.01")
     connection.execute("SET work_mem = '32MB'")
     connection.execute("SET jit = off")
@@ -196,9 +196,9 @@ def _tune_postgres(connection: Any, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    # A writer that begins as a reader may find that it cannot become a writer any more.
+    # A transaction that begins with a read may be refused its first write.
     writes = connection.get_execution_options().get("writes", False)
-    # The event loop must not stand still while another process writes.
+    # The event loop must not block while another process writes.
     patience_s = 0 if writes == AT_ONCE else BUSY_TIMEOUT_S
     connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(patience_s * 1000)}")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

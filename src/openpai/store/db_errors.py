@@ -1,7 +1,7 @@
-"""Errors of a database, translated into our three families.
+"""Translates errors of a database to our three families.
 
-Whoever sends a request hears that the database does not answer. Why it does not names its machine and its user, so
-that goes to the log, and once in an outage rather than with each of a thousand requests.
+The caller only learns that the database does not answer. The cause names its host and user, so it goes to the log, once
+for each outage and not with each of a thousand requests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 def translate(error: exc.DBAPIError) -> PaiError:
-    """Return our error for a database's error, with the database's own words as the reason."""
+    """Return our error for a database's error, with the database's own message as the reason."""
     reason = _reason(error)
     if "disk is full" in reason or "No space left" in reason:
         return Unavailable(
@@ -31,8 +31,8 @@ def translate(error: exc.DBAPIError) -> PaiError:
             "restore it from a backup, or move it away to start with an empty one",
         )
     if isinstance(error, exc.DataError) and ("NUL" in reason or "\\u0000" in reason or "0x00" in reason):
-        # Requests are looked through before; should one get here, asking again will not help.
-        return Refused("InvalidParametersError", "a text holds a NUL character, which cannot be kept", "remove it")
+        # Requests are checked earlier; if one gets here, repeating it will not help.
+        return Refused("InvalidParametersError", "a text contains a NUL character, which cannot be stored", "remove it")
     return Unavailable(f"the database does not answer: {reason}")
 
 
@@ -42,13 +42,13 @@ def is_connection_lost(error: Exception) -> bool:
         return False
     if isinstance(error.orig, sqlite3.Error):
         return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-    # What PostgreSQL says of a statement has a code; that nobody could be asked has none.
+    # Errors about a statement have a code in PostgreSQL, errors of the connection have none.
     is_unasked = isinstance(error, exc.OperationalError) and getattr(error.orig, "sqlstate", None) is None
     return error.connection_invalidated or is_unasked
 
 
 class Outage:
-    """Remembers what keeps the database from being read, or written, and logs its beginning and its end."""
+    """Tracks an outage of reading or writing, and logs its start and its end."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -58,7 +58,7 @@ class Outage:
         """Return the error for the caller; log the cause once for each outage."""
         reason = _reason(error)
         if not isinstance(error, exc.OperationalError):
-            # The way to it is fine. Perhaps another version of this program has changed its tables.
+            # The connection works. Perhaps another version of this program has changed the tables.
             _log.error("the database refused a statement", reason=reason)
         elif reason not in self._reasons:
             self._reasons.add(reason)
@@ -69,7 +69,7 @@ class Outage:
         return meaning
 
     def is_over(self) -> None:
-        """Note that the database did what it was asked."""
+        """Record that the database answered."""
         if self._reasons:
             self._reasons = set()
             _log.info(f"the database can be {self._what} again")

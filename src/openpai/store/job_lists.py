@@ -1,9 +1,8 @@
 """The list of jobs as SQL: which jobs match, in which order, and where a page begins.
 
-A question about a million jobs may have to look at every one. PostgreSQL looks at the rows, which hold nothing long
-and are read by several processes at once. SQLite has one: it reads `ix_jobs_listing`, `ix_jobs_archived` or
-`ix_jobs_of_owner`, which hold all that a filter, a search or an order needs, and is kept from other plans by wrapping
-columns whose own index would lead it through the rows.
+A query over a million jobs may have to read every one. PostgreSQL reads the rows, which contain no long values, with
+several processes. SQLite has one: it reads `ix_jobs_listing`, `ix_jobs_archived` or `ix_jobs_of_owner`, which contain
+everything that a filter, a search or an order needs. Columns whose own index would make it read rows are wrapped.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from openpai.wire.states import STATES
 Condition = sa.ColumnElement[bool]
 
 ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
-# Ordered by state, a list has the names of the states in alphabetical order.
+# A list ordered by state has the names of the states in alphabetical order.
 _RANKS: Final = {state: sa.literal_column(str(rank), sa.Integer) for rank, state in enumerate(sorted(STATES))}
 _STATE: Final = sa.case({phase.value: _RANKS[state.state] for phase, state in JOB_STATES.items()}, value=jobs.c.phase)
 _ORDERS: Final[Mapping[str, Any]] = {
@@ -53,21 +52,21 @@ def _owners() -> sa.CTE:
 
 
 _OWNERS: Final = _owners()
-"""All owners of jobs, found by one index step each instead of by reading every job."""
+"""All owners of jobs, by one step in an index each instead of reading every job."""
 OWNERS_HOLDING: Final = sa.select(_OWNERS.c.name).where(sa.func.instr(_OWNERS.c.name, sa.bindparam("word")) > 0)
 
 
 class Manner(NamedTuple):
-    """How a database is asked."""
+    """The differences between the databases."""
 
     holds: Callable[[Any, str], Condition]
-    """Whether a text holds a word, case-sensitive."""
+    """Whether a text contains a word, case-sensitive."""
     apart: Callable[[sa.Column[str]], sa.ColumnElement[str]]
-    """The same value, in a form by which the database does not choose an index."""
+    """The same value, in a form for which the database chooses no index."""
     untagged: Condition
-    """What spares a look at the tags; nothing where the database joins them at once."""
+    """A condition that avoids reading the tags; empty where the database joins them efficiently."""
     counts_unseen: bool
-    """Whether it counts all rows of a table without looking at any."""
+    """Whether it counts all rows of a table without reading them."""
 
 
 OF_SQLITE: Final = Manner(
@@ -83,12 +82,12 @@ OF_POSTGRESQL: Final = Manner(
 
 
 def is_newest_first(where: JobFilter) -> bool:
-    """Return whether a page can be read off the index without sorting."""
+    """Return whether a page can be read from the index without sorting."""
     return _name(where) == "submissionTime" and len(where.users) < 2
 
 
 def is_short(where: JobFilter) -> bool:
-    """Return whether a page is the beginning of an index, however many jobs there are."""
+    """Return whether a page is the start of an index, however many jobs there are."""
     is_bare = replace(selection(where), users=()) == JobFilter()
     return is_bare and is_newest_first(where) and where.offset + where.limit <= SHORT_MAX
 
@@ -99,9 +98,9 @@ def selection(where: JobFilter) -> JobFilter:
 
 
 def condition(where: JobFilter, manner: Manner, owners: Sequence[str] | None = None) -> Condition:
-    """Return what a job has to be to match; the cursor is no part of it.
+    """Return the conditions on jobs, without the cursor.
 
-    `owners` are those whose names hold the keyword, where somebody has looked.
+    `owners` are those whose names contain the keyword, if known.
     """
     is_active = bool(where.phases) and set(where.phases) <= set(ACTIVE)
     parts = [_archived(where, manner if is_active else None)]

@@ -1,4 +1,4 @@
-"""Remembering jobs: submissions, saved steps, grants and the inbox."""
+"""Stores jobs: submissions, changes, grants and the inbox."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from openpai.store.schema import (
 from openpai.store.usage import FORGOTTEN_AT_ONCE, audit_columns
 
 _ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
-# Made once: making and recognising a statement takes longer than carrying it out.
+# Built once: building a statement takes longer than executing it.
 _ADD_JOB: Final = jobs.insert()
 _ADD_DETAILS: Final = job_details.insert()
 _ADD_EVENT: Final = events.insert()
@@ -67,7 +67,7 @@ class SqlJobStore(SqlLeases):
         self._count_ends = count_ends(dialect)
 
     async def add_job(self, new: NewJob, epoch: int | None) -> None:
-        """Remember a submission; see `JobStore.add_job`."""
+        """Add a submitted job; see `JobStore.add_job`."""
         columns, details = rows.new_job_columns(new), rows.detail_columns(new)
         first = rows.event_columns(new.event)
 
@@ -91,7 +91,7 @@ class SqlJobStore(SqlLeases):
             connection.execute(_ADD_EVENT, first)
             if new.audit is not None:
                 connection.execute(_ADD_AUDIT, audit_columns(new.audit, target=new.record.full_name))
-            # A server that is no longer the leader must not keep the job to itself.
+            # If this server no longer leads, the leader must learn of the job.
             if epoch is None or newest_epoch(connection) != epoch:
                 connection.execute(_ADD_NEWS, {"job": new.record.job.id})
             return None
@@ -108,12 +108,12 @@ class SqlJobStore(SqlLeases):
         return None if found is None else (found.job, found.name)
 
     async def forget_keys(self, before_ms: int) -> int:
-        """Forget old keys; see `JobStore.forget_keys`."""
+        """Delete old keys; see `JobStore.forget_keys`."""
         old = sa.delete(idempotency).where(idempotency.c.at_ms < before_ms)
         return await self._database.write(lambda connection: connection.execute(old).rowcount)
 
     async def forget_events(self, before_ms: int) -> int:
-        """Forget old events, some at a time so that others write in between; see `JobStore.forget_events`."""
+        """Delete old events in batches, so that other writes run in between; see `JobStore.forget_events`."""
         oldest = sa.select(events.c.id, events.c.at_ms).order_by(events.c.id).limit(FORGOTTEN_AT_ONCE).subquery()
         old = sa.delete(events).where(events.c.id.in_(sa.select(oldest.c.id).where(oldest.c.at_ms < before_ms)))
         forgotten = 0
@@ -186,7 +186,7 @@ class SqlJobStore(SqlLeases):
         return await self._database.write(work, locks[0] if locks else "", is_long=size > ROWS_AT_ONCE)
 
     async def take_inbox(self, limit: int, epoch: int) -> tuple[str, ...]:
-        """Return and remove what other servers left; see `JobStore.take_inbox`."""
+        """Return and remove the jobs that other servers changed; see `JobStore.take_inbox`."""
 
         def work(connection: sa.Connection) -> tuple[str, ...]:
             check_lease(connection, epoch)

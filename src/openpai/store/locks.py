@@ -1,7 +1,7 @@
 """What keeps two servers from changing the same thing: the row lock of a job, the leader's lease, and locks by name.
 
-The row lock of a job is optimistic: nothing is locked while a server thinks. A change names the version of the row it
-started from, and is refused if another server saved the job in between.
+The row lock of a job is optimistic: no row is locked while a server derives a change. A change names the version of the
+row it started from, and is refused if another server saved the job in between.
 """
 
 from __future__ import annotations

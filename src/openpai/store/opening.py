@@ -1,4 +1,4 @@
-"""Opening a database: a new one is made, an older one is brought up to date, a damaged or newer one is refused."""
+"""Opens a database: creates a new one, migrates an older one, refuses a damaged or newer one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def migrate(database: Database) -> None:
             _refuse_strangers(connection, script, at)
             config.attributes["connection"] = connection
             if at is not None:
-                _log.info("the database is brought up to date; a million jobs take minutes", schema=at)
+                _log.info("migrating the database; with a million jobs this takes minutes", schema=at)
             command.upgrade(config, "head")
         if at is not None:
             _log.info("the database is up to date", schema=script.get_current_head())
@@ -57,7 +57,7 @@ def require_newest(database: Database) -> None:
 
 
 def require_known(schema: str) -> None:
-    """Raise Refused for a schema that this program does not know, which is one of a newer program."""
+    """Raise Refused for an unknown schema, which is that of a newer program."""
     _refuse_newer(ScriptDirectory.from_config(_config()), schema)
 
 
@@ -79,15 +79,15 @@ def _refuse_strangers(connection: sa.Connection, script: ScriptDirectory, at: st
         raise Refused(
             "BadConfigurationError",
             "the database holds tables that are not openpai's",
-            "give openpai a database of its own",
+            "use a separate database for openpai",
         )
     if at is None and connection.dialect.name == "postgresql":
         encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
         if encoding != "UTF8":
             raise Refused(
                 "BadConfigurationError",
-                f"the database is encoded in {encoding}, which cannot hold what people write",
-                "make one with: createdb --encoding UTF8 --template template0 NAME",
+                f"the database is encoded in {encoding}, which cannot store all text",
+                "create one with: createdb --encoding UTF8 --template template0 NAME",
             )
 
 

@@ -1,4 +1,4 @@
-"""Answering questions about jobs: lists, details, attempts and events; and tags, archiving and deleting."""
+"""Queries about jobs (lists, details, attempts, events), and changes of tags, archiving and deleting."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _IDS_AT_ONCE: Final = 500
 FEW_EVENTS: Final = 100
 """The events of a job with fewer of them are read without a thread."""
 OWNERS_MAX: Final = 500
-"""With more of them it is quicker to look at the name of each job's owner."""
-# Made once: making a statement takes longer than carrying it out.
+"""With more of them it is faster to compare the name of each job's owner."""
+# Built once: building a statement takes longer than executing it.
 _OF: Final[sa.BindParameter[str]] = sa.bindparam("of_job")
 _ONE_NAMED: Final = _SHOWN.where(
     jobs.c.owner == sa.bindparam("of_owner"), jobs.c.name == sa.bindparam("of_name"), jobs.c.archive_key == ""
@@ -52,7 +52,7 @@ _TASK: Final = _TASKS.where(
     task_attempts.c.role == sa.bindparam("of_role"), task_attempts.c.task_index == sa.bindparam("of_index")
 )
 _EVENTS: Final = sa.select(events).where(events.c.job == _OF).order_by(events.c.id.desc())
-# Hours of several deleted jobs are added up in the same rows, which two servers must not make at once.
+# Deleted jobs share rows of hours, which two servers must not create at the same time.
 _HOURS: Final = "hours of deleted jobs"
 _OF_JOB: Final = (job_details, job_attempts, task_attempts, events, tags, idempotency, inbox)
 
@@ -82,7 +82,7 @@ class SqlJobQueries:
         return replace(page, total=total)
 
     async def _owners_holding(self, word: str) -> list[str] | None:
-        """Return whose name holds a word, for searches with which SQLite then has less to look at in every job."""
+        """Return the owners whose name contains a word, so that SQLite compares less for every job."""
         if not word or not self._database.is_sqlite:
             return None
         of = {"word": word}
@@ -96,7 +96,7 @@ class SqlJobQueries:
         return await look(lambda connection: _read_page(connection, query, where))
 
     async def _page_of_selection(self, where: JobFilter, matching: job_lists.Condition) -> JobPage:
-        """Return a page with its total out of one search: searching names is most of the work."""
+        """Return a page with its total from one search, since searching names is most of the work."""
         of = job_lists.of_jobs(where)
         found = sa.select(of.id, of.key.label("key")).where(matching).cte("found")
         query = _paged(sa.select(found), where, job_lists.Listed(found.c.key, found.c.id))
@@ -105,7 +105,7 @@ class SqlJobQueries:
 
         def work(connection: sa.Connection) -> JobPage:
             page = _read_page(connection, query, where)
-            # After the last row there is none that carries the total.
+            # After the last row, no row carries the total.
             return page if page.total is not None else replace(page, total=_count(connection, matching))
 
         return await self._database.read(work)
@@ -133,7 +133,7 @@ class SqlJobQueries:
         return await self._database.read_inline(work)
 
     async def running(self) -> tuple[tuple[JobRow, TaskAttemptRow], ...]:
-        """Return what holds something, with its job; see `JobQueries.running`."""
+        """Return the task attempts that hold resources, with their jobs; see `JobQueries.running`."""
         t = task_attempts.c
         current = sa.and_(t.job == jobs.c.id, t.job_attempt == jobs.c.attempt)
         holds = sa.and_(t.node.is_not(None), t.ended_at_ms.is_(None))
@@ -167,7 +167,7 @@ class SqlJobQueries:
         """Return every task attempt of one job attempt; see `JobQueries.task_attempts`."""
         of: dict[str, Any] = {"of_job": job, "of_attempt": job_attempt}
         if task is None:
-            # There may be thousands, and making values of them takes longer than reading them.
+            # There may be thousands, and building values of them takes longer than reading them.
             return await self._database.read(lambda connection: tuple(map(_task_row, _plain(connection, _TASKS, of))))
         found = await self._all(_TASK, of | {"of_role": task.role, "of_index": task.index})
         return tuple(_task_row(dict(row)) for row in found)
@@ -218,13 +218,13 @@ class SqlJobQueries:
         return await self._database.write(work)
 
     async def archive(self, job: str, at_ms: int) -> bool:
-        """Put a final job away; see `JobQueries.archive`."""
+        """Archive a final job; see `JobQueries.archive`."""
         away = sa.update(jobs).where(jobs.c.id == job, jobs.c.phase.in_(_FINAL))
         away = away.values(archive_key=jobs.c.id, archived_at_ms=sa.func.coalesce(jobs.c.archived_at_ms, at_ms))
         return await self._database.write(lambda connection: connection.execute(away).rowcount > 0)
 
     async def unarchive(self, job: str) -> None:
-        """Give an archived job its name back; see `JobQueries.unarchive`."""
+        """Unarchive a job; see `JobQueries.unarchive`."""
         back = sa.update(jobs).where(jobs.c.id == job).values(archive_key="", archived_at_ms=None)
 
         def work(connection: sa.Connection) -> None:
@@ -232,7 +232,7 @@ class SqlJobQueries:
                 with connection.begin_nested():
                     connection.execute(back)
             except exc.IntegrityError as error:
-                message = "another job has the name of this one by now"
+                message = "another job has the name of this one now"
                 raise Refused("ConflictJobError", message, "archive or delete that one first") from error
 
         await self._database.write(work)
@@ -246,7 +246,7 @@ class SqlJobQueries:
         )
 
     async def delete(self, job: str) -> bool:
-        """Forget a final job; see `JobQueries.delete`."""
+        """Delete a final job; see `JobQueries.delete`."""
         is_final = sa.select(jobs.c.id).where(jobs.c.id == job, jobs.c.phase.in_(_FINAL)).with_for_update()
 
         def work(connection: sa.Connection) -> bool:
@@ -265,7 +265,7 @@ class SqlJobQueries:
 def _paged(query: sa.Select[Any], where: JobFilter, of: job_lists.Listed) -> sa.Select[Any]:
     if where.after is not None:
         query = query.where(job_lists.after(where, where.after, of))
-    # One more than the page holds tells whether there is another one.
+    # One more than the page shows whether there is a next page.
     return query.order_by(*job_lists.order(where, of)).offset(where.offset).limit(where.limit + 1)
 
 
@@ -306,7 +306,7 @@ def _job_row(row: Any, tagged: tuple[str, ...]) -> JobRow:
 
 
 def _plain(connection: sa.Connection, query: sa.Select[Any], of: Mapping[str, Any]) -> Iterator[rows.Row]:
-    """Yield the rows of a query as plain dictionaries, which are quicker to look into than the library's."""
+    """Yield the rows of a query as plain dictionaries, which are faster than the library's rows."""
     found = connection.execute(query, of)
     names = tuple(found.keys())
     return (dict(zip(names, row, strict=True)) for row in found)

@@ -1,4 +1,4 @@
-"""Whether quotas leave room for one more job of a user, and the GPU hours that they count.
+"""Checks whether quotas have room for one more job of a user, and counts GPU hours for them.
 
 The GPU hours of a month are added up as task attempts end, in the transaction that ends them: one row for each owner,
 month and virtual cluster. Running attempts are counted when a quota is checked. A check therefore costs the same after
@@ -29,13 +29,13 @@ _KEY: Final = ("owner", "month_ms", "virtual_cluster")
 
 
 def month_of(at_ms: int) -> int:
-    """Return when the month began that a time lies in, in UTC."""
+    """Return the start of the month of a time, in UTC."""
     at = _EPOCH + timedelta(milliseconds=at_ms)
     return (at.replace(day=1, hour=0, minute=0, second=0, microsecond=0) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def count_ends(dialect: Any) -> sa.Executable:
-    """Return the statement that adds rows of `ends_of` to what is counted, in the words of a database."""
+    """Return the statement, in the dialect of a database, that adds rows of `ends_of` to the counted hours."""
     insert = dialect.insert(month_use)
     more = {"gpu_ms": month_use.c.gpu_ms + insert.excluded.gpu_ms}
     statement: sa.Executable = insert.on_conflict_do_update(index_elements=list(_KEY), set_=more)
@@ -43,11 +43,11 @@ def count_ends(dialect: Any) -> sa.Executable:
 
 
 def ends_of(changes: Iterable[Change]) -> list[dict[str, Any]]:
-    """Return what task attempts held that end in these changes, as rows in one order everywhere."""
+    """Return the use of task attempts that end in these changes, as rows in a fixed order."""
     sums: defaultdict[tuple[str, int, str], int] = defaultdict(int)
     for change in changes:
         for task, slot in change.tasks:
-            # Nothing changes an attempt that has ended, so each comes by here once.
+            # An ended attempt never changes, so each is counted once.
             if slot is None or not slot.gpus or task.granted_at_ms is None or task.ended_at_ms is None:
                 continue
             for month_ms, held_ms in _split(task.granted_at_ms, task.ended_at_ms):
@@ -56,7 +56,7 @@ def ends_of(changes: Iterable[Change]) -> list[dict[str, Any]]:
 
 
 def _split(start_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
-    """Yield each month that something was held in, and for how long."""
+    """Yield each month of a period, with the length of the period in it."""
     while start_ms < end_ms:
         month_ms = month_of(start_ms)
         until_ms = min(end_ms, month_of(month_ms + 32 * _DAY_MS))
@@ -76,7 +76,7 @@ def gpu_hours(connection: sa.Connection, owner: str, now_ms: int) -> Mapping[str
     running = sa.select(attempts.virtual_cluster, sa.cast(held, sa.BigInteger)).where(
         attempts.ended_at_ms.is_(None), attempts.granted_at_ms < now_ms, attempts.owner == owner, attempts.gpus > 0
     )
-    # One statement: between two, what has just ended would be missing from both.
+    # One statement: between two, an attempt that just ended would be missing from both.
     return _by_cluster(connection.execute(sa.union_all(ended, running)).all())
 
 
@@ -109,7 +109,7 @@ def unfinished(connection: sa.Connection, owner: str) -> Mapping[str, int]:
 
 
 def beyond(connection: sa.Connection, owner: str, quotas: Sequence[Quota], now_ms: int) -> BeyondQuota | None:
-    """Return which of these quotas leaves no room for one more job, None when all do."""
+    """Return a quota that has no room for one more job, None if all have."""
     counts = unfinished(connection, owner) if any(quota.jobs_unfinished is not None for quota in quotas) else {}
     is_timed = any(quota.gpu_hours_per_month is not None for quota in quotas)
     hours = gpu_hours(connection, owner, now_ms) if is_timed else {}

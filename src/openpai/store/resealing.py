@@ -1,6 +1,6 @@
 """Re-encryption: each stored secret is opened and sealed with the newest key, in batches.
 
-It may be cut off anywhere and begun again: what is sealed with the newest key already is passed over.
+It may be interrupted anywhere and repeated: secrets that are sealed with the newest key already are skipped.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ KEPT: Final = ((job_details, job_details.c.job), (storages, storages.c.name))
 
 @dataclass(frozen=True, slots=True)
 class Resealed:
-    """What became of the secrets of a database."""
+    """The result for the secrets of a database."""
 
     sealed: int
     """How many are sealed with the newest key now."""
     lost: tuple[str, ...]
-    """Jobs (by id) and storages whose secrets no key opens."""
+    """Jobs (by id) and storages with secrets that no key opens."""
 
 
 def count_sealed(database: Database) -> int:
@@ -49,9 +49,9 @@ def opens_newest(database: Database, vault: Vault) -> bool:
 
 
 def leader(database: Database) -> tuple[str, int] | None:
-    """Return which server led over the database last and has not let go, and a number that changes as it renews that.
+    """Return the server that holds the lease of the database, and a number that changes with each renewal.
 
-    Whether it still does is seen by watching: the number is a time of that server's clock, which may be wrong.
+    Watch the number to find out whether that server still runs: it is a time of its clock, which may be wrong.
     """
     query = sa.select(lease.c.holder, lease.c.until_ms).where(lease.c.holder.is_not(None))
     found = _read(database, lambda connection: connection.execute(query).first())
@@ -59,7 +59,7 @@ def leader(database: Database) -> tuple[str, int] | None:
 
 
 def reseal(database: Database, vault: Vault, progress: Callable[[int], None]) -> Resealed:
-    """Seal every secret with the vault's first key. `progress` hears how many more are done."""
+    """Seal every secret with the vault's first key. `progress` is called with the size of each batch."""
     if database.is_sqlite:
         # Old secrets must be erased from the file as well, not only from the table.
         sa.event.listen(database.engine, "connect", _forgetful)

@@ -1,6 +1,6 @@
-"""Between the platform's values and the database's rows, both ways.
+"""Converts the platform's values to rows of the database and back.
 
-Nothing else knows which column holds what, so a value that comes back from here is the value that went in.
+No other module knows the columns, so a value that is read equals the value that was written.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def plan_from(text: str) -> Plan:
 
 @lru_cache(maxsize=512)
 def spec_from(text: str) -> JobSpec:
-    """Return the specification that `dump_spec` wrote; the same text gives the same value, which callers share."""
+    """Return the specification that `dump_spec` wrote; callers share the value of equal texts."""
     return load_spec(text, {})
 
 
@@ -145,7 +145,7 @@ def new_job_columns(new: NewJob) -> dict[str, Any]:
 
 
 def detail_columns(new: NewJob) -> dict[str, Any]:
-    """Return what is long of a job that was just submitted, as a row."""
+    """Return the long values of a job that was just submitted, as a row."""
     record = new.record
     return {
         "job": record.job.id,
@@ -266,7 +266,7 @@ def report_from(text: str | None) -> ExitReport | None:
     return ExitReport(code, ExitReason(reason), message, started_at_ms, ended_at_ms)
 
 
-# Nodes are alike: what thousands of tasks hold on them is written in few ways.
+# Nodes are alike, so thousands of tasks have few different texts.
 @lru_cache(maxsize=4096)
 def _devices_of(text: str) -> tuple[int, ...]:
     return tuple(json.loads(text))
@@ -278,7 +278,7 @@ def _ports_of(text: str) -> Mapping[str, tuple[int, ...]]:
 
 
 def slot_from(row: Row) -> Slot | None:
-    """Return what a task attempt held, None when it never held anything."""
+    """Return the slot of a task attempt, None if it never had one."""
     if row["node"] is None:
         return None
     return Slot(

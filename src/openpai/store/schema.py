@@ -1,8 +1,8 @@
 """The tables. One row per job, per finished job attempt, per task attempt, per event and per granted device.
 
 Times are milliseconds since the epoch. Structured values that are never searched (outcomes, ports, diagnoses)
-are JSON text. The check constraints on phases come from the lifecycle's own words, and the primary key of
-`grants` is what refuses to give one device to two tasks.
+are JSON text. The check constraints on phases come from the lifecycle's enums, and the primary key of `grants`
+prevents granting one device to two tasks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ metadata: Final = sa.MetaData(
     }
 )
 
-# SQLite numbers rows by itself only for INTEGER; PostgreSQL needs the larger type for a log that grows for years.
+# SQLite numbers rows only for INTEGER; PostgreSQL needs the larger type for a log that grows for years.
 BIG_ID: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 MS: Final = sa.BigInteger()
 
@@ -33,9 +33,9 @@ def _one_of(column: str, words: type[JobPhase | TaskPhase]) -> sa.CheckConstrain
 
 
 def _listing(name: str, *columns: str, whole: tuple[str, ...], where: str | None = None) -> tuple[sa.Index, sa.Index]:
-    """Return an index as each database wants it, for SQLite with all that the list filters and sorts by.
+    """Return an index for both databases, for SQLite with all columns that lists filter and sort by.
 
-    SQLite reads an index from end to end faster than the rows; PostgreSQL the rows, with every core it has.
+    SQLite reads a whole index faster than the rows; PostgreSQL reads the rows, with every core.
     """
     only = None if where is None else sa.text(where)
     by_dialect = {"sqlite": (*columns, *whole), "postgresql": columns}
@@ -64,8 +64,8 @@ _LISTED: Final = (
 jobs: Final = sa.Table(
     "jobs",
     metadata,
-    # What the list filters and sorts by comes first, and what is long is kept in `job_details`: a list may have to
-    # look at every job there is.
+    # Columns that lists filter and sort by come first, and long values are in `job_details`: a list may have to
+    # read every job.
     sa.Column("submitted_at_ms", MS, nullable=False),
     sa.Column("gpus_total", sa.Integer, nullable=False),
     sa.Column("tasks_total", sa.Integer, nullable=False),
@@ -102,7 +102,7 @@ jobs: Final = sa.Table(
     *_listing("ix_jobs_archived", *_NEWEST, whole=("owner", *_LISTED, "archive_key"), where="archive_key > ''"),
     *_listing("ix_jobs_of_owner", "owner", "archive_key", *_NEWEST, whole=_LISTED),
     sa.Index("ix_jobs_phase_submitted", "phase", "submitted_at_ms"),
-    # The smallest there can be: all jobs are counted in it. SQLite would look for the newest jobs by it.
+    # The smallest possible index, to count all jobs. SQLite would also search the newest jobs with it.
     sa.Index("ix_jobs_archive_key", "archive_key", info={"dialect": "postgresql"}).ddl_if(dialect="postgresql"),
     # Each submission counts the unfinished jobs of its owner.
     sa.Index(
@@ -157,7 +157,7 @@ task_attempts: Final = sa.Table(
     sa.Column("devices", sa.Text),
     sa.Column("ports", sa.Text),
     sa.Column("seat", sa.String(255)),
-    # What it holds and whose it is, for the account of hours, which is read out of one index without the rows.
+    # Its use and owner, for accounting, which reads one index without the rows.
     sa.Column("owner", sa.String(255), nullable=False, server_default=""),
     sa.Column("virtual_cluster", sa.String(255), nullable=False, server_default=""),
     sa.Column("gpus", sa.Integer),
@@ -224,7 +224,7 @@ lease: Final = sa.Table(
     sa.Column("holder", sa.String(255)),
     sa.Column("epoch", sa.BigInteger, nullable=False),
     sa.Column("until_ms", MS, nullable=False),
-    # Where other servers find the one that leads.
+    # The URL of the leader, for other servers.
     sa.Column("url", sa.String(255), nullable=False, server_default=""),
 )
 
@@ -336,7 +336,7 @@ quotas: Final = sa.Table(
     sa.Column("gpu_hours_per_month", sa.Float),
 )
 
-# What deleted jobs used: deleting a job returns no hours.
+# The use of deleted jobs: deleting a job returns no hours.
 past_use: Final = sa.Table(
     "past_use",
     metadata,
@@ -349,7 +349,7 @@ past_use: Final = sa.Table(
     sa.Column("task_attempts", sa.Integer, nullable=False),
 )
 
-# What ended task attempts held in each month (UTC), added up as they end: asked at each submission.
+# The use of ended task attempts in each month (UTC), added up as they end, for the check at each submission.
 month_use: Final = sa.Table(
     "month_use",
     metadata,

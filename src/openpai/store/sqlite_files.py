@@ -1,7 +1,7 @@
 """Whether the files of a SQLite database are still where they were opened.
 
-SQLite writes on into a file that was deleted, moved away or replaced, and everything is gone at the next start. So
-nothing is taken for written unless the files that are open are those that lie at their places.
+SQLite writes on to a file that was deleted, moved or replaced, and everything is lost at the next start. So a write
+counts only if the open files are still those at their paths.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _Identity = tuple[int, int] | None
 
 
 class OpenFiles:
-    """Remembers which files a database was opened from, and compares them with what lies there now."""
+    """Remembers the files of a database when it was opened, and compares them with the files at their paths."""
 
     def __init__(self, path: str) -> None:
-        # As /proc writes it.
+        # In the spelling of /proc.
         self._path = Path(path).resolve()
         self._database: _Identity = None
         self._known: dict[str, _Identity] = {}
         self._is_logged = False
 
     def opened(self) -> None:
-        """Remember the file of the database: a connection was just made to it."""
+        """Remember the file of the database, after a connection was opened."""
         self._database = self._database or _identity(self._path)
 
     def check(self) -> None:
-        """Raise Unavailable unless what is open lies where it was opened. Costs three looks at the file system."""
+        """Raise Unavailable unless the open files are at their paths. Costs three system calls."""
         if self._database is None:
             return
         if _identity(self._path) != self._database:
@@ -44,7 +44,7 @@ class OpenFiles:
             path = self._path.with_name(self._path.name + suffix)
             found = _identity(path)
             if found is None or found != self._known.get(suffix):
-                # These come and go with the connections, so one that is new may be our own.
+                # These are created and removed with connections, so a new one may be our own.
                 if _is_open_and_gone(path):
                     raise self._gone(path)
                 self._known[suffix] = found
@@ -53,7 +53,7 @@ class OpenFiles:
         # The path is for the log only: the health check needs no login.
         if not self._is_logged:
             self._is_logged = True
-            _log.error("a file of the database was removed or replaced; nothing is written any more", file=str(path))
+            _log.error("a file of the database was removed or replaced; writes are refused", file=str(path))
         return Unavailable(
             "the files of the database were removed or replaced while the server runs; nothing was changed",
             "put them back, or restart the server, which then uses the files at that place",
@@ -69,7 +69,7 @@ def _identity(path: Path) -> _Identity:
 
 
 def _is_open_and_gone(path: Path) -> bool:
-    """Return whether this process holds a file open that had this name and has it no more."""
+    """Return whether this process has a file open that no longer has this name."""
     gone = f"{path} (deleted)"
     with contextlib.suppress(OSError):
         for file in _OPEN.iterdir():

@@ -1,4 +1,4 @@
-"""Remembering storages, and which groups may use them: a grant is a name in a group's list of storages."""
+"""Stores storages and their grants: a grant is a name in a group's list of storages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SqlStorageStore:
         return _storage(row) if row else None
 
     async def add_storage(self, storage: Storage) -> None:
-        """Remember a storage; see `StorageStore.add_storage`."""
+        """Add a storage; see `StorageStore.add_storage`."""
 
         def work(connection: sa.Connection) -> None:
             try:
@@ -45,13 +45,13 @@ class SqlStorageStore:
             except exc.IntegrityError as error:
                 message = f"there is already a storage named {storage.name!r}"
                 raise Refused(
-                    "ConflictStorageError", message, "choose another name, or change the one there is"
+                    "ConflictStorageError", message, "choose another name, or change the existing one"
                 ) from error
 
         await self._database.write(work)
 
     async def change_storage(self, storage: Storage) -> None:
-        """Replace what is remembered of a storage; see `StorageStore.change_storage`."""
+        """Replace a storage; see `StorageStore.change_storage`."""
         changed = sa.update(storages).where(storages.c.name == storage.name).values(_columns(storage))
 
         def work(connection: sa.Connection) -> None:
@@ -61,7 +61,7 @@ class SqlStorageStore:
         await self._database.write(work)
 
     async def remove_storage(self, name: str) -> None:
-        """Forget a storage and its grants; see `StorageStore.remove_storage`."""
+        """Delete a storage and its grants; see `StorageStore.remove_storage`."""
 
         def work(connection: sa.Connection) -> None:
             if connection.execute(sa.delete(storages).where(storages.c.name == name)).rowcount == 0:
@@ -73,7 +73,7 @@ class SqlStorageStore:
         await self._database.write(work)
 
     async def grant_storage(self, name: str, group: str, *, is_default: bool = False) -> None:
-        """Let a group use a storage; see `StorageStore.grant_storage`."""
+        """Grant a storage to a group; see `StorageStore.grant_storage`."""
 
         def granted(before: list[str]) -> list[str]:
             others = [other for other in before if other != name]
@@ -91,7 +91,7 @@ class SqlStorageStore:
         await self._database.write(work)
 
     async def revoke_storage(self, name: str, group: str) -> None:
-        """Let a group use a storage no longer; see `StorageStore.revoke_storage`."""
+        """Revoke a grant; see `StorageStore.revoke_storage`."""
 
         def left(before: list[str]) -> list[str]:
             return [other for other in before if other != name]
@@ -99,7 +99,7 @@ class SqlStorageStore:
         await self._database.write(lambda connection: _change(connection, group, left))
 
     async def groups_of_storage(self, name: str) -> tuple[str, ...]:
-        """Return the groups that may use a storage; see `StorageStore.groups_of_storage`."""
+        """Return the groups that a storage is granted to; see `StorageStore.groups_of_storage`."""
         query = sa.select(groups.c.name, groups.c.storages).order_by(groups.c.name)
         found = await self._database.read(lambda connection: connection.execute(query).all())
         return tuple(row.name for row in found if name in json.loads(row.storages))

@@ -1,8 +1,7 @@
-"""Counts that are remembered for a while, the longer the longer they took to count.
+"""Caches counts of jobs, the longer the more time they took.
 
-Counting what matches among a million jobs reads a whole index. People who look at the same list want the same
-number again every few seconds; with this, counting one list takes no more than a twentieth of a core however often
-it is asked for. What is counted quickly is counted every time.
+Counting matches among a million jobs reads a whole index, and clients that show a list request the same count every few
+seconds. With the cache, counting takes at most a twentieth of a core per list. Quick counts are not cached.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class _Known:
 
 
 class Totals:
-    """Remembers totals by their query; concurrent callers of a slow query share one count."""
+    """Caches totals by their query; concurrent callers of a slow query share one count."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -34,7 +33,7 @@ class Totals:
         self._counting: dict[Hashable, asyncio.Future[int]] = {}
 
     async def of(self, asked: Hashable, count: Callable[[], Awaitable[int]]) -> int:
-        """Return the total for a question, counted now or not long ago."""
+        """Return the total of a query, counted now or recently."""
         known = self._known.get(asked)
         if known is None:
             return await self._counted(asked, count)
@@ -45,7 +44,7 @@ class Totals:
             counting = asyncio.ensure_future(self._counted(asked, count))
             self._counting[asked] = counting
             counting.add_done_callback(lambda _: self._counting.pop(asked, None))
-        # A caller that is cancelled must not cancel the count for the others.
+        # A cancelled caller must not cancel the count for the others.
         return await asyncio.shield(counting)
 
     async def _counted(self, asked: Hashable, count: Callable[[], Awaitable[int]]) -> int:

@@ -1,4 +1,4 @@
-"""Remembering quotas and the audit log, and asking what was used."""
+"""Stores quotas and the audit log, and answers queries about use."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SqlUsageStore:
         )
 
     async def set_quota(self, quota: Quota, limits: Collection[str] = LIMITS) -> None:
-        """Remember or replace a quota; see `UsageStore.set_quota`."""
+        """Set a quota; see `UsageStore.set_quota`."""
         dialect: Any = sqlite if self._database.is_sqlite else postgresql
         columns: dict[str, Any] = {"virtual_cluster": quota.virtual_cluster, "owner": quota.user}
         columns |= {name: getattr(quota, name) for name in LIMITS}
@@ -51,7 +51,7 @@ class SqlUsageStore:
         await self._database.write(lambda connection: connection.execute(statement))
 
     async def remove_quota(self, virtual_cluster: str, user: str) -> bool:
-        """Forget a quota; see `UsageStore.remove_quota`."""
+        """Delete a quota; see `UsageStore.remove_quota`."""
         gone = _quota(virtual_cluster, user)
         return await self._database.write(lambda connection: connection.execute(gone).rowcount > 0)
 
@@ -70,7 +70,7 @@ class SqlUsageStore:
     async def use(
         self, from_ms: int, to_ms: int, *, users: Sequence[str] = (), virtual_clusters: Sequence[str] = ()
     ) -> tuple[UseRow, ...]:
-        """Return what was held between two times; see `UsageStore.use`."""
+        """Return the use between two times; see `UsageStore.use`."""
         period = Period(from_ms, to_ms, users, virtual_clusters)
         return await self._database.read(lambda connection: held(connection, period))
 
@@ -80,7 +80,7 @@ class SqlUsageStore:
             jobs.c.owner, jobs.c.name, jobs.c.virtual_cluster, jobs.c.gpus_total, jobs.c.submitted_at_ms,
             jobs.c.attempt_started_at_ms, jobs.c.attempt_ended_at_ms,
         )  # fmt: skip
-        # A phase at a time: each is a walk along an index from its end.
+        # One phase at a time: each reads an index from its end.
         queries = [
             sa.select(*columns)
             .where(jobs.c.phase == phase.value, jobs.c.attempt_started_at_ms.is_not(None))
@@ -109,7 +109,7 @@ class SqlUsageStore:
         query = sa.select(audit).where(*_condition(where)).order_by(audit.c.id.desc()).limit(where.limit)
         queries = [query]
         if where.concerning:
-            # Two walks along an index each, where one condition with "or" would walk through everything.
+            # Each condition reads an index; one condition with "or" would read the whole table.
             queries = [query.where(column == where.concerning) for column in (audit.c.actor, audit.c.owner)]
 
         def work(connection: sa.Connection) -> tuple[AuditRow, ...]:
@@ -119,7 +119,7 @@ class SqlUsageStore:
         return await self._database.read(work)
 
     async def forget_audit(self, before_ms: int) -> int:
-        """Remove old entries; see `UsageStore.forget_audit`."""
+        """Delete old entries; see `UsageStore.forget_audit`."""
         oldest = sa.select(audit.c.id, audit.c.at_ms).order_by(audit.c.id).limit(FORGOTTEN_AT_ONCE).subquery()
         old = sa.select(oldest.c.id).where(oldest.c.at_ms < before_ms)
         forgotten = 0
@@ -133,7 +133,7 @@ class SqlUsageStore:
 
 
 def audit_columns(entry: AuditEntry, *, target: str = "") -> dict[str, Any]:
-    """Return an audit entry as a row, about `target` if it names none; what strangers typed is cut to what fits."""
+    """Return an audit entry as a row, about `target` if it names none; long texts of guests are cut."""
     entry = replace(entry, target=entry.target or target)
     columns: dict[str, Any] = {name: _fitting(name, getattr(entry, name)) for name in _WORDS}
     detail = json.dumps(dict(entry.detail), ensure_ascii=True)

@@ -1,7 +1,7 @@
-"""Secrets at rest: sealed with a key that lives outside the database.
+"""Seals secrets with a key that is kept outside the database.
 
-The key is a file that only the server's user can read, made at the first start, or comes from the environment.
-Several keys, separated by commas, may be given: the first seals, all of them open, so a key can be replaced.
+The key is a file that only the server's user can read, created at the first start, or an environment variable. Of
+several keys, separated by commas, the first seals and all of them open, so that a key can be replaced.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Vault:
             raise Refused(
                 "BadConfigurationError",
                 "the secret key is not a key",
-                "it must be 32 random bytes in URL-safe base64, as the server makes it at its first start",
+                "it must be 32 random bytes in URL-safe base64, as the server creates it at its first start",
             ) from error
 
     def seal(self, secrets: Mapping[str, Any]) -> Sealed | None:
@@ -41,7 +41,7 @@ class Vault:
         return Sealed(self._fernet.encrypt(json.dumps(dict(secrets)).encode()))
 
     def open(self, sealed: Sealed | None) -> dict[str, Any]:
-        """Return what was sealed. Raises Refused when it was sealed with a key we do not have."""
+        """Return what was sealed. Raises Refused when no key opens it."""
         if sealed is None:
             return {}
         try:
@@ -50,7 +50,7 @@ class Vault:
             raise Refused(
                 "BadConfigurationError",
                 "these secrets were sealed with another key",
-                "give the server the key file of the data directory that this database belongs to",
+                "start the server with the key file of the data directory that this database belongs to",
             ) from error
         return opened
 
@@ -63,7 +63,7 @@ class Vault:
         return True
 
     def resealed(self, data: bytes) -> bytes | None:
-        """Return what was sealed, sealed with the first key; as it is if it is already, None if no key opens it."""
+        """Return it sealed with the first key, unchanged if it is already; None if no key opens it."""
         try:
             self._newest.decrypt(data)
         except InvalidToken:
@@ -75,7 +75,7 @@ class Vault:
 
 
 def keys_in(text: str) -> list[str]:
-    """Return the keys that are written in a text, the one that seals first."""
+    """Return the keys in a text; the first one seals."""
     return [key.strip() for key in text.split(",") if key.strip()]
 
 
@@ -85,7 +85,7 @@ def new_key() -> str:
 
 
 def key_from(path: Path) -> str:
-    """Return the key in the file at `path`, making file and key if there are none. Raises Refused for no key."""
+    """Return the key in the file at `path`, creating file and key if missing. Raises Refused for an invalid key."""
     if not path.exists():
         write_keys(path, [new_key()])
     try:
@@ -99,8 +99,8 @@ def key_from(path: Path) -> str:
 
 
 def write_keys(path: Path, keys: Sequence[str]) -> None:
-    """Write keys to a file that only its owner can read; a concurrent reader finds either the old ones or the new."""
-    # A link leads to where the key is kept, and the old one must not stay there.
+    """Write keys to a file that only its owner can read; a concurrent reader gets either the old ones or the new."""
+    # Follow a link, so that the old key does not stay at its target.
     path = path.resolve()
     unfinished = path.with_name(f"{path.name}.part")
     unfinished.unlink(missing_ok=True)

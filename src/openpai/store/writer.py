@@ -1,10 +1,9 @@
-"""The one writer: runs what is waiting in a single transaction, commits it, and only then answers the callers.
+"""The single writer: runs all waiting writes in one transaction, commits it, and only then answers the callers.
 
-While a commit waits for the disk, further writes gather and make up the next group. When one of a group fails, the
-group is undone and each is run alone, so that a caller hears of its own failure only. SQLite's statements run right
-on the event loop, where they cost microseconds and a change of threads would cost more; its commits, which wait for
-the disk, whatever has to wait for another process or writes thousands of rows, and everything a far database does, run
-in a thread.
+While a commit waits for the disk, further writes form the next group. When one of a group fails, the group is rolled
+back and each write runs alone, so that each caller gets its own failure only. SQLite's statements run on the event
+loop, where they cost microseconds and a change of threads would cost more. In a thread run its commits, which wait for
+the disk, writes that wait for another process or change thousands of rows, and everything of a remote database.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Work = Callable[[sa.Connection], T]
 
 GROUP_MAX: Final = 256
 AT_ONCE: Final = "at once"
-"""Of a transaction that writes: it fails rather than wait for another process."""
+"""Makes a transaction fail instead of waiting for another process."""
 
 
 @dataclass(slots=True)
@@ -55,15 +54,15 @@ class _Write:
     def give_up(self, error: BaseException) -> None:
         """Fail the caller's wait because of an error outside the database."""
         if not self.future.done():
-            message = Broken(f"a write was given up: {type(error).__name__}")
+            message = Broken(f"a write was abandoned: {type(error).__name__}")
             message.__cause__ = error
             self.future.set_exception(message)
 
 
 class Writer:
-    """Commits writes in groups. `check` raises Unavailable when what is written would be lost.
+    """Commits writes in groups. `check` raises Unavailable if writes would be lost.
 
-    Unless the database `is_near`, every statement waits for somebody else.
+    Unless the database `is_near`, every statement waits for the network.
     """
 
     def __init__(self, engine: sa.Engine, outage: Outage, check: Callable[[], None], is_near: bool) -> None:
@@ -92,7 +91,7 @@ class Writer:
         return result
 
     def close(self) -> None:
-        """Take no more writes, and let a commit that is under way end."""
+        """Accept no more writes, and wait for a running commit."""
         self._is_closed = True
         self._thread.shutdown()
 
@@ -157,7 +156,7 @@ class Writer:
 
 
 def run_alone(engine: sa.Engine, work: Work[T], lock: str, check: Callable[[], None]) -> T:
-    """Run `work` in a transaction of its own. `check` raises Unavailable when what is written would be lost."""
+    """Run `work` in a transaction of its own. `check` raises Unavailable if the write would be lost."""
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         take_locks(connection, (lock,))
         result = work(connection)

@@ -1,6 +1,6 @@
-"""How much room a directory takes, whatever an enemy has put there: no link is followed, and the work is bounded.
+"""The size of a directory, safe against hostile content: no link is followed, and the work is bounded.
 
-The tree is walked with one open directory: down by names, and up by `..`, which is checked to be where we came from.
+The tree is walked with one open directory: down by names, and up by `..`, which is checked to be the parent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 ENTRIES_MAX: Final = 1_000_000
 ENTRY_BYTES: Final = 256
-"""What an entry takes besides its blocks, so that a million empty files are not nothing."""
+"""Bytes that an entry counts besides its blocks, so that a million empty files count too."""
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -32,7 +32,7 @@ class _Walk:
         return self.taken > self._most or self.entries >= ENTRIES_MAX
 
     def look(self, file: int) -> _Level:
-        """Count what is in an open directory, and return which directories are in it."""
+        """Count the entries of an open directory, and return the directories in it."""
         directories: list[str] = []
         about = os.fstat(file)
         with os.scandir(file) as found:
@@ -41,7 +41,7 @@ class _Walk:
                     break
                 self.entries += 1
                 try:
-                    # By the name in an open directory; an entry's own `stat` would do the same.
+                    # By the name in an open directory, as an entry's own `stat` does.
                     size = os.stat(entry.name, dir_fd=file, follow_symlinks=False)
                 except OSError:
                     continue
@@ -52,9 +52,9 @@ class _Walk:
 
 
 def taken_by(path: str, most: int) -> int:
-    """Return how many bytes of the disk a directory and all in it take; more than `most` ends the counting.
+    """Return how many bytes of the disk a directory and its content take; stop beyond `most`.
 
-    Of a tree with more than a million entries, or one that is moved while it is looked at, only a part is counted.
+    Of a tree with more than a million entries, or one that is moved meanwhile, only a part is counted.
     """
     walk = _Walk(most)
     try:
@@ -72,7 +72,7 @@ def taken_by(path: str, most: int) -> int:
                 os.close(file)
                 file = below
                 if os.fstat(file).st_dev != levels[0].place[0]:
-                    # A storage that is mounted here is on a disk of its own.
+                    # A mounted storage is on another disk.
                     levels.append(_Level((0, 0), []))
                 else:
                     levels.append(walk.look(file))

@@ -1,7 +1,6 @@
-"""Room on a file system: how much there is, how to give back the middle of a file, and how to keep some for later.
+"""Space on a file system: how much is free, and how to cut a hole into a file or reserve space for it.
 
-The two calls that Python lacks are made through the C library. A file system that cannot do them says so with an
-OSError, which callers take as "not here".
+The two calls that Python lacks are made through the C library. They raise OSError on a file system that cannot do them.
 """
 
 from __future__ import annotations
@@ -17,31 +16,31 @@ _PUNCH_HOLE: Final = 2
 
 
 class Space(NamedTuple):
-    """How large a file system is, and how much of it we may still fill."""
+    """The size of a file system, and its usable free space."""
 
     total: int
     free: int
 
 
 def space_of(path: str) -> Space:
-    """Return the room on the file system that holds `path`."""
+    """Return the space on the file system of `path`."""
     found = os.statvfs(path)
-    # What is kept for root is no room to plan with, even for root: a part of it the file system needs itself.
+    # The space reserved for root does not count, even for root: the file system needs a part of it.
     return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
 
 def punch_hole(file: int, start: int, end: int) -> None:
-    """Give the room of bytes `start` to `end` of an open file back; its length and the other bytes stay.
+    """Free the space of bytes `start` to `end` of an open file; its length and the other bytes stay.
 
-    Raise OSError where the file system cannot.
+    Raise OSError if the file system cannot.
     """
     _fallocate(file, _PUNCH_HOLE | _KEEP_SIZE, start, end - start)
 
 
 def keep_room(file: int, start: int, size: int) -> None:
-    """Take `size` bytes of room for an open file from `start` on without making it longer; no other file gets it.
+    """Reserve `size` bytes for an open file from `start` on, without changing its length.
 
-    Raise OSError where there is no room, or the file system cannot.
+    Raise OSError if there is no space, or the file system cannot.
     """
     _fallocate(file, _KEEP_SIZE, start, size)
 

@@ -1,7 +1,7 @@
-"""Removes directory trees that an attacker has made: of any depth and width, also while they change.
+"""Removes hostile directory trees: of any depth and width, also while they change.
 
-The tree is walked by open directories and single names, so no path is ever too long, and a name that is swapped for a
-link leads nowhere: a link is removed and never followed. At most `LEVELS_MAX` directories are open at a time. A
+The tree is walked by open directories and single names, so no path is ever too long, and a name that is replaced by a
+link does no harm: a link is removed and never followed. At most `LEVELS_MAX` directories are open at a time. A
 directory below that depth is moved up to the top of the tree, and removed from there. Names are read in batches, so
 memory does not grow with the number of entries.
 """
@@ -21,7 +21,7 @@ from typing import Final
 LEVELS_MAX: Final = 32
 BATCH: Final = 1000
 KEPT_MAX: Final = 1000
-"""How many entries of one directory may refuse to go before the directory is given up."""
+"""The number of failures in one directory after which it is skipped."""
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PLACE: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _IS_DIRECTORY: Final = frozenset({errno.EISDIR, errno.EPERM})
@@ -30,12 +30,12 @@ _FREES_NOTHING: Final = frozenset({errno.ENOENT})
 
 
 class NotRemoved(OSError):
-    """Something of a tree could not be removed. `errno` and `strerror` are those of the first such entry."""
+    """A part of a tree could not be removed. `errno` and `strerror` are those of the first failure."""
 
 
 @dataclass(slots=True)
 class _Level:
-    """An open directory whose entries are being removed. It is called `name` in the one above."""
+    """An open directory whose entries are being removed, with its name in the one above."""
 
     name: str
     file: int
@@ -46,7 +46,7 @@ class _Level:
 class TreeRemoval:
     """The removal of one tree, in slices, so that a large one blocks nothing else.
 
-    `opens_closed` gives the owner the rights to directories that somebody has locked; for trees that nobody needs.
+    `opens_closed` makes unreadable directories readable for their owner; only for trees that are not needed any more.
     """
 
     def __init__(self, name: str, *, dir_fd: int | None = None, opens_closed: bool = False) -> None:
@@ -61,7 +61,7 @@ class TreeRemoval:
     def remove_some(self, entries_max: int) -> bool:
         """Remove up to `entries_max` entries; return whether the tree is gone.
 
-        Raise NotRemoved when all that is left cannot be removed. A tree that is not there is gone.
+        Raise NotRemoved when nothing of the rest can be removed. A missing tree counts as removed.
         """
         try:
             if not self._levels and not self._begin():
@@ -75,12 +75,12 @@ class TreeRemoval:
         return False
 
     def close(self) -> None:
-        """Give the removal up, if it has not ended."""
+        """Abort the removal, if it has not ended."""
         while self._levels:
             os.close(self._levels.pop().file)
 
     def _begin(self) -> bool:
-        """Open the top; return whether there is anything to do below it."""
+        """Open the top; return whether there is anything below it."""
         try:
             os.unlink(self._name, dir_fd=self._above)  # relative to an open directory
         except OSError as error:
@@ -115,7 +115,7 @@ class TreeRemoval:
     def _names_in(self, level: _Level) -> Iterator[str]:
         if len(level.kept) >= KEPT_MAX:
             return
-        # The names are bytes of any kind; what is no text comes and goes as surrogates.
+        # Names are arbitrary bytes; those that are not text are passed as surrogates.
         with os.scandir(level.file) as found:
             for entry in found:
                 if entry.name not in level.kept:
@@ -133,7 +133,7 @@ class TreeRemoval:
             # Most directories in a wide tree are empty, and need not be opened.
             os.rmdir(name, dir_fd=level.file)
         except NotADirectoryError:
-            # A file that may not be removed, such as an immutable one, complains like a directory.
+            # An immutable file raises the same error as a directory.
             raise complaint from None
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EACCES):
@@ -152,10 +152,10 @@ class TreeRemoval:
         except PermissionError:
             if not self._opens_closed:
                 raise
-            # To move a directory is to change its entry `..`.
+            # Moving a directory changes its entry `..`, so it must be writable.
             os.close(self._opened(name, level.file))
             os.rename(name, goal, src_dir_fd=level.file, dst_dir_fd=top.file)
-        # It goes next after what is entered now, so a deep tree costs no search through a wide one.
+        # Remove it next, so that a deep tree costs no search through a wide one.
         if len(top.names) < 2 * BATCH:
             top.names.append(goal)
 
@@ -190,7 +190,7 @@ class TreeRemoval:
         self._complaint = self._complaint or error
 
     def _opened(self, name: str, above: int | None) -> int:
-        """Return a directory opened; with the rights that we need where they are ours to give."""
+        """Return an open directory, after making it accessible where permitted."""
         if not self._opens_closed:
             return os.open(name, _DIRECTORY, dir_fd=above)
         place = os.open(name, _PLACE, dir_fd=above)
@@ -198,7 +198,7 @@ class TreeRemoval:
             mode = stat.S_IMODE(os.fstat(place).st_mode)
             if mode & stat.S_IRWXU != stat.S_IRWXU:
                 with contextlib.suppress(OSError):
-                    # By the open directory and not by its name, which may lead elsewhere by now.
+                    # By the open directory and not by its name, which may lead elsewhere now.
                     os.chmod(f"/proc/self/fd/{place}", mode | stat.S_IRWXU)  # noqa: PTH101
             return os.open(".", _DIRECTORY, dir_fd=place)
         finally:
@@ -206,9 +206,9 @@ class TreeRemoval:
 
 
 def remove_tree(name: str, *, dir_fd: int | None = None, opens_closed: bool = False) -> None:
-    """Remove a file, a link (not what it leads to) or a directory with all that is in it.
+    """Remove a file, a link (not its target) or a directory with its content.
 
-    Raise NotRemoved when something cannot be removed, after the rest was. What is not there is no error.
+    Raise NotRemoved if something cannot be removed, after the rest was. A missing path is no error.
     """
     removal = TreeRemoval(name, dir_fd=dir_fd, opens_closed=opens_closed)
     try:

@@ -1,11 +1,11 @@
 """Keeps the server's endless loops alive: an error in one is logged and counted, and the loop goes on.
 
-Every task that is to live as long as the server is started by `supervise`, and unawaited work by `background`.
+Every task that runs as long as the server is started by `supervise`, and work that is not awaited by `background`.
 Without them an error would stay in a task object that is never read, and the work would silently stop.
 
-Caught is everything but what asks a task or the process to end. That includes RecursionError and MemoryError, after
-which the stack is unwound and memory is free again, and errors outside `Exception`: the panics of extension modules
-written in Rust are such.
+Everything is caught except what ends a task or the process on purpose. That includes RecursionError and MemoryError,
+after which the stack is unwound and memory is free again, and errors outside `Exception`, such as the panics of
+extension modules written in Rust.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ import structlog
 AGAIN_S: Final = 1.0
 AGAIN_MAX_S: Final = 60.0
 ENDINGS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
-"""What ends a task or the process on purpose."""
+"""Exceptions that end a task or the process on purpose."""
 
 _log: Final = structlog.get_logger(__name__)
 _failures: Final = Counter[str]()
 
 
 def failures() -> dict[str, int]:
-    """Return how often each loop of this process has failed since the process began."""
+    """Return how often each loop of this process has failed since its start."""
     return dict(_failures)
 
 
 def note_failure(name: str, error: BaseException) -> None:
     """Count and log an error that a loop survived. Never raises."""
     _failures[name] += 1
-    # Memory may be so short that the message cannot be written; the count is there in any case.
+    # Memory may be too short to write the message; the count does not need any.
     with contextlib.suppress(Exception):
         _log.error(
             "a loop failed and goes on; this is a bug, please report it", loop=name, exc_info=_short_of_frames(error)
@@ -45,9 +45,9 @@ def note_failure(name: str, error: BaseException) -> None:
 def supervise(
     name: str, loop: Callable[[], Coroutine[Any, Any, None]], *, again_s: float = AGAIN_S
 ) -> asyncio.Task[None]:
-    """Run `loop` as a task until it returns or is cancelled; after an error begin it again `again_s` later.
+    """Run `loop` as a task until it returns or is cancelled; after an error start it again `again_s` later.
 
-    One that fails again and again waits twice as long each time, a minute at most.
+    After repeated errors it waits twice as long each time, a minute at most.
     """
     return asyncio.create_task(_supervised(name, loop, again_s), name=name)
 
@@ -62,9 +62,9 @@ def count_what_nobody_catches(loop: asyncio.AbstractEventLoop) -> None:
 
     def on_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        # A connection that breaks is no bug of ours.
+        # A broken connection is not a bug.
         if error is None or isinstance(error, OSError):
-            _log.warning("the event loop complains", message=str(context.get("message")), error=str(error or ""))
+            _log.warning("the event loop reports an error", message=str(context.get("message")), error=str(error or ""))
         else:
             note_failure("event loop", error)
 
@@ -78,7 +78,7 @@ async def _supervised(name: str, loop: Callable[[], Coroutine[Any, Any, None]], 
         began_s = now_s()
         if await _survived(name, loop()):
             return
-        # What fails at once, again and again, must not fill the disk with messages about it.
+        # A loop that fails at once, repeatedly, must not fill the disk with messages.
         pause_s = again_s if now_s() - began_s > AGAIN_MAX_S else pause_s
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, AGAIN_MAX_S)
@@ -89,7 +89,7 @@ async def _noted(name: str, work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _survived(name: str, work: Awaitable[None]) -> bool:
-    """Return whether the work came to its end."""
+    """Return whether the work ended without an error."""
     try:
         await work
     except ENDINGS:
@@ -101,7 +101,7 @@ async def _survived(name: str, work: Awaitable[None]) -> bool:
 
 
 def _short_of_frames(error: BaseException) -> BaseException:
-    """Return the error with the last frames of its traceback only, when it came out of a deep recursion."""
+    """Return the error with only the last frames of its traceback if it comes from a deep recursion."""
     if isinstance(error, RecursionError):
         place = error.__traceback__
         frames = 0

@@ -54,7 +54,7 @@ def test_every_fault_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [
-        ("https://id", "http://id", "http://id.example.org/realms/lab would send keys and secrets in clear"),
+        ("https://id", "http://id", "http://id.example.org/realms/lab would send keys and secrets unencrypted"),
         ("userBase:", "caFile: /nowhere/ca.pem\n  userBase:", "there is no file /nowhere/ca.pem, named for caFile"),
         ("userBase:", "userFilter: (uid=carol)\n  userBase:", "finds the same people whoever logs in"),
         ("userBase:", "bindPassword: hush\n  userBase:", "both bindPassword and bindPasswordEnv are given"),
