@@ -34,7 +34,7 @@ _WHOLE_MAX: Final = 2**53
 
 
 def is_json(text: str) -> bool:
-    """Return whether a text begins like a JSON object, comments before or after its brace allowed."""
+    """Return whether a text starts like a JSON object, perhaps with comments before or after its brace."""
     return _START.match(text) is not None
 
 
@@ -45,7 +45,7 @@ def as_yaml(text: str) -> str:
 
 
 def without_comments(text: str) -> str:
-    """Return JSON text with blanks for its comments and tabs, so that all else stays at its place."""
+    """Return JSON text with blanks instead of comments and tabs, so that positions stay the same."""
     return _TOKEN.sub(_token, text)
 
 
@@ -62,7 +62,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def resolve(text: str) -> str | int | float | bool | None:
-    """Return the value an unquoted scalar stands for."""
+    """Return the value of an unquoted scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _NUMBER_START or len(text) > _DIGITS_MAX:

@@ -1,6 +1,6 @@
-"""Between a job file's keys and the values of `job`: the one place where the protocol's spelling meets ours.
+"""Converts documents with the keys of job files to the values of `job`, and back.
 
-Both directions live here so that they cannot drift apart. Nothing is checked: what comes in has passed the schema.
+Both directions are here so that they stay consistent. Nothing is checked: documents have passed the schema.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PREREQUISITE_KEYS: Final = frozenset(
 
 
 def spec_of(document: Mapping[str, Any]) -> JobSpec:
-    """Return the job a checked document describes, every default applied."""
+    """Return the job in a checked document, with every default applied."""
     defaults = dict(document.get("defaults") or {})
     virtual_cluster = defaults.pop("virtualCluster", None)
     deployment = defaults.pop("deployment", None)
@@ -107,7 +107,7 @@ def _deployment(document: Mapping[str, Any]) -> Deployment:
 
 
 def document_of(spec: JobSpec) -> dict[str, Any]:
-    """Return a job under the protocol's keys; what says no more than the default is left out."""
+    """Return a job under the protocol's keys, without values that equal defaults."""
     defaults: dict[str, Any] = {**spec.defaults_extra}
     if spec.virtual_cluster != DEFAULT_VIRTUAL_CLUSTER:
         defaults["virtualCluster"] = spec.virtual_cluster
@@ -191,5 +191,5 @@ def _deployment_document(deployment: Deployment) -> dict[str, Any]:
 
 
 def _present(**entries: Any) -> dict[str, Any]:
-    """Return the entries that say something: null, 0, false and empty values say what their absence says."""
+    """Return the entries with a value: null, 0, false and empty values mean the same as their absence."""
     return {key: value for key, value in entries.items() if value}

@@ -1,7 +1,7 @@
 """The three families of errors, shared by every room.
 
-A caller needs to know only the family: `Refused` (asking again will not help), `Unavailable` (it may work
-later) and `Broken` (our bug). HTTP status, exit code and retry behaviour follow from the family and the
+A caller needs to know only the family: `Refused` (a repetition will not help), `Unavailable` (it may work
+later) and `Broken` (a bug of the platform). HTTP status, exit code and retry behaviour follow from the family and the
 code, never from the place that raised it. The codes are OpenPAI's error names where it has one.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from openpai.protocol.wording import harmless_line, plural
 
-# OpenPAI's error names and the HTTP status each is answered with.
+# OpenPAI's error names with their HTTP status, such as 409 for a duplicate name.
 STATUS_OF: Final[dict[str, int]] = {
     "BadConfigurationError": 400,
     "InvalidParametersError": 400,
@@ -97,7 +97,7 @@ class Unavailable(PaiError):
 
 
 class Broken(PaiError):
-    """A promise of ours does not hold: a bug, to be reported."""
+    """The platform broke a promise: a bug, to be reported."""
 
     def __init__(self, message: str) -> None:
         super().__init__("UnknownError", message, "this is a bug in openpai; please report it with the server's log")
@@ -105,19 +105,19 @@ class Broken(PaiError):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with a file: where it is, what is wrong, what is allowed, and what was probably meant."""
+    """One fault of a file: its place, what is wrong, what is allowed, and what was probably meant."""
 
     path: str
     """Dotted path in the file, as in `taskRoles.worker.instances`; empty for the file itself."""
     message: str
     line: int | None = None
-    """Line in the file, counted from 1; for a missing key, of what should hold it; None when that is the whole file."""
+    """Line in the file, counted from 1; for a missing key, of the section that lacks it; None for the whole file."""
     allowed: str = ""
     suggestion: str = ""
-    """The nearest legal spelling, when there is one near enough."""
+    """The nearest legal spelling, if one is near enough."""
 
     def describe(self) -> str:
-        """Return the fault as one line for a person."""
+        """Return the fault as one line."""
         where = f"line {self.line}: " if self.line else ""
         path = f"{self.path}: " if self.path else ""
         allowed = f" (allowed: {self.allowed})" if self.allowed else ""
@@ -140,7 +140,7 @@ class InvalidProtocol(Refused):
         self.faults = faults
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the error's body with each fault as an object beside the text."""
+        """Return the error's body with each fault as an object."""
         listed = [
             {
                 "path": fault.path,

@@ -1,7 +1,7 @@
 """The rows of the exit-code table, as data.
 
-One row per way of ending: code, phrase, who says so and who caused it, type, stage, what it means for trying again,
-the reason in a sentence, how to bring it about, and what to do. Order is the order in which pages list them.
+One row per way of ending: code, phrase, issuer and causer, type, stage, behavior of retries, the reason in a sentence,
+how to reproduce it, and the advice what to do. Pages list them in this order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _U: Final = "UNKNOWN"
 
 _WAIT: Final = "Wait: the platform tries again by itself."
 RETRY_ADVICE: Final = "Set jobRetryCount when a further try may help."
-_ADMIN: Final = "If it keeps happening, tell the cluster's administrator."
+_ADMIN: Final = "If it keeps happening, inform the cluster's administrator."
 _DEVELOPERS: Final = "Report it to the developers of the platform, with the job's events."
 _LOG: Final = "Read the end of the task's log."
 _EVENTS: Final = "Read the job's events: they carry the system's own message."
@@ -38,7 +38,7 @@ _FIX: Final = "Mend the program and submit the job again."
 
 
 class Row(NamedTuple):
-    """One row before it is looked up by code; `parties` is issuer/causer."""
+    """One row as data; `parties` is issuer/causer, and `solution` the advice."""
 
     code: int
     phrase: str

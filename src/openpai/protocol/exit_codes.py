@@ -1,7 +1,7 @@
 """The exit-code table: what each way of ending means, who caused it, and what to do about it.
 
-Every page, answer and retry decision about a failure starts from a row of this table. Codes and phrases are
-OpenPAI's, so that scripts which know them keep working; the sentences are ours and hold on every backend.
+Every page, answer and retry decision about a failure uses a row of this table. Codes and phrases are OpenPAI's, so that
+existing scripts keep working; the sentences are our own and apply to every backend.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ExitSpec:
     stage: str
     """SUBMISSION, ALLOCATION, LAUNCHING, RUNNING, COMPLETING or UNKNOWN."""
     behavior: str
-    """TRANSIENT, TRANSIENT_CONFLICT, PERMANENT or UNKNOWN: what it means for trying again."""
+    """TRANSIENT, TRANSIENT_CONFLICT, PERMANENT or UNKNOWN: what it means for retries."""
     reaction: str
     """ALWAYS_RETRY, ALWAYS_BACKOFF_RETRY, NEVER_RETRY or RETRY_TO_MAX."""
     reason: str
@@ -51,7 +51,7 @@ class ExitSpec:
 
 
 def spec_for(code: int) -> ExitSpec:
-    """Return the row of a code; a code without one gets the row for unlisted codes, carrying its own number."""
+    """Return the row of a code; an unlisted code gets the row for unlisted codes, with its own number."""
     spec = EXIT_SPECS.get(code)
     if spec is not None:
         return spec

@@ -1,4 +1,4 @@
-"""A remark on a place in a job file, and how the schema's complaints are put into words a person can act on."""
+"""Findings about places in a job file, and how errors of the schema become findings that users understand."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _KINDS: Final = {
 
 
 class Finding(NamedTuple):
-    """Something to say about the place `path`: a fault or a warning, as its holder decides."""
+    """A fault or a warning about the place `path`."""
 
     path: Path
     message: str
@@ -50,7 +50,7 @@ class Finding(NamedTuple):
 
 
 def findings_of(error: ValidationError) -> list[Finding]:
-    """Return the schema's complaints in our words, no more than a person would read."""
+    """Return errors of the schema as findings, no more than a user would read."""
     return [_finding_of(one) for one in islice(error.errors(include_url=False), FAULTS_MAX + 1)]
 
 
@@ -135,7 +135,7 @@ def _shown(value: Any, path: Path) -> str:
 
 
 def _is_secret(path: Path) -> bool:
-    # What might be a password is not repeated in an answer that ends up in a log.
+    # Do not repeat a possible password in an answer, which may be logged.
     return path[:1] == ("secrets",) or "auth" in path
 
 
@@ -156,7 +156,7 @@ def _retyped(kind: str, value: Any) -> str:
 
 
 def _in_mb(path: Path, value: Any) -> str:
-    """Return a size that carries its unit, such as `8Gi`, as the number of MiB that the key wants."""
+    """Return a size with a unit, such as `8Gi`, as the number of MiB that the key needs."""
     if not path or path[-1] not in ("memoryMB", "shmMB") or not isinstance(value, str):
         return ""
     size = _SIZE.fullmatch(value.strip()[:WORD_MAX])
@@ -198,12 +198,12 @@ def _section(path: Path) -> type[BaseModel]:
 
 @cache
 def keys_of(section: type[BaseModel]) -> tuple[str, ...]:
-    """Return the keys a section of the file knows."""
+    """Return the known keys of a section of the file."""
     return tuple(field.alias or name for name, field in section.model_fields.items())
 
 
 def _description(path: Path) -> str:
-    """Return what a missing key stands for, in the schema's own words."""
+    """Return the description of a missing key in the schema."""
     for name, field in _section(path[:-1]).model_fields.items():
         if (field.alias or name) == path[-1]:
             return (field.description or "").rstrip(".")

@@ -1,6 +1,6 @@
-"""A job as the protocol says it, after every check: plain frozen values that all rooms share.
+"""A job as the protocol defines it, after every check: plain frozen values that all rooms share.
 
-Reading a file into these values is `protocol.reading`'s business; here is only what can be said. Names follow
+`protocol.reading` reads a file into these values. Names follow
 the protocol in snake case (`resourcePerInstance.memoryMB` is `resources.memory_mb`). Mappings keep the order of
 the file.
 """
@@ -15,7 +15,7 @@ DEFAULT_VIRTUAL_CLUSTER: Final = "default"
 VIRTUAL_CLUSTER_NAME: Final = r"^[A-Za-z0-9]([A-Za-z0-9_. -]{0,62}[A-Za-z0-9_.-])?$"
 SHM_MB_DEFAULT: Final = 512
 MAX_JOB_BYTES: Final = 1024 * 1024
-"""A job file may be no longer."""
+"""The limit on the size of a job file."""
 PLUGIN_PREFIX: Final = "com.microsoft.pai.runtimeplugin"
 
 
@@ -30,7 +30,7 @@ class Auth:
 
 @dataclass(frozen=True, slots=True)
 class Prerequisite:
-    """Something a task role needs: `type` is dockerimage, data, script or output."""
+    """A prerequisite of task roles: `type` is dockerimage, data, script or output."""
 
     type: str
     name: str
@@ -48,7 +48,7 @@ class Prerequisite:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """When a task role ends its job's attempt; -1 means never by this rule."""
+    """The completion policy of a task role; -1 switches a rule off."""
 
     min_failed: int = 1
     min_succeeded: int = -1
@@ -56,7 +56,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one task needs. `ports` maps a label to how many ports it names."""
+    """The resources of one task. `ports` maps a label to its number of ports."""
 
     cpus: int
     memory_mb: int
@@ -66,7 +66,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class TaskRole:
-    """One kind of task: how many, in which image, with what, doing what."""
+    """A task role: the number of its tasks, their image, resources and commands."""
 
     name: str
     docker_image: str
@@ -86,7 +86,7 @@ class TaskRole:
 
 @dataclass(frozen=True, slots=True)
 class RoleCommands:
-    """What a deployment puts around a task role's own commands."""
+    """The commands of a deployment around a task role's own."""
 
     pre: tuple[str, ...] = ()
     post: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A whole job: what its owner asked for, nothing about what became of it."""
+    """A whole job as its owner specified it, without any state."""
 
     name: str
     task_roles: tuple[TaskRole, ...]
@@ -121,7 +121,7 @@ class JobSpec:
 
     @property
     def is_gang(self) -> bool:
-        """Return whether all tasks start together or not at all (`extras.gangAllocation`, true unless said)."""
+        """Return whether all tasks start together or not at all (`extras.gangAllocation`, by default true)."""
         return self.extras.get("gangAllocation") is not False
 
     def role(self, name: str) -> TaskRole:

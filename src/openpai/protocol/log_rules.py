@@ -1,8 +1,8 @@
-"""What the end of a failed task's log gives away: patterns as data, each naming a row of the exit-code table.
+"""Patterns for the end of a failed task's log, each with the row of the exit-code table that it leads to.
 
-A rule looks only at the last lines of the log and expects a message in the shape its program really prints it,
-mostly at the start of a line: a word that merely occurs somewhere in the log must never decide that a failure is
-for good. Rules are tried in order and the first that matches wins.
+A rule checks only the last lines of the log and expects a message in the exact form of its program, mostly at
+the start of a line: a word that merely occurs somewhere in the log must never decide that a failure is
+permanent. Rules are tried in order and the first that matches wins.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from functools import cache
 from typing import Final
 
 LAST_LINES: Final = 200
-"""How many lines at the end of a log a rule looks at."""
+"""The number of lines at the end of a log that a rule checks."""
 LINE_SHOWN_MAX: Final = 300
 _SIGNALS: Final = range(129, 160)
 
-# A failure that is not a signal's, or a signal that a program brings on itself (abort, bus, fpe, segv).
+# A failure without a signal, or with one that a program causes itself (abort, bus, fpe, segv).
 UNLESS_KILLED: Final = frozenset({*range(1, 129), 134, 135, 136, 139, *range(160, 256)})
 # Prefixes that launchers and loggers put before a line: "[rank0]: ", "[1,3]<stderr>:", a time in brackets.
 _START: Final = r"^(?:\[[^\]\n]{0,60}\](?:<\w+>)?:?\s*)*"
@@ -37,7 +37,7 @@ class LogRule:
     exit_codes: frozenset[int] | None = None
     """The program's exit codes it applies to; None: any failure that was not a signal."""
     is_of_exception: bool = False
-    """Whether it is about the exception that ended the program: one that was handled long before says nothing."""
+    """Whether it applies only to the exception that ended the program, not to one that was handled before."""
 
     def applies_to(self, exit_code: int) -> bool:
         """Return whether the rule may explain a task that ended with this exit code."""
@@ -46,7 +46,7 @@ class LogRule:
         return exit_code != 0 and exit_code not in _SIGNALS
 
     def match(self, exit_code: int, tail: str) -> str | None:
-        """Return the line that gives the cause away, or None when the rule does not apply."""
+        """Return the line that shows the cause, or None when the rule does not apply."""
         if not tail or not self.applies_to(exit_code):
             return None
         start = _start_of_last_lines(tail)
@@ -78,7 +78,7 @@ def _error(*names: str) -> str:
 
 
 LOG_RULES: Final[tuple[LogRule, ...]] = (
-    # `bash train.sh`, unlike a command of a script, whose line bash names.
+    # `bash train.sh`; for a command in a script, bash names the line.
     LogRule(238, r"^\S*sh: (?!line \d+: )[^:\n]+: No such file or directory$", frozenset({127})),
     LogRule(220, r"command not found|: not found\s*$|No such file or directory|cannot execute: ", frozenset({127})),
     LogRule(

@@ -1,8 +1,8 @@
-"""From the text of a job file to plain values, remembering which line everything came from.
+"""Parses the text of a job file into plain values, and records the line of each.
 
-YAML and JSON (with `//` comments, as old job files have) are read by one event-driven builder. It reads YAML the way
-version 1.2 does: `on`, `yes` and `007` are text, keys are always text. It refuses what a job file never needs and an
-attacker does: deep nesting, aliases that blow up, tags that make objects.
+YAML and JSON (with `//` comments, as in old job files) are read by one event-driven builder, with the rules of YAML
+1.2: `on`, `yes` and `007` are text, keys are always text. It refuses what only an attacker needs: deep nesting, aliases
+that expand enormously, tags that create objects.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from openpai.protocol.wording import cut
 
 DEPTH_MAX: Final = 64
 EXPANDED_MAX: Final = 4 * 1024 * 1024
-"""Characters a file may hold after its aliases are written out."""
+"""The limit on the characters of a file with its aliases expanded."""
 
 PATH_SHOWN_MAX: Final = 8
 PATH_TEXT_MAX: Final = 400
 NOTED_MAX: Final = 200
-"""Faults after which a file is given up that could still be read on."""
+"""The number of faults after which reading stops."""
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG: Final = "tag:yaml.org,2002:"
@@ -32,11 +32,11 @@ _SCALAR_TAGS: Final = frozenset(_TAG + name for name in ("int", "float", "bool",
 _CONTAINER_TAGS: Final = frozenset({None, "!", _TAG + "map", _TAG + "seq"})
 _STRANGE_TAG: Final = "has a tag that a job file may not use; a text that begins with ! needs quotes"
 
-# Stands for the key of a merge; no file can hold it, and a quoted "<<" is a key like any other.
+# The key of a merge, which no file can contain; a quoted "<<" is an ordinary key.
 _MERGE: Final = "<<\0"
 
 Path = tuple[str | int, ...]
-"""Keys and list indices that lead from the top of a document to a place in it."""
+"""Keys and list indices from the top of a document to a place in it."""
 
 
 def path_text(path: Path) -> str:
@@ -49,14 +49,14 @@ def path_text(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Which line each value of a document came from."""
+    """The line of each value of a document."""
 
     root: Any
     by_container: dict[int, dict[str, int] | list[int]]
     """Lines of a container's entries, by the container's identity (which `root` keeps alive)."""
 
     def line_of(self, path: Path) -> int | None:
-        """Return the line of what `path` leads to, or of the nearest thing around it that is in the file."""
+        """Return the line of the value at `path`, or of the nearest container of it in the file."""
         value, line = self.root, None
         for step in path:
             lines: Any = self.by_container.get(id(value))
@@ -74,7 +74,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Every document of a file, with the faults that did not keep it from being read (keys given twice, odd tags)."""
+    """Every document of a file, with faults that did not prevent reading it (repeated keys, unknown tags)."""
 
     documents: tuple[Any, ...]
     lines: tuple[Lines, ...]
@@ -82,7 +82,7 @@ class Parsed:
 
 
 def parse(text: str) -> Parsed:
-    """Return the values in a YAML or JSON text; raise InvalidProtocol when it cannot be read as such."""
+    """Return the values in a YAML or JSON text; raise InvalidProtocol if it is neither."""
     source = as_yaml(text) if is_json(text) else text
     builder = _Builder()
     try:
@@ -103,21 +103,21 @@ def parse(text: str) -> Parsed:
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping that is still being filled."""
+    """A list or mapping that is being filled."""
 
     items: Any
     lines: Any
     at: str | int
-    """Its key or index in what holds it."""
+    """Its key or index in its container."""
     anchor: str | None
     weight_before: int
     key: str | None = None
     merged: set[str] = field(default_factory=set)
-    """Keys that came from `<<`, which the mapping's own keys may replace."""
+    """Keys from `<<`, which the mapping's own keys may replace."""
 
 
 class _Builder:
-    """Takes parser events one by one; no recursion, so no file can exhaust the stack."""
+    """Processes parser events one by one, without recursion, so no file can exhaust the stack."""
 
     def __init__(self) -> None:
         self.documents: list[Any] = []
@@ -185,7 +185,7 @@ class _Builder:
     def _alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
             is_open = any(one.anchor == event.anchor for one in self._open)
-            # What was meant as a text may be a secret, so it is not repeated.
+            # It may be a secret, so do not repeat it.
             why = "is a list or mapping that contains itself" if is_open else "refers to an anchor that is not there"
             self._note(event, f"{why}; a text that begins with * needs quotes")
             self._put(f"*{event.anchor}", event)

@@ -1,4 +1,4 @@
-"""How much the environment says of single peers, and a caution where a command needs more than that.
+"""Limits on the environment variables about single peers, and warnings for commands that need more.
 
 Every program that a task starts gets a copy of its environment, so the variables about single peers have a limit; the
 file that `PAI_HOSTS_FILE` names has every task.
@@ -15,9 +15,9 @@ from openpai.protocol.job import JobSpec, TaskRole
 from openpai.protocol.parsing import Path
 
 PEERS_BYTES_MAX: Final = 384 << 10
-"""The variables about single peers are set for all tasks while they fit into this."""
+"""The variables about single peers are set for all tasks up to this total size."""
 FIRST_PEERS_BYTES: Final = 32 << 10
-"""In a larger job they are set for the first tasks of each role, as far as this reaches."""
+"""In a larger job they are set for the first tasks of each role, up to this total size."""
 _ADDRESS: Final = "10.100.100.100"
 _PORT_LENGTH: Final = 6
 _POINTER_BYTES: Final = 8
@@ -26,7 +26,7 @@ _INDEX: Final = re.compile(r"_(\d+)(?:_|$)")
 
 
 def missing_peers(spec: JobSpec) -> Iterator[Finding]:
-    """Yield the roles whose commands name a variable about a task that is probably not set in so large a job."""
+    """Yield warnings for commands that use a variable that is probably not set in so large a job."""
     sizes = [(role.instances, _bytes_of_one(role)) for role in spec.task_roles]
     if sum(instances * size for instances, size in sizes) <= PEERS_BYTES_MAX:
         return
@@ -49,7 +49,7 @@ def _is_among(name: str, given: int) -> bool:
 
 
 def _bytes_of_one(role: TaskRole) -> int:
-    """Return about how many bytes the variables about one task of a role take."""
+    """Return an estimate of the bytes of the variables about one task of a role."""
     name, ports = f"{role.name}_{role.instances}", {"ssh": 1, "http": 1, **role.resources.ports}
     size = len(f"PAI_HOST_IP_{name}={_ADDRESS}") + 1 + _POINTER_BYTES
     for label, count in ports.items():

@@ -1,4 +1,4 @@
-"""What a job asks of the scheduler: priority, hardware for each task role, topology, time limit, privacy.
+"""The scheduling settings of a job: priority, hardware for each task role, topology, time limit, privacy.
 
 These settings are in `extras`, mostly under `hivedScheduler`; here they become plain values.
 """
@@ -19,7 +19,7 @@ _SECOND_MS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class RolePlacement:
-    """Which hardware one task role wants, and which roles it belongs together with."""
+    """The hardware of one task role, and its affinity group."""
 
     sku_type: str | None = None
     pinned_cell: str | None = None
@@ -32,16 +32,16 @@ class RolePlacement:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a whole job asks for."""
+    """The settings of a whole job."""
 
     roles: Mapping[str, RolePlacement] = field(default_factory=dict)
-    """Only roles that ask for something."""
+    """Only roles with settings."""
     is_lazily_preemptible: bool = False
     cell_type: str | None = None
-    """Stay inside one cell of this type."""
+    """The whole job stays inside one cell of this type."""
     is_cell_required: bool = False
     is_interruptible: bool = False
-    """May start on what others leave free, and be sent away again."""
+    """Whether it may start on free devices of others, and be preempted there."""
 
 
 ANYWHERE: Final = Placement()
@@ -49,7 +49,7 @@ NO_PLACEMENT: Final = RolePlacement()
 
 
 def placement_of(spec: JobSpec) -> Placement:
-    """Return where a job asks to run."""
+    """Return the scheduling settings of a job."""
     hived = mapping(spec.extras.get("hivedScheduler"))
     if not hived:
         return ANYWHERE
@@ -79,28 +79,28 @@ def _role_placement(placement: Mapping[str, Any], groups: Mapping[str, Any]) -> 
 
 
 def time_limit_ms(extras: Mapping[str, Any]) -> int | None:
-    """Return how long an attempt may run, None for as long as it likes."""
+    """Return how long an attempt may run, None for no limit."""
     minutes = extras.get("timeLimitMinutes")
     if not isinstance(minutes, int | float) or isinstance(minutes, bool):
         return None
-    # Of a part of a minute, a file holds a few digits only.
+    # A fraction of a minute has only a few digits in a file.
     return max(1, round(minutes * 60)) * _SECOND_MS
 
 
 def is_private(extras: Mapping[str, Any]) -> bool:
-    """Return whether a job's file is for its owner and those who manage it only."""
+    """Return whether only the owner and managers of a job may read its file."""
     return extras.get("private") is True
 
 
 def asked_class(extras: Mapping[str, Any]) -> str | None:
-    """Return the priority class a job's extras ask for, None when they name no known one."""
+    """Return the priority class in a job's extras, None if it is missing or unknown."""
     hived = extras.get("hivedScheduler")
     asked = hived.get("jobPriorityClass") if isinstance(hived, Mapping) else None
     return asked if isinstance(asked, str) and asked in PRIORITY_OF else None
 
 
 def priority_class(extras: Mapping[str, Any]) -> str:
-    """Return the priority class a job runs with: the one its extras ask for, or `test`."""
+    """Return the priority class of a job: the one in its extras, or `test`."""
     return asked_class(extras) or CLASS_DEFAULT
 
 

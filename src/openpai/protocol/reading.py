@@ -1,7 +1,7 @@
-"""From the bytes somebody submits to a job, or to everything that is wrong with them in one answer.
+"""Reads a submitted file: returns a job, or every fault of the file in one error.
 
 A file of version 2 is checked key by key and across keys; an old JSON file of version 1 is upgraded first. Every fault
-and every warning says where in the file it is, what is allowed there, and what was probably meant.
+and every warning names its place in the file, what is allowed there, and what was probably meant.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from openpai.protocol.schema import JobSection
 from openpai.protocol.syntax import unfit_texts
 from openpai.protocol.templates import RENDERED_MAX, is_renderable
 from openpai.protocol.v1 import is_v1, upgrade
-from openpai.protocol.warnings import cautions
+from openpai.protocol.warnings import warnings_of
 from openpai.protocol.wording import cut
 
 LONG_JOB_BYTES: Final = 64 * 1024
-"""A longer file takes seconds to read or write, which must happen in a thread."""
+"""A longer file takes seconds to read or write, so it is done in a thread."""
 WARNINGS_MAX: Final = 100
 TEXT_MAX: Final = 1000
 _JOB_KEYS: Final = frozenset({"protocolVersion", "taskRoles", "prerequisites", "jobName"})
-"""What tells a job after `---` from the secrets that may stand there."""
+"""Keys that distinguish a second job after `---` from a document of secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A job that may be submitted, and what its owner should look at once more."""
+    """A valid job, and warnings for its owner."""
 
     spec: JobSpec
     warnings: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Read:
 def read_job(text: str | bytes, hidden: Mapping[str, Any] | None = None) -> Read:
     """Return the job a file describes; raise InvalidProtocol with every fault, or Refused when it is too large.
 
-    `hidden` holds what may stand behind masks: the `secrets` of another job, and its `passwords` by `type/name`.
+    `hidden` has the values that replace masks: the `secrets` of another job, and its `passwords` by `type/name`.
     """
     parsed = parse(_decoded(text))
     document, lines, faults = _job_document(parsed)
@@ -61,11 +61,11 @@ def read_job(text: str | bytes, hidden: Mapping[str, Any] | None = None) -> Read
     if faults:
         raise _invalid(faults)
     spec = _renderable(spec_of(document))
-    return Read(spec, _warnings_of(cautions(spec), lines))
+    return Read(spec, _warnings_of(warnings_of(spec), lines))
 
 
 def _decoded(text: str | bytes) -> str:
-    # A character takes at most four bytes, so most texts are known to be small enough without encoding them.
+    # A character has at most four bytes, so most texts need not be encoded for this check.
     if len(text) > MAX_JOB_BYTES or (
         isinstance(text, str) and 4 * len(text) > MAX_JOB_BYTES and len(text.encode(errors="replace")) > MAX_JOB_BYTES
     ):
@@ -88,7 +88,7 @@ def _decoded(text: str | bytes) -> str:
 
 
 def _job_document(parsed: Parsed) -> tuple[dict[str, Any], Lines, list[Fault]]:
-    """Return the document that is the job, with the secrets of a second document put in their place."""
+    """Return the document of the job, with the secrets of a second document merged into it."""
     if not parsed.documents or (len(parsed.documents) == 1 and parsed.documents[0] is None):
         raise InvalidProtocol((*parsed.faults, Fault("", "the file is empty", None, "a job")))
     document, lines = parsed.documents[0], parsed.lines[0]
@@ -127,7 +127,7 @@ def _problems(document: Mapping[str, Any]) -> list[Finding]:
     except ValidationError as error:
         findings += findings_of(error)
     findings += islice(reference_faults(document), FAULTS_MAX)
-    # Another finding about such a text would repeat it in its message.
+    # Other findings would repeat such a text in their messages.
     places = [finding.path for finding in unfit]
     return unfit + [one for one in findings if not any(one.path[: len(place)] == place for place in places)]
 
@@ -140,7 +140,7 @@ def _read_v1(document: dict[str, Any], lines: Lines, faults: list[Fault]) -> Rea
     if faults:
         raise _invalid(faults)
     spec = _renderable(spec_of(upgraded.document))
-    warnings = (*_warnings_of(upgraded.warnings, lines), *_warnings_of(cautions(spec), lines))
+    warnings = (*_warnings_of(upgraded.warnings, lines), *_warnings_of(warnings_of(spec), lines))
     return Read(spec, warnings, lines.line_of(("gpuType",)) if document.get("gpuType") else None)
 
 
@@ -174,7 +174,7 @@ def _warnings_of(findings: Iterable[Finding], lines: Lines) -> tuple[str, ...]:
 
 
 def _invalid(faults: list[Fault]) -> InvalidProtocol:
-    """Return the error with all faults in the order of the file, the long tail of a hopeless file cut off."""
+    """Return the error with the faults in the order of the file, up to a maximum."""
     ordered = sorted(dict.fromkeys(faults), key=lambda fault: fault.line or 0)
     if len(ordered) > FAULTS_MAX:
         ordered = [*ordered[:FAULTS_MAX], Fault("", "and more faults, reported once these are fixed")]

@@ -1,7 +1,7 @@
-"""What must fit together across a job file: names that refer to names, sums, and settings that exclude each other.
+"""Checks across a job file: references between names, sums, and settings that exclude each other.
 
-Everything here looks at the plain values of the file and takes nothing for granted about their types, so that these
-faults are in the same answer as those of single keys.
+The checks use the plain values of the file and assume nothing about their types, so that these faults are reported
+together with those of single keys.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MASKED: Final = "is masked, as in a configuration that was shown"
 _ANY: Final = ""
 
 Names = Mapping[str, Any]
-"""Names that may be referred to, as the keys of a mapping in the order of the file."""
+"""Names that references may use, as the keys of a mapping in the order of the file."""
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -38,7 +38,7 @@ def entries(value: Any) -> list[Any]:
 
 
 def reference_faults(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield everything that does not fit together."""
+    """Yield all faults across keys."""
     prerequisites = [mapping(one) for one in entries(document.get("prerequisites"))]
     roles = mapping(document.get("taskRoles"))
     names: dict[str, dict[str, None]] = {}
@@ -93,7 +93,7 @@ def _deployment_faults(document: Mapping[str, Any], roles: Mapping[str, Any]) ->
 
 
 def _command_plugin_faults(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield why the plugin `cmd` could not run its commands, in prerequisites and in extras."""
+    """Yield faults of the plugin `cmd`, in prerequisites and in extras."""
     for index, one in enumerate(map(mapping, entries(document.get("prerequisites")))):
         if one.get("plugin") == f"{PLUGIN_PREFIX}.{COMMAND_PLUGIN}":
             yield from _command_faults(("prerequisites", index), one)
@@ -169,7 +169,7 @@ def _dangling(path: Path, name: str, what: str, legal: Names) -> Iterator[Findin
 
 
 def unmasked(document: Mapping[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with what is hidden put back where it shows masks; masks of anything else stay."""
+    """Return a document with known hidden values in place of their masks; other masks stay."""
     secrets, passwords = mapping(hidden.get("secrets")), mapping(hidden.get("passwords"))
     found = dict(document)
     given = found.get("secrets")

@@ -1,7 +1,7 @@
-"""What a job file may say, key by key: types, bounds, and a description with an example for each.
+"""The schema of a job file, key by key: types, bounds, and a description with an example for each.
 
-The models check the plain values of a parsed file and describe themselves as JSON Schema for editors. They know one
-key at a time; what must fit together across a file is `references`' business. A key without a value counts as absent.
+The models check the plain values of a parsed file and describe themselves as JSON Schema for editors. Each checks
+one key; `references` checks across keys. A key without a value counts as absent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The keys of `extras` that mean something to the platform; every other key there is kept and left alone."""
+"""The keys of `extras` that the platform uses; every other key is kept as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The legal word that was probably meant by an unknown one."""
+"""Finds the legal word that was probably meant by an unknown one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LIKENESS_MIN: Final = 0.6
 MISSPELT_MIN: Final = 0.7
 PART_WEIGHT: Final = 0.9
 PART_MIN: Final = 4
-# A hostile file must not buy hours of comparing with a megabyte of names.
+# A hostile file must not cause hours of comparisons with a megabyte of names.
 LEGAL_MAX: Final = 200
 _CAMEL_PARTS: Final = re.compile(r"[A-Z]?[a-z]+")
 
 
 def nearest(word: Any, legal: Iterable[str]) -> str:
-    """Return the legal word that is most like this one, or an empty text when none is near."""
+    """Return the legal word most similar to this one, or an empty text if none is similar enough."""
     meant = str(word)[:WORD_MAX].casefold()
     scored = [(_likeness(meant, one), one) for one in islice(legal, LEGAL_MAX)]
     score, best = max(scored, key=itemgetter(0), default=(0.0, ""))
@@ -37,7 +37,7 @@ def misspelt(word: str, legal: Iterable[str]) -> str:
 
 
 def _likeness(meant: str, legal: str) -> float:
-    """Return how near two words are, 0 to 1; one word of a camelCase key counts nearly as much as the whole key."""
+    """Return the similarity of two words, 0 to 1; a part of a camelCase key counts nearly as much as the whole key."""
     matcher = SequenceMatcher(None, b=meant, autojunk=False)
     matcher.set_seq1(legal[:WORD_MAX].casefold())
     best = matcher.ratio()

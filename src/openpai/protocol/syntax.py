@@ -1,7 +1,7 @@
-"""Faults of a file that is no valid YAML or JSON, or that holds a character which no text may hold.
+"""Faults of a file that is not valid YAML or JSON, or that contains a forbidden character.
 
-Each fault names the place and the mend; most often quotes are missing. The text may be a secret, so a fault repeats
-one character of it at most.
+Each fault names the place and the correction, most often missing quotes. The text may be a secret, so a fault repeats
+at most one character of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import yaml
 from openpai.protocol.dialect import is_json
 from openpai.protocol.errors import Fault
 
-# Not every database, file system and terminal can hold these: NUL, and half a pair of surrogates.
+# Some databases, file systems and terminals cannot handle these: NUL, and lone surrogates.
 _UNFIT: Final = re.compile("[\x00\ud800-\udfff]")
 _MENDED_BY: Final = {
     "mapping values are not allowed in this context": (
@@ -32,7 +32,7 @@ _MENDED_BY: Final = {
 
 
 def syntax_fault(error: yaml.MarkedYAMLError, text: str) -> Fault:
-    """Return why a text cannot be parsed, where to mend it, and how."""
+    """Return why a text cannot be parsed, and where and how to correct it."""
     mark = error.problem_mark or error.context_mark
     problem = error.problem or "it cannot be read"
     if mark is None:
@@ -71,7 +71,7 @@ def unfit_in(text: str) -> str:
 
 
 def unfit_texts(document: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield where a document of mappings and lists holds an unfit text or key, and what is wrong with it."""
+    """Yield the place of each unfit text or key in a document, and what is wrong with it."""
     left: list[tuple[tuple[str | int, ...], Any]] = [((), document)]
     while left:
         path, value = left.pop()

@@ -1,8 +1,8 @@
-"""Job files may say `<% $parameters.epochs %>`; this is the engine that puts the value there.
+"""Renders templates: replaces references such as `<% $parameters.epochs %>` in job files by their values.
 
-A reference names `$parameters`, `$secrets`, or the `$data`, `$script` or `$output` of the task role it stands in, then
-keys by dots and list items by `[n]`. Values go in as they are, without any escaping. What cannot be resolved stays in
-the text exactly as written. A short file could ask for gigabytes this way, so what is put in has a limit.
+A reference names `$parameters`, `$secrets`, or the `$data`, `$script` or `$output` of its task role, then keys with
+dots and list items with `[n]`. Values are inserted without escaping. An unresolved reference stays as it is. Since a
+short file could expand to gigabytes, the inserted text is limited.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ SCOPES: Final = ("parameters", "secrets", "data", "script", "output")
 _STEP: Final = r"(?:\.[^\s.\[\]<>%]++(?:[ \t]++[^\s.\[\]<>%]++)*|\[[0-9]+\])"
 _REFERENCE: Final = re.compile(rf"<%\s*+\$(?P<scope>[A-Za-z]++)(?P<steps>{_STEP}+)\s*+%>")
 _STEPS: Final = re.compile(r"[^.\[\]]+")
-# Python refuses to read numbers of thousands of digits, and no list is that long.
+# Python refuses to parse numbers of thousands of digits, and no list is that long.
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 RENDERED_MAX: Final = 16 * 1024 * 1024
 """Characters that references may put into all texts of a job together."""
 
 Scope = Mapping[str, Any]
-"""What each of the five kinds of reference leads to; one that is absent resolves nothing."""
+"""The values of each of the five kinds of reference; a missing kind resolves nothing."""
 
 
 class TooLong(Exception):
-    """References would put more into texts than there is room for."""
+    """References would insert more text than the limit allows."""
 
 
 @dataclass(slots=True)
 class Room:
-    """How many characters references may still put into texts."""
+    """The number of characters that references may still insert."""
 
     left: int = RENDERED_MAX
 
     def take(self, text: str) -> str:
-        """Return the text; raise TooLong when there is no room for it."""
+        """Return the text; raise TooLong beyond the limit."""
         self.left -= len(text)
         if self.left < 0:
             raise TooLong
@@ -59,7 +59,7 @@ def render(text: str, scope: Scope, room: Room | None = None) -> str:
 
 
 def is_reference(text: str) -> bool:
-    """Return whether a text is nothing but one reference."""
+    """Return whether a text consists of one reference."""
     return _REFERENCE.fullmatch(text.strip()) is not None
 
 
@@ -71,7 +71,7 @@ def references(text: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 
 def resolve(scope: Scope, kind: str, steps: Iterable[str]) -> Any:
-    """Return the value a reference leads to, or None when there is none."""
+    """Return the value of a reference, or None if there is none."""
     value = scope.get(kind)
     for step in steps:
         if isinstance(value, Mapping):
@@ -84,7 +84,7 @@ def resolve(scope: Scope, kind: str, steps: Iterable[str]) -> Any:
 
 
 def scope_of(spec: JobSpec, role: TaskRole) -> dict[str, Any]:
-    """Return everything that references in a task role can lead to."""
+    """Return the values that references in a task role can use."""
     scope: dict[str, Any] = {"parameters": spec.parameters, "secrets": spec.secrets}
     for kind, name in (("data", role.data), ("script", role.script), ("output", role.output)):
         if name is not None:
@@ -107,7 +107,7 @@ def render_value(value: Any, spec: JobSpec, role_name: str, room: Room | None = 
 
 
 def is_renderable(spec: JobSpec) -> bool:
-    """Return whether all references of a job can be replaced within the room there is for it."""
+    """Return whether all references of a job can be replaced within the limit."""
     room = Room()
     plugins = [spec.extras.get(PLUGIN_PREFIX), [one.extra for one in spec.prerequisites if one.plugin]]
     try:
@@ -148,7 +148,7 @@ def _around(spec: JobSpec, role_name: str) -> RoleCommands:
 
 
 def _render_all(text: str, scope: dict[str, Any], room: Room) -> str:
-    # Secrets last: a parameter may refer to a secret, but nothing inside a secret is ever looked at.
+    # Secrets last: a parameter may refer to a secret, but references inside a secret are not replaced.
     rest = {kind: value for kind, value in scope.items() if kind != "secrets"}
     return render(render(text, rest, room), {"secrets": scope["secrets"]}, room)
 

@@ -1,7 +1,7 @@
-"""Job files of version 1, JSON from the days before the protocol, upgraded to version 2.
+"""Upgrades job files of version 1, JSON from before the protocol, to version 2.
 
-What version 2 can say is carried over; the rest becomes a warning and is never dropped in silence. Faults are found
-in the old file's own keys, so that their owner recognises them.
+Everything that version 2 supports is converted; the rest becomes a warning and is never dropped silently. Faults name
+the keys of the old file, so that their owner recognises them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from openpai.protocol.spelling import nearest
 from openpai.protocol.wording import listed
 
 ENDLESS_RETRIES: Final = 100
-"""How often a job is tried again that asked for retries without end."""
+"""The number of retries of a job that asked for retries without end."""
 _PART: Final = "default"
 _DIRECTORIES: Final = {
     "dataDir": ("data", "PAI_DATA_DIR"),
@@ -37,7 +37,7 @@ _VARIABLE: Final = re.compile(r"(\$(?:PAI_DEFAULT_FS_URI|PAI_JOB_NAME|PAI_USER_N
 
 @dataclass(slots=True)
 class Upgraded:
-    """A document of version 2 (meaningless if there are faults) and what became of the old one."""
+    """A document of version 2 (meaningless if there are faults), with the findings about the old one."""
 
     document: dict[str, Any] = field(default_factory=dict)
     faults: list[Finding] = field(default_factory=list)
@@ -48,20 +48,20 @@ class Upgraded:
 
 
 def is_v1(document: Mapping[str, Any]) -> bool:
-    """Return whether a document is of version 1: it says `jobName`, or lists its task roles, and no version."""
+    """Return whether a document is of version 1: it has `jobName`, or a list of task roles, and no version."""
     if "protocolVersion" in document:
         return False
     return "jobName" in document or isinstance(document.get("taskRoles"), list)
 
 
 def upgrade(old: Mapping[str, Any]) -> Upgraded:
-    """Return the job of version 2 that does what a version 1 file asks for."""
+    """Return the job of version 2 for a version 1 file."""
     result = Upgraded()
     try:
         JobV1.model_validate(old)
     except ValidationError as error:
         result.faults = findings_of(error)
-        # An unknown key is only worth a warning, unless it is what a missing one was meant to be.
+        # An unknown key is only a warning, unless it misspells a missing one.
         missing = {finding.path for finding in result.faults if finding.message == "is missing"}
         unknown = islice(_unknown_keys(old), FAULTS_MAX)
         result.faults += [one for one in unknown if one.suggestion and (*one.path[:-1], one.suggestion) in missing]
@@ -206,7 +206,7 @@ def _add_directories(old: Mapping[str, Any], result: Upgraded) -> None:
 
 
 def _add_exports(old: Mapping[str, Any], result: Upgraded) -> None:
-    """Put what version 1 gave to commands as variables into a deployment around them."""
+    """Add a deployment that sets the variables which version 1 gave to commands."""
     exports = [
         f"export {variable}={_expanded(old[key])}" for key, (_, variable) in _DIRECTORIES.items() if old.get(key)
     ]

@@ -1,4 +1,4 @@
-"""Warnings: what is legal in a job file but probably not meant."""
+"""Warnings about parts of a job file that are legal but probably not meant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from openpai.protocol.wording import listed
 ROLES_NAMED_MAX: Final = 5
 PLUGINS: Final = ("ssh", "cmd", "git", "tensorboard", "teamwise_storage")
 EFFECTIVE_PLUGINS: Final = ("cmd", "teamwise_storage")
-"""Those that do something so far; the others are accepted and do nothing."""
+"""Plugins with an effect; the others are accepted and do nothing."""
 _NOTIFICATION: Final = "jobStatusChangeNotification"
 _HIVED_KEYS: Final = (
     "jobPriorityClass",
@@ -36,8 +36,8 @@ _HIVED_KEYS: Final = (
 _HIVED_ROLE_KEYS: Final = ("skuType", "pinnedCellId", "affinityGroupName", "cellType", "skuNum", "skuNumber")
 
 
-def cautions(spec: JobSpec) -> Iterator[Finding]:
-    """Yield what its owner should look at once more."""
+def warnings_of(spec: JobSpec) -> Iterator[Finding]:
+    """Yield warnings about a job."""
     for role in spec.task_roles:
         yield from _unreachable_minima(role)
     yield from _racing_roles(spec)
@@ -67,7 +67,7 @@ def _unreachable_minima(role: TaskRole) -> Iterator[Finding]:
 
 
 def _racing_roles(spec: JobSpec) -> Iterator[Finding]:
-    """Yield that the first role to succeed ends the others, where several may be the first."""
+    """Yield a warning where any of several roles may end the job by succeeding first."""
     racing = [role for role in spec.task_roles if 1 <= role.completion.min_succeeded <= role.instances]
     if len(racing) < 2:
         return
@@ -154,7 +154,7 @@ def _plugins(spec: JobSpec) -> Iterator[Finding]:
 
 
 def _misspelt(spec: JobSpec) -> Iterator[Finding]:
-    """Yield keys that look like known ones where a job file may hold any."""
+    """Yield unknown keys that look like known ones in sections that allow any key."""
     extras = spec.extras
     places: list[tuple[Path, Any, type[BaseModel]]] = [
         (("defaults",), spec.defaults_extra, schema.DefaultsSection),

@@ -1,4 +1,4 @@
-"""Words for people, on every floor: counts, lists, amounts, text that a terminal can show, and what Pydantic found."""
+"""Text for messages of every room: counts, lists, amounts, harmless text, and errors of Pydantic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 LISTED_MAX: Final = 30
 WORD_MAX: Final = 64
-# Control characters, marks that change the direction of text, and what no terminal can encode.
+# Control characters, marks that change the direction of text, and surrogates, which cannot be encoded.
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _MESSAGES: Final[Mapping[str, str]] = {
@@ -57,13 +57,13 @@ def plural(count: int, noun: str) -> str:
 
 
 def joined(parts: Iterable[str], word: str = "and") -> str:
-    """Return parts as a sentence lists them: `a, b and c`."""
+    """Return parts as a list in a sentence: `a, b and c`."""
     *most, last = list(parts) or [""]
     return f"{', '.join(most)} {word} {last}" if most else last
 
 
 def listed(words: Iterable[str]) -> str:
-    """Return words as a short list: `a, b, c`, or `none` when there are none."""
+    """Return words as a list: `a, b, c`, or `none` if there are none."""
     some = [cut(word, WORD_MAX) for word in islice(words, LISTED_MAX + 1)]
     return ", ".join([*some[:LISTED_MAX], "…"] if len(some) > LISTED_MAX else some) or "none"
 
@@ -79,7 +79,7 @@ def cut(text: str, most: int) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return a text with its control characters spelled out: text of others may hold commands to a terminal."""
+    """Return a text with its control characters escaped: text of others may contain commands to a terminal."""
     return _CONTROLS.sub(_escaped, text)
 
 
@@ -99,7 +99,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def validation_message(fault: Mapping[str, Any]) -> str:
-    """Return one fault of a `ValidationError` in words that follow the name of the value."""
+    """Return one error of a `ValidationError` as text that follows the name of the value."""
     template = _MESSAGES.get(fault["type"])
     if template is None:
         message = str(fault["msg"])

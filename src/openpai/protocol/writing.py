@@ -1,4 +1,4 @@
-"""From a job back to text: for people as YAML with its secrets masked, for the store as compact JSON without them."""
+"""Writes a job as text: for users as YAML with masked secrets, for the store as compact JSON without secrets."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from openpai.protocol.templates import is_reference
 _TEXT_TAG: Final = "tag:yaml.org,2002:str"
 _WIDTH: Final = 120
 _BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-# PyYAML's own writer, used where libyaml is missing, loses line separators beyond ASCII unless it escapes them.
+# PyYAML's own writer, used if libyaml is missing, loses line separators beyond ASCII unless they are escaped.
 _IS_FAST: Final = hasattr(yaml, "CSafeDumper")
 _json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def to_document(spec: JobSpec) -> dict[str, Any]:
-    """Return the job under the protocol's keys, secrets included; what equals a default is left out."""
+    """Return the job under the protocol's keys, secrets included, without values that equal defaults."""
     return document_of(spec)
 
 
 def to_yaml(spec: JobSpec, mask_secrets: bool = True) -> str:
-    """Return the job as a file of version 2; secrets and passwords are `******` unless they are asked for."""
+    """Return the job as a file of version 2; secrets and passwords are `******` unless requested."""
     return _yaml(_masked(spec) if mask_secrets else document_of(spec))
 
 
@@ -39,7 +39,7 @@ def dump_masked(spec: JobSpec) -> str:
 
 
 def masked_yaml(text: str) -> str:
-    """Return what `dump_masked` wrote as the file people read: writing YAML takes ten times as long as JSON."""
+    """Return the text of `dump_masked` as YAML for users; only now, since writing YAML is ten times as slow as JSON."""
     return _yaml(json.loads(text))
 
 
@@ -56,7 +56,7 @@ def _yaml(document: Mapping[str, Any]) -> str:
 
 def _masked(spec: JobSpec) -> dict[str, Any]:
     document = document_of(spec)
-    # OpenPAI's clients look up the virtual cluster there, and do not ask whether somebody wrote it.
+    # OpenPAI's clients read the virtual cluster there, whether or not the file names it.
     document.setdefault("defaults", {})["virtualCluster"] = spec.virtual_cluster
     if "extras" in document:
         document["extras"] = document.pop("extras")
@@ -64,7 +64,7 @@ def _masked(spec: JobSpec) -> dict[str, Any]:
         document["secrets"] = dict.fromkeys(spec.secrets, MASK)
     for prerequisite in document.get("prerequisites", ()):
         password = prerequisite.get("auth", {}).get("password", "")
-        # A reference to a secret gives nothing away, and shows how to write it.
+        # A reference to a secret reveals nothing, and shows how to write it.
         if password and not is_reference(password):
             prerequisite["auth"]["password"] = MASK
     return document
@@ -81,7 +81,7 @@ def load_spec(text: str, secrets: Mapping[str, Any]) -> JobSpec:
 
 
 class _Dumper(_BASE):  # type: ignore[misc]  # which of the two it is depends on the machine
-    """Quotes every text that this or any older reader of YAML would take for something else."""
+    """Quotes every text that this or any older reader of YAML would read as another type."""
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         tag = super().resolve(kind, value, implicit)

@@ -1,4 +1,4 @@
-"""The caution about variables of single peers agrees with what the environment of a large job holds."""
+"""The warning about variables of single peers agrees with the environment of a large job."""
 
 from __future__ import annotations
 

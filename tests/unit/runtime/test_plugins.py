@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, Prerequisite, Resources, TaskRole
-from openpai.protocol.warnings import EFFECTIVE_PLUGINS, PLUGINS, cautions
+from openpai.protocol.warnings import EFFECTIVE_PLUGINS, PLUGINS, warnings_of
 from openpai.runtime.plugins import STORAGE_PLUGIN, with_plugins
 
 
@@ -78,7 +78,7 @@ def test_parameters_of_a_wrong_shape_are_passed_over(entry: Any) -> None:
 @pytest.mark.parametrize("name", PLUGINS)
 def test_a_plugin_has_an_effect_or_a_warning(name: str) -> None:
     spec = a_spec([{"plugin": name, "parameters": {"preCommands": ["prepare"]}}])
-    is_warned_of = any("no effect" in finding.message for finding in cautions(spec))
+    is_warned_of = any("no effect" in finding.message for finding in warnings_of(spec))
     # Storages are mounted by the backend and run nothing here.
     assert is_warned_of != (lines(spec) != ["main"] or name == STORAGE_PLUGIN)
     assert is_warned_of != (name in EFFECTIVE_PLUGINS)
