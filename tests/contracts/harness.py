@@ -93,7 +93,7 @@ class Harness(ABC):
 
     async def crash(self) -> None:
         """Let the backend vanish as by kill -9 of the server."""
-        # Closing writes nothing and tells no task anything, so in one process it is all that can be taken away;
+        # Closing writes nothing and signals no task, so in one process it is all that can be taken away;
         # a server that is really killed is tested beside the other integration tests.
         await self.stop()
 

@@ -74,5 +74,5 @@ async def observed(backend: Backend, key: AttemptKey) -> TaskSeen | None:
 
 
 async def forget(backend: Backend, *keys: AttemptKey) -> None:
-    """Tell the backend that the end of these attempts is recorded."""
+    """Report to the backend that the end of these attempts is saved."""
     await backend.apply([ForgetTask(key) for key in keys])

@@ -53,7 +53,7 @@ class SimulatedHarness(Harness):
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         def is_so_by_now() -> bool:
-            # Time goes on in the cluster also while no server is connected that would tell it so.
+            # Time passes in the cluster also while no server is connected.
             self.cluster.advance(self.clock.now_ms())
             return is_so()
 

@@ -254,12 +254,12 @@ async def test_servers_that_let_the_same_people_in_do_not_wait_for_each_other(da
             await here.add_user(user(name))
         await here.add_user(user("root", ADMINS))
         for turn in range(10):
-            deeds: list[Awaitable[object]] = []
+            writes: list[Awaitable[object]] = []
             for at, (store, order) in enumerate(((here, ("ann", "bob")), (there, ("bob", "ann")))):
                 for name in order:
-                    deeds.append(store.add_token(Token(f"{at}{turn:02}{name}", name, False, 1, None)))
-                    deeds.append(store.change_user(name, lambda before: replace(before, email="a@b.c")))
-            await asyncio.gather(*deeds)
+                    writes.append(store.add_token(Token(f"{at}{turn:02}{name}", name, False, 1, None)))
+                    writes.append(store.change_user(name, lambda before: replace(before, email="a@b.c")))
+            await asyncio.gather(*writes)
         assert len(await here.tokens("ann")) == 20
         assert complaints == []
     finally:

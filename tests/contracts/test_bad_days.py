@@ -1,4 +1,4 @@
-"""What the store does when the database is busy, goes away or comes back: no lie is told, nothing is done twice."""
+"""The store while the database is busy, lost or back again: no wrong answer is given, nothing is done twice."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_a_file_that_stays_locked_is_waited_for_once_by_all(
 
 @pytest.mark.parametrize("database_kind", ["postgresql"])
 async def test_what_may_have_been_written_is_not_written_again(database: Database) -> None:
-    """The connection breaks after the commit and before its answer: nobody knows, so nobody is told that it was."""
+    """The connection breaks after the commit and before its answer: its success is unknown, so it is not reported."""
     runs: list[str] = []
     cuts: list[str] = []
 

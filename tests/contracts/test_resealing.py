@@ -1,4 +1,4 @@
-"""Sealing all secrets anew, asked of SQLite and of PostgreSQL alike."""
+"""Sealing all secrets with a new key, on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ async def test_a_storage_that_is_being_removed_is_granted_to_nobody(
         other.execute("DELETE FROM storages")
         granting = asyncio.create_task(store.grant_storage("data", "vision"))
         waits = "SELECT 1 FROM pg_locks WHERE NOT granted"
-        while not granting.done() and not watch.execute(waits).fetchone():  # noqa: ASYNC110 - only asking tells
+        while not granting.done() and not watch.execute(waits).fetchone():  # noqa: ASYNC110 - it can only be polled
             await asyncio.sleep(0.01)
         other.commit()
     with pytest.raises(Refused, match="there is no storage named 'data'"):

@@ -26,7 +26,7 @@ from .api_world import Here, World, open_world
 
 
 class Elsewhere(Here):
-    """Wishes of a server that does not lead."""
+    """Commands of a server that does not lead."""
 
     leader_url = "http://leader"
 

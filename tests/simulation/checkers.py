@@ -28,7 +28,7 @@ class Violation(AssertionError):
 
 @dataclass(slots=True)
 class Promises:
-    """What people were told: jobs that exist, and jobs that will end because they were told to."""
+    """Answers to users: jobs that exist, and jobs that will end because a stop was accepted."""
 
     submitted: set[str] = field(default_factory=set)
     stopped: dict[str, bool] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Checkers:
             if isinstance(action, ForgetTask):
                 raise Violation(f"the end of {key.path()} is forgotten and was not recorded")
             if job != "ending":
-                raise Violation(f"{key.path()} is told to end, and its job is {job}")
+                raise Violation(f"{key.path()} is killed, and its job is {job}")
 
     def look_at_the_end(self) -> None:
         """Raise Violation unless every job ended as it should and nothing of any job is left."""

@@ -67,7 +67,7 @@ class People:
                 self._wish(name, f"rank {rank}", lambda server: server.commands.set_rank(USER, name, rank, "root"))
 
     def administer(self, what: str, ask: Callable[[Server], Coroutine[Any, Any, Any]]) -> None:
-        """Let an administrator ask for something that is no job's; whoever does not lead may refuse."""
+        """Let an administrator change something other than a job; a server that does not lead may refuse."""
         self._wish("", what, ask)
 
     def _a_job(self) -> str | None:
@@ -133,7 +133,7 @@ class People:
             self._doubtful.add(name)
 
     async def give_up(self) -> None:
-        """Stop the jobs that are told they never fit, as their owners would."""
+        """Stop the jobs that can never be placed, as their owners would."""
         for server in self._world.servers.values():
             for name in self._world.checkers.unfinished() if server.commands.leader is not None else ():
                 if any(wait.code in HOPELESS for wait in await server.commands.why(USER, name)):

@@ -1,4 +1,4 @@
-"""A whole server but for its HTTP: the real wishes, leadership, loops, scheduler and store, behind a turnstile."""
+"""A whole server without HTTP: the real commands, leadership, loops, scheduler and store, behind a turnstile."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A turnstile in front of a server's ports: each call waits before and after its effect until the driver lets it on.
 
-So the driver chooses, at every line where a server waits for anything, who goes on next: another pass of the same
-server, another server, a person's wish, or death. A server that dies before a call had no effect; one that dies
+So the driver chooses, at every line where a server waits for anything, what runs next: another pass of the same
+server, another server, a user's request, or death. A server that dies before a call had no effect; one that dies
 after it had the effect and never heard of it.
 """
 

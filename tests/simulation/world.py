@@ -1,4 +1,4 @@
-"""One world per seed: a cluster that outlives servers, servers that die, people with wishes, and a driver.
+"""One world per seed: a cluster that outlives servers, servers that die, users with requests, and a driver.
 
 The driver takes one small step at a time, chosen by the seed, and lets everything settle before the next. After the
 last faulty step come calm times: everything that was promised has to become true, and nothing may be left.
@@ -302,7 +302,7 @@ class World:
             raise Violation(f"{len(offices)} servers lead in calm times")
         leader: Any = offices[0]
         held = {
-            "jobs on the desk": leader.active.records,
+            "active jobs": leader.active.records,
             "actions": leader.active.to_act,
             "ends to forget": leader.active.to_forget,
             "launches": leader.active.launched,

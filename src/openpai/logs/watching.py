@@ -44,7 +44,7 @@ class Watch:
         self.readers = 0
         self.news = asyncio.Event()
 
-    def tell(self) -> None:
+    def wake(self) -> None:
         """Wake every follower of this attempt."""
         news, self.news = self.news, asyncio.Event()
         news.set()
@@ -66,7 +66,7 @@ class Watch:
             is_new = True
         if is_new or is_over != self.is_over:
             self.is_over = is_over
-            self.tell()
+            self.wake()
 
 
 class Watcher:
@@ -118,7 +118,7 @@ class Watcher:
         """Wake every reader for the last time, and accept no new ones."""
         self.is_closed = True
         for watch in self._watches.values():
-            watch.tell()
+            watch.wake()
 
     async def close(self) -> None:
         """End all streams and stop."""

@@ -31,11 +31,11 @@ class StorageEntry(_Open):
 class Notifications(_Open):
     """Changes of the job to notify its owner of; no notification is sent yet."""
 
-    running: bool | None = _field("Tell when the job starts to run.", True)
-    succeeded: bool | None = _field("Tell when the job succeeded.", True)
-    failed: bool | None = _field("Tell when the job failed.", True)
-    stopped: bool | None = _field("Tell when the job was stopped.", True)
-    retried: bool | None = _field("Tell when the job is tried again.", False)
+    running: bool | None = _field("Notify when the job starts to run.", True)
+    succeeded: bool | None = _field("Notify when the job succeeded.", True)
+    failed: bool | None = _field("Notify when the job failed.", True)
+    stopped: bool | None = _field("Notify when the job was stopped.", True)
+    retried: bool | None = _field("Notify when the job is tried again.", False)
 
 
 class HivedRole(_Open):
@@ -71,10 +71,10 @@ class HivedScheduler(_Open):
 
     job_priority_class: PriorityClass | None = _field("How urgent the job is; test unless given.", "prod")
     task_roles: dict[str, HivedRole | None] | None = _field(
-        "Wishes of each task role.", {"worker": {"skuType": "V100-GPU"}}
+        "Settings of each task role.", {"worker": {"skuType": "V100-GPU"}}
     )
     affinity_groups: dict[str, AffinityGroup | None] | None = _field(
-        "Wishes of the groups that roles name as affinityGroupName.", {"training": {"cellType": "V100-NODE"}}
+        "Settings of the groups that roles name as affinityGroupName.", {"training": {"cellType": "V100-NODE"}}
     )
     topology: TopologyRequest | None = _field("Keep the job's tasks together.", {"cellType": "RACK", "required": True})
     interruptible: bool | None = _field(
@@ -106,7 +106,7 @@ class Extras(_Open):
     job_status_change_notification: Notifications | None = _field(
         "Changes of the job to notify its owner of; no effect yet.", {"failed": True}
     )
-    hived_scheduler: HivedScheduler | None = _field("Wishes to the scheduler.", {"jobPriorityClass": "prod"})
+    hived_scheduler: HivedScheduler | None = _field("Settings for the scheduler.", {"jobPriorityClass": "prod"})
     time_limit_minutes: Annotated[float, Field(gt=0, le=MINUTES_MAX, allow_inf_nan=False)] | None = _field(
         "After so many minutes an attempt is ended; jobs with a limit may start in gaps others leave.", 120, 0.5
     )

@@ -1,4 +1,4 @@
-"""What a server says to whoever started it."""
+"""What a server prints for the user who started it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def describe(backend: BackendName, capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("user", "whose"), [(0, "which are root's: give accounts"), (1000, "own rights: give accounts")]
 )
-def test_the_rights_that_jobs_get_are_told(
+def test_the_rights_of_jobs_are_printed(
     user: int, whose: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: user)
@@ -31,7 +31,7 @@ def test_the_rights_that_jobs_get_are_told(
     assert "own rights" not in describe("docker", capsys)
 
 
-def test_whose_rights_tasks_have_is_told_instead(
+def test_the_user_of_tasks_is_printed_instead(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)

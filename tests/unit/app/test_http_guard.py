@@ -1,4 +1,4 @@
-"""Headers have an end, and whoever sends more of them is hung up on before anything looks at the request."""
+"""Headers are limited: a client that sends more is disconnected before the request is processed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def port() -> AsyncIterator[int]:
     config = uvicorn.Config(answer, port=0, http=BoundedHeads, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110 - nothing tells when it listens
+    while not server.started:  # noqa: ASYNC110 - no event reports that it listens
         await asyncio.sleep(0.01)
     yield server.servers[0].sockets[0].getsockname()[1]
     server.should_exit = True

@@ -1,4 +1,4 @@
-"""What an identity file may say, and that every fault of it is told at once."""
+"""The identity file: its keys, and that all its faults are reported together."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
     assert "hush" not in repr(said)
 
 
-def test_every_fault_is_told(tmp_path: Path) -> None:
+def test_every_fault_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "identity.yaml"
     path.write_text(
         GOOD.replace("issuer", "isuer").replace("ldaps:", "ldap:").replace("[https://portal", "[javascript://portal")
@@ -60,7 +60,7 @@ def test_every_fault_is_told(tmp_path: Path) -> None:
         ("userBase:", "bindPassword: hush\n  userBase:", "both bindPassword and bindPasswordEnv are given"),
     ],
 )
-def test_what_would_open_the_door_or_never_open_it_is_refused(
+def test_a_file_that_would_let_in_every_user_or_none_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, message: str
 ) -> None:
     monkeypatch.setenv("PAI_TEST_SECRET", "hush")
@@ -82,7 +82,7 @@ def test_secrets_of_the_file_are_not_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "- a", "3", "oidc: {}"])
-def test_what_is_no_identity_file_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "identity.yaml"
     path.write_text(text)
     with pytest.raises(Refused, match=r"the identity file .*identity\.yaml"):

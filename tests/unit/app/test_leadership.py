@@ -18,7 +18,7 @@ from openpai.store.jobs import SqlJobStore
 
 
 class Away(SqlJobStore):
-    """A store whose database does not answer; the third question is one too many for whoever listens."""
+    """A store whose database does not answer; its third query signals the test."""
 
     def __init__(self) -> None:
         super().__init__(Database("sqlite://", inline=True))
@@ -43,12 +43,12 @@ class Clock:
 
 
 class NobodyAsks:
-    """The wishes of nobody."""
+    """Commands that no client calls."""
 
     leader = None
 
 
-async def test_a_leader_without_its_database_tries_on_says_so_once_and_leaves_in_peace(
+async def test_a_leader_without_its_database_retries_logs_it_once_and_ends_cleanly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(leadership, "PAUSE_AFTER_ERROR_S", 0)
@@ -66,7 +66,7 @@ async def test_a_leader_without_its_database_tries_on_says_so_once_and_leaves_in
     assert [entry["event"] for entry in logs] == ["this server cannot lead yet"]
 
 
-async def test_a_desk_that_may_be_old_is_left_at_once_when_the_database_goes_away() -> None:
+async def test_a_leader_with_outdated_jobs_resigns_at_once_when_the_database_fails() -> None:
     class Doubtful:
         must_resync = False
         nudges = Nudges()

@@ -17,7 +17,7 @@ from openpai.system.supervision import failures
 
 
 class OneNews:
-    """A backend that has one piece of news when it is told to."""
+    """A backend that reports one change on request."""
 
     def __init__(self) -> None:
         self.ready = asyncio.Event()
@@ -34,7 +34,7 @@ class OneNews:
 
 
 class Half:
-    """The part of an office that the news loop sees."""
+    """The part of the leader's state that the news loop uses."""
 
     def __init__(self) -> None:
         self.backend = OneNews()
@@ -55,7 +55,7 @@ async def test_news_that_comes_while_a_turn_has_taken_the_rest_is_kept_for_the_n
 
 
 class WholeOffice:
-    """An office in which nothing happens: every pass is replaced."""
+    """A leader in which nothing happens: every pass is replaced."""
 
     def __init__(self) -> None:
         self.backend = OneNews()

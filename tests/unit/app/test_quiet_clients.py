@@ -1,4 +1,4 @@
-"""Connections cost the server files: those that come no further are given up, and one too many is refused."""
+"""Connections need open files: stalled ones are closed, and those beyond the limit are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAD = b"PUT /file HTTP/1.1\r\ncontent-length: 3\r\n\r\n"
 
 
 class Strict(BoundedHeads):
-    """Looks only when it is told to, and holds two connections."""
+    """Checks only on request, and accepts two connections."""
 
     look_s = 3600.0
     body_looks = 1
@@ -42,7 +42,7 @@ async def server() -> AsyncIterator[uvicorn.Server]:
     config = uvicorn.Config(answer, port=0, http=heads, ws="none", lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110 - nothing tells when it listens
+    while not server.started:  # noqa: ASYNC110 - no event reports that it listens
         await asyncio.sleep(0.01)
     yield server
     server.should_exit = server.force_exit = True
@@ -50,7 +50,7 @@ async def server() -> AsyncIterator[uvicorn.Server]:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():  # noqa: ASYNC110 - nothing tells when a server's end of a connection has come so far
+    while not is_so():  # noqa: ASYNC110 - no event reports the state of the server's end
         await asyncio.sleep(0)
 
 
@@ -79,7 +79,7 @@ class Guest:
         await until(lambda: self.there._received_bytes >= whole)
 
     async def describe(self) -> tuple[int, dict[str, str]]:
-        """Return the status and the document of what is told before the server hangs up."""
+        """Return the status and the document of the answer before the server disconnects."""
         head, _, body = (await self.reader.read()).partition(b"\r\n\r\n")
         self.writer.close()
         assert b"x-content-type-options: nosniff" in head
@@ -87,7 +87,7 @@ class Guest:
 
 
 @pytest.mark.parametrize("begin", [b"", b"\r\n", b"GET / HTTP/1.1\r\nx: ", HEAD + b"a"])
-async def test_who_comes_no_further_is_given_up(server: uvicorn.Server, begin: bytes) -> None:
+async def test_a_stalled_client_is_disconnected(server: uvicorn.Server, begin: bytes) -> None:
     guest = await Guest(server).enter()
     await guest.say(begin)
     guest.there.look()
@@ -124,7 +124,7 @@ async def test_a_body_in_drops_is_given_up(server: uvicorn.Server) -> None:
     assert (await guest.describe())[0] == 408
 
 
-async def test_one_address_cannot_take_the_places_of_others(server: uvicorn.Server) -> None:
+async def test_one_address_cannot_use_up_all_connections(server: uvicorn.Server) -> None:
     bounds = cast("Connections", server.config.http_protocol_class.bounds)  # type: ignore[union-attr]
     bounds.total_max, bounds.per_address = 100, 20
     silent = [await Guest(server).knock() for _ in range(50)]
@@ -165,7 +165,7 @@ async def test_one_connection_too_many_is_refused(server: uvicorn.Server) -> Non
     assert (await again.reader.readline()).startswith(b"HTTP/1.1 200")
 
 
-async def test_what_is_no_http_is_refused_in_our_shape(server: uvicorn.Server) -> None:
+async def test_a_request_that_is_not_http_is_refused_in_our_shape(server: uvicorn.Server) -> None:
     guest = await Guest(server).enter()
     await guest.say(b"NONSENSE\r\n\r\n")
     status, document = await guest.describe()

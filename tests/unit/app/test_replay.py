@@ -1,4 +1,4 @@
-"""Plans and replays: the scheduler at work on what a server told, without one."""
+"""Plans and replays: the scheduler on the answers of a server, without one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pai(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture
 def machines(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Return the machines that a server tells of, for the test to change."""
+    """Return the nodes that a server reports, for the test to change."""
     found = [
         {
             "name": node.name,
@@ -74,7 +74,7 @@ def snapshot(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_plan_promises_the_wishes_and_leaves_the_rest_to_default(pai, machines, tmp_path):
+def test_a_plan_makes_the_promises_and_leaves_the_rest_to_default(pai, machines, tmp_path):
     file = tmp_path / "cluster.yaml"
     code, out, _ = pai("vc", "plan", "team A: 1 node, b: 2 GPUs of A100", "-o", str(file))
     assert (code, f"pai vc apply {file}" in out) == (0, True)
@@ -96,7 +96,7 @@ def test_a_plan_needs_nodes(pai, machines):
     assert "no nodes" in err
 
 
-def test_a_replay_tells_every_waiting_gang_and_why(pai, snapshot):
+def test_a_replay_shows_every_waiting_gang_and_why(pai, snapshot):
     code, out, _ = pai("scheduler", "replay", str(snapshot))
     assert code == 0
     assert out.index("ann~two") < out.index("ann~three")

@@ -1,4 +1,4 @@
-"""Short words for telling a job's life in a test."""
+"""Short methods that report facts about a job in a test."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Story:
         self.now_ms = 0
         self.grants = 0
 
-    def tell(self, *facts: Fact) -> Job:
+    def report(self, *facts: Fact) -> Job:
         self.last = step(self.job, facts)
         self.job = self.last.job
         return self.job
@@ -44,10 +44,10 @@ class Story:
     def grant(self, *tasks: TaskId) -> Job:
         self.grants += 1
         ids = tasks or tuple(self.job.tasks)
-        return self.tell(TasksGranted(self.job.attempt, dict.fromkeys(ids, self.grants), self.tick()))
+        return self.report(TasksGranted(self.job.attempt, dict.fromkeys(ids, self.grants), self.tick()))
 
     def start(self, *tasks: TaskId) -> Job:
-        return self.tell(*(TaskStarted(self.key(task), self.tick()) for task in tasks or tuple(self.job.tasks)))
+        return self.report(*(TaskStarted(self.key(task), self.tick()) for task in tasks or tuple(self.job.tasks)))
 
     def run(self) -> Job:
         self.grant()
@@ -64,11 +64,11 @@ class Story:
         return TaskExited(self.key(task), report, diagnosis, self.tick())
 
     def exit(self, task: TaskId, code: int = 0, behavior: Behavior | None = None) -> Job:
-        return self.tell(self.exited(task, code, behavior))
+        return self.report(self.exited(task, code, behavior))
 
     def lose(self, task: TaskId) -> Job:
         report = ExitReport(-101, ExitReason.LOST)
-        return self.tell(TaskExited(self.key(task), report, diagnose(report), self.tick()))
+        return self.report(TaskExited(self.key(task), report, diagnose(report), self.tick()))
 
 
 def role(

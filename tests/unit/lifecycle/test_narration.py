@@ -17,7 +17,7 @@ def told_of(report: ExitReport, retry: int = 0) -> str:
     story = Story(role(retry=retry), is_gang=not retry)
     story.grant()
     before = story.job
-    story.tell(TaskExited(story.key(task()), report, diagnose(report), story.tick()))
+    story.report(TaskExited(story.key(task()), report, diagnose(report), story.tick()))
     [line] = [line for line in narrate(before, story.last) if line.reason in ("TaskFailed", "TaskRetried")]
     assert line.is_warning
     return line.message

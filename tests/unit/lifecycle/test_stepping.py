@@ -1,4 +1,4 @@
-"""A job's life, told as short stories: each says what happened and where that leaves the job."""
+"""Steps of the lifecycle: each test reports facts and checks the state that follows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_job_whose_only_task_succeeds_succeeds() -> None:
 def test_a_start_and_an_end_heard_together_are_both_recorded() -> None:
     story = Story(role())
     story.grant()
-    job = story.tell(TaskStarted(story.key(task()), 5), story.exited(task()))
+    job = story.report(TaskStarted(story.key(task()), 5), story.exited(task()))
     assert job.phase is JobPhase.SUCCEEDED
     assert job.started_at_ms == 5
 
@@ -85,7 +85,7 @@ def test_the_rule_whose_last_task_ended_first_wins() -> None:
     story = Story(role("a", 1, succeeded=-1), role("b", 1))
     story.run()
     success, failure = story.exited(task("b")), story.exited(task("a"), 1)
-    job = story.tell(failure, success)
+    job = story.report(failure, success)
     assert job.outcome is not None
     assert job.outcome.verdict is Verdict.SUCCEEDED
 
@@ -116,8 +116,8 @@ def test_the_platforms_failures_are_free_wait_longer_each_time_and_end() -> None
         assert job.retry_at_ms is not None
         waits.append(job.retry_at_ms - story.now_ms)
         story.now_ms = job.retry_at_ms
-        assert story.tell(RetryDue(job.retry_at_ms - 1)).phase is JobPhase.BACKING_OFF
-        assert story.tell(RetryDue(job.retry_at_ms)).phase is JobPhase.QUEUED
+        assert story.report(RetryDue(job.retry_at_ms - 1)).phase is JobPhase.BACKING_OFF
+        assert story.report(RetryDue(job.retry_at_ms)).phase is JobPhase.QUEUED
     assert waits == sorted(waits)
     assert waits[0] < waits[-1] <= RETRY_POLICY.delay_max_ms
     assert story.job.retries == (0, RETRY_POLICY.free_max)
@@ -143,7 +143,7 @@ def test_without_a_gang_a_lost_task_waits_alone_and_the_others_run_on() -> None:
     lost = job.tasks[task(index=0)]
     assert (job.phase, lost.phase, lost.grant) == (JobPhase.RUNNING, TaskPhase.BACKING_OFF, None)
     assert lost.retry_at_ms is not None
-    job = story.tell(RetryDue(lost.retry_at_ms))
+    job = story.report(RetryDue(lost.retry_at_ms))
     assert job.tasks[task(index=0)].phase is TaskPhase.WAITING
     story.grant(task(index=0))
     story.start(task(index=0))
@@ -154,7 +154,7 @@ def test_without_a_gang_a_lost_task_waits_alone_and_the_others_run_on() -> None:
 def test_stopping_lasts_until_nothing_is_left() -> None:
     story = Story(role(instances=2))
     story.run()
-    assert story.tell(StopRequested(story.tick(), "me")).phase is JobPhase.ENDING
+    assert story.report(StopRequested(story.tick(), "me")).phase is JobPhase.ENDING
     assert story.exit(task(index=0), 143).phase is JobPhase.ENDING
     job = story.exit(task(index=1), 137)
     assert job.phase is JobPhase.STOPPED
@@ -169,21 +169,21 @@ def test_a_job_of_which_nothing_runs_stops_at_once(phase: JobPhase) -> None:
         story.run()
         story.lose(task())
     assert story.job.phase is phase
-    assert story.tell(StopRequested(story.tick(), "me")).phase is JobPhase.STOPPED
+    assert story.report(StopRequested(story.tick(), "me")).phase is JobPhase.STOPPED
 
 
 def test_a_stop_wins_over_a_retry() -> None:
     story = Story(role(instances=2), retries=3)
     story.run()
     story.exit(task(index=0), 1)
-    story.tell(StopRequested(story.tick(), "me"))
+    story.report(StopRequested(story.tick(), "me"))
     assert story.exit(task(index=1), 143).phase is JobPhase.STOPPED
 
 
 def test_a_success_that_was_heard_before_the_stop_stays_a_success() -> None:
     story = Story(role())
     story.run()
-    assert story.tell(story.exited(task()), StopRequested(story.tick(), "me")).phase is JobPhase.SUCCEEDED
+    assert story.report(story.exited(task()), StopRequested(story.tick(), "me")).phase is JobPhase.SUCCEEDED
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -191,7 +191,7 @@ def test_starting_a_finished_job_makes_a_new_attempt(code: int) -> None:
     story = Story(role())
     story.run()
     story.exit(task(), code)
-    job = story.tell(StartRequested(story.tick(), "me"))
+    job = story.report(StartRequested(story.tick(), "me"))
     assert (job.phase, job.attempt, job.outcome) == (JobPhase.QUEUED, 1, None)
     story.run()
     assert story.exit(task()).phase is JobPhase.SUCCEEDED
@@ -200,8 +200,8 @@ def test_starting_a_finished_job_makes_a_new_attempt(code: int) -> None:
 def test_a_start_takes_back_a_stop_that_is_under_way() -> None:
     story = Story(role())
     story.run()
-    story.tell(StopRequested(story.tick(), "me"))
-    assert story.tell(StartRequested(story.tick(), "me")).phase is JobPhase.ENDING
+    story.report(StopRequested(story.tick(), "me"))
+    assert story.report(StartRequested(story.tick(), "me")).phase is JobPhase.ENDING
     job = story.exit(task(), 143)
     assert (job.phase, job.attempt) == (JobPhase.QUEUED, 1)
 
@@ -209,7 +209,7 @@ def test_a_start_takes_back_a_stop_that_is_under_way() -> None:
 def test_a_preempted_job_queues_again_for_free() -> None:
     story = Story(role())
     story.run()
-    assert story.tell(Preempted(0, story.tick(), "others have more right")).phase is JobPhase.ENDING
+    assert story.report(Preempted(0, story.tick(), "others have more right")).phase is JobPhase.ENDING
     job = story.exit(task(), 143)
     assert (job.phase, job.attempt, job.retries) == (JobPhase.QUEUED, 1, (0, 0))
 
@@ -218,19 +218,19 @@ def test_old_news_changes_nothing() -> None:
     story = Story(role(instances=2), retries=1)
     story.run()
     old = story.exited(task(index=0), 1)
-    story.tell(old)
+    story.report(old)
     before = story.job
-    assert story.tell(old) is before
+    assert story.report(old) is before
     story.exit(task(index=1), 143)
     before = story.job
     assert before.attempt == 1
-    assert story.tell(old) is before
-    assert story.tell(TasksGranted(0, {task(): 9}, story.tick())) is before
+    assert story.report(old) is before
+    assert story.report(TasksGranted(0, {task(): 9}, story.tick())) is before
 
 
 def test_a_grant_for_a_job_that_is_stopping_is_not_taken() -> None:
     story = Story(role())
-    story.tell(StopRequested(story.tick(), "me"))
+    story.report(StopRequested(story.tick(), "me"))
     before = story.job
     assert story.grant() is before
 
@@ -244,7 +244,7 @@ def test_news_of_what_was_never_started_is_impossible() -> None:
 def test_a_stop_says_who_asked_for_it_and_why() -> None:
     story = Story(role())
     story.run()
-    story.tell(StopRequested(story.tick(), "root", "wrong data"))
+    story.report(StopRequested(story.tick(), "root", "wrong data"))
     assert story.last.stopped == "root stopped the job: wrong data"
     story.exit(task(), 143)
     outcome = story.job.outcome
@@ -259,8 +259,8 @@ def test_a_stop_says_who_asked_for_it_and_why() -> None:
 def test_a_time_limit_fails_the_attempt_for_good() -> None:
     story = Story(role(), retries=5)
     story.run()
-    assert story.tell(TimeLimitReached(1, story.tick(), 60_000)).phase is JobPhase.RUNNING
-    assert story.tell(TimeLimitReached(0, story.tick(), 60_000)).phase is JobPhase.ENDING
+    assert story.report(TimeLimitReached(1, story.tick(), 60_000)).phase is JobPhase.RUNNING
+    assert story.report(TimeLimitReached(0, story.tick(), 60_000)).phase is JobPhase.ENDING
     job = story.exit(task(), 143)
     assert (job.phase, job.attempt) == (JobPhase.FAILED, 0)
     assert job.outcome is not None

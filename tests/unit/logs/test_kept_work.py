@@ -18,7 +18,7 @@ HOUR_MS = 3_600_000
 
 
 class Clock:
-    """Tells whatever time it is set to."""
+    """A clock that the test sets."""
 
     at_ms = 1_000_000_000_000
 

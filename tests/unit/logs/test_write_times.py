@@ -1,4 +1,4 @@
-"""When a log was written, as far as looking at its length tells."""
+"""When a log was written, estimated from its lengths."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_each_growth_is_written_down_once(tmp_path):
         looks.look([write(tmp_path, text)], at_ms)
     found = read_moments(write(tmp_path, ""))
     assert [(one.at_ms, one.sizes["stdout"]) for one in found] == [(1000, 4), (3000, 11), (4000, 14)]
-    # A server that starts anew goes on where the last one was.
+    # A restarted server continues where the last one was.
     Moments().look([write(tmp_path, "more\n")], 9000)
     assert read_moments(write(tmp_path, ""))[-1].at_ms == 9000
 

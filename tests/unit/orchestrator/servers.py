@@ -88,12 +88,12 @@ class Servers:
 
     @property
     def commands(self) -> PlatformCommands:
-        """Return the entrance of the first server."""
+        """Return the commands of the first server."""
         return self.servers["a"].commands
 
     @property
     def leader(self) -> Leader:
-        """Return the office of the server that leads."""
+        """Return the state of the leader."""
         return next(server.commands.leader for server in self.servers.values() if server.commands.leader is not None)
 
     async def submit(self, name: str, by: Submitter | str = "ann", **options: Any) -> Submitted:
@@ -128,7 +128,7 @@ class Servers:
         return await self.until(is_so, within_s)
 
     async def is_quiet(self) -> bool:
-        """Return whether the backend was told everything."""
+        """Return whether the backend has every action."""
         return not self.leader.active.to_act and not self.leader.active.to_forget
 
     def where(self, name_of_job: str) -> set[tuple[str, tuple[int, ...]]]:

@@ -1,4 +1,4 @@
-"""What people wish for their jobs beyond starting and stopping: limits, quotas, urgency, places in the queue."""
+"""Commands about jobs beyond starting and stopping: limits, quotas, priority, rank."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_more_urgent_job_takes_the_place_of_an_opportunistic_one() -> None:
 
 
 @pytest.mark.parametrize("place", ["a", "b"])
-def test_urgency_and_rank_change_who_goes_first_on_any_server(place: str) -> None:
+def test_priority_and_rank_change_the_order_on_any_server(place: str) -> None:
     async def story(servers: Servers) -> None:
         await servers.start("b")
         commands = servers.servers[place].commands
@@ -128,7 +128,7 @@ def test_a_job_that_is_over_or_pinned_is_not_made_opportunistic() -> None:
     live(story)
 
 
-def test_who_saved_its_work_last_is_chosen_to_leave() -> None:
+def test_the_job_that_saved_its_work_last_is_preempted() -> None:
     async def story(servers: Servers) -> None:
         for name in ("older", "newer"):
             await servers.submit(name, gpus=2, extras=prio("oppo"))
@@ -189,7 +189,7 @@ def test_a_submission_leaves_its_entry_in_the_audit_log() -> None:
     live(story)
 
 
-def test_nobody_gets_more_than_their_quota() -> None:
+def test_no_user_gets_more_than_their_quota() -> None:
     # One life for all of them: an hour of it is what takes long.
     each_with_what_is_told = (
         (Quota("default", "", gpus_per_job=3), "asks for 4 GPUs, and each user in virtual cluster default may ask for"),
@@ -241,7 +241,7 @@ def test_a_job_that_is_over_runs_again_within_the_quotas_of_its_owner_only() -> 
     live(story)
 
 
-def test_ones_own_quota_counts_before_the_one_for_everybody() -> None:
+def test_a_users_own_quota_overrides_the_one_for_all_users() -> None:
     async def story(servers: Servers) -> None:
         quotas = (Quota("default", "", gpus_per_job=1), Quota("default", "ann", gpus_per_job=4))
         await servers.submit("train", Submitter("ann", quotas=quotas), gpus=4)
@@ -251,7 +251,7 @@ def test_ones_own_quota_counts_before_the_one_for_everybody() -> None:
     live(story)
 
 
-def test_a_quota_of_ones_own_without_gpus_lifts_the_limit_for_everybody() -> None:
+def test_a_users_own_quota_without_gpus_lifts_the_limit_for_all_users() -> None:
     async def story(servers: Servers) -> None:
         await servers.usage.set_quota(Quota("default", "", gpus_running=1))
         await servers.usage.set_quota(Quota("default", "ann", jobs_unfinished=9))
@@ -270,11 +270,11 @@ def test_a_quota_of_ones_own_without_gpus_lifts_the_limit_for_everybody() -> Non
         (0, "ask an administrator"),
     ],
 )
-def test_who_has_too_many_jobs_is_told_what_would_make_room(limit: int, advice: str) -> None:
+def test_a_user_with_too_many_jobs_is_advised_how_many_must_end(limit: int, advice: str) -> None:
     assert no_room("ann", BeyondQuota(Quota(jobs_unfinished=limit), 2)).advice.startswith(advice)
 
 
-def test_what_is_beyond_a_limit_waits_and_says_so() -> None:
+def test_a_job_beyond_a_limit_waits_with_that_reason() -> None:
     async def story(servers: Servers) -> None:
         await servers.usage.set_quota(Quota("default", "ann", gpus_running=2))
         await servers.commands.limits_changed()
@@ -291,7 +291,7 @@ def test_what_is_beyond_a_limit_waits_and_says_so() -> None:
     live(story)
 
 
-def test_what_people_used_counts_after_a_restart() -> None:
+def test_use_before_a_restart_counts_after_it() -> None:
     async def story(servers: Servers) -> None:
         await servers.submit("before", "ann", gpus=4, command="sleep 600")
         await servers.in_phase("before", "succeeded", within_s=10_000)
@@ -363,7 +363,7 @@ def test_a_gang_stays_inside_one_node_if_it_must() -> None:
     live(story, virtual_nodes(2, 4, cpus=16))
 
 
-def test_tasks_sit_after_a_restart_where_they_sat_before() -> None:
+def test_tasks_keep_their_cells_after_a_restart() -> None:
     async def story(servers: Servers) -> None:
         for name, gpus in (("a", 0), ("b", 1), ("c", 0), ("d", 2)):
             await servers.submit(name, gpus=gpus, roles={"worker": {"resourcePerInstance": _cpus(5, gpus)}})

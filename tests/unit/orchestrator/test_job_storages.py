@@ -17,7 +17,7 @@ from openpai.protocol.reading import read_job
 ANN = Submitter("ann", frozenset(), ("home", "data", "nas", "share", "bucket"), ("home",))
 
 
-class Shelf:
+class StorageList:
     """The storages there are."""
 
     async def storages(self) -> tuple[Storage, ...]:
@@ -48,7 +48,7 @@ def job(extras: dict[str, Any]) -> JobSpec:
 
 
 async def asked(extras: dict[str, Any], by: Submitter = ANN) -> list[tuple[str, str]]:
-    spec = await with_storages(job(extras), by, Shelf())  # type: ignore[arg-type]
+    spec = await with_storages(job(extras), by, StorageList())  # type: ignore[arg-type]
     return [(each["name"], each["mountPath"]) for each in spec.extras.get("storages", ())]
 
 
@@ -93,7 +93,7 @@ async def test_what_is_not_granted_is_as_good_as_not_there(name: str) -> None:
         ([{"name": "data"}, {"name": "data", "mountPath": "/x"}], "asked for twice"),
     ],
 )
-async def test_what_cannot_be_mounted_is_told(listed: list[dict[str, str]], message: str) -> None:
+async def test_a_storage_that_cannot_be_mounted_is_a_fault(listed: list[dict[str, str]], message: str) -> None:
     with pytest.raises(InvalidProtocol) as error:
         await asked({"storages": listed})
     assert message in error.value.message
@@ -101,7 +101,7 @@ async def test_what_cannot_be_mounted_is_told(listed: list[dict[str, str]], mess
 
 
 async def mounted(*names: str) -> Any:
-    known = {storage.name: storage for storage in await Shelf().storages()}
+    known = {storage.name: storage for storage in await StorageList().storages()}
     return mounts(job({"storages": [{"name": name} for name in names]}), "ann", known, Vault())
 
 
@@ -116,14 +116,14 @@ async def test_mounts_say_where_and_how() -> None:
     assert (there.filesystem, there.source, there.folder) == ("", "/nas", "ann")
 
 
-async def test_what_changed_since_the_job_was_submitted_is_told() -> None:
+async def test_a_storage_that_changed_since_the_submission_is_a_fault() -> None:
     with pytest.raises(Refused, match="was removed"):
         await mounted("gone")
     with pytest.raises(Refused, match="mountedAt"):
         await mounted("nas-home")
 
 
-async def test_jobs_without_storages_cost_no_question() -> None:
+async def test_jobs_without_storages_cost_no_query() -> None:
     class Never:
         async def storages(self) -> tuple[Storage, ...]:
             raise AssertionError

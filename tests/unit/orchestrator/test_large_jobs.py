@@ -25,7 +25,7 @@ LOOSE = {"gangAllocation": False}
 
 
 class Outcome:
-    """Everything a backend was told, call by call."""
+    """All actions for a backend, call by call."""
 
     def __init__(self, servers: Servers) -> None:
         self.calls: list[Sequence[Action]] = []
@@ -149,7 +149,7 @@ def test_a_large_gang_whose_every_task_fails_is_tried_again_in_place() -> None:
     live(story, virtual_nodes(60, PER_NODE))
 
 
-def test_why_thousands_of_tasks_wait_is_told_of_a_few_with_the_number_of_the_others() -> None:
+def test_the_reasons_of_thousands_of_waiting_tasks_are_a_few_and_the_number_of_others() -> None:
     async def story(servers: Servers) -> None:
         await servers.submit("loose", gpus=0, instances=500, extras=LOOSE)
         await servers.in_phase("loose", "running", within_s=10)

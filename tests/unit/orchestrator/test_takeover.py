@@ -38,7 +38,7 @@ HALVES = {
 }
 
 
-def test_tasks_and_groups_of_tasks_stay_inside_the_cells_they_wish_for() -> None:
+def test_tasks_and_groups_of_tasks_stay_inside_the_cells_they_ask_for() -> None:
     async def story(servers: Servers) -> None:
         text = CLUSTER.replace("cellType: K80-NODE, cellNumber: 1", "cellType: K80-NODE, cellNumber: 3")
         await servers.commands.configure(promises=None, hived=text, version=0, by="root")
@@ -85,7 +85,7 @@ def test_a_restart_keeps_what_every_job_was_served_from() -> None:
     live(story)
 
 
-def test_a_restart_gives_nobody_a_guarantee_that_another_has() -> None:
+def test_a_restart_gives_no_job_the_guarantee_of_another() -> None:
     lazy = {"hivedScheduler": {"lazyPreemptionEnable": True, "jobPriorityClass": "test"}}
     urgent = {"hivedScheduler": {"jobPriorityClass": "prod"}}
 

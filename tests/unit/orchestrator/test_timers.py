@@ -33,7 +33,7 @@ class HandClock:
 
 
 class Half(SimpleNamespace):
-    """The part of an office that the pass sees."""
+    """The part of the leader's state that the pass uses."""
 
 
 @pytest.fixture

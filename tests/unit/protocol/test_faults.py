@@ -1,4 +1,4 @@
-"""Each kind of fault is told with its place, its line, what is allowed and what was probably meant."""
+"""Each kind of fault is reported with its place, its line, what is allowed and what was probably meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job may wish for its place in the cluster, and what of that is a fault."""
+"""The scheduling settings of a job, and their faults."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from openpai.runtime.environment import (
 
 
 def whole(environment: JobEnvironment, task: Self) -> dict[str, str]:
-    """Return everything a task is told: what it shares with all others, and over it what is its own."""
+    """Return the whole environment of a task: the shared variables, overridden by its own."""
     return {**environment.shared, **environment.of(task)}
 
 

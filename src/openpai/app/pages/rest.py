@@ -30,7 +30,7 @@ from openpai.store.vault import Vault
 _INTRO: Final = """\
 The API listens where `pai up` says, on port 9186 by default; a running server describes the same at `/docs` and
 `/openapi.json`. Requests carry `Authorization: Bearer TOKEN`. Times are milliseconds since 1970. A job in a path is
-`user~job`, or `job` for one's own. [Compatibility](compatibility.md) tells where answers differ from OpenPAI 1.8."""
+`user~job`, or `job` for one's own. [Compatibility](compatibility.md) lists where answers differ from OpenPAI 1.8."""
 
 _ERRORS: Final = """\
 Every error has the body `{"code": NAME, "message": SENTENCE}`, most have `advice` as well, and `InvalidProtocolError`
