@@ -68,7 +68,7 @@ def _target(file: Path, data: DataDir, *, force: bool) -> Path:
     # Other names of its directory do not matter.
     file = file.parent.resolve() / file.name
     if file.is_relative_to(data.root.resolve()):
-        message = f"{file} is inside the data directory and would be lost with it"
+        message = f"{file} is in the data directory and would be lost with it"
         raise Refused("BadConfigurationError", message, "choose a place outside, best on another machine")
     if file.is_dir() or (os.path.lexists(file) and not force):
         raise Refused(
