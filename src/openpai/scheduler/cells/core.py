@@ -86,17 +86,21 @@ class Hived:
                 return Bind(request.id, self.spots_held(request.id), _chain_of(known))
             return self._continue_preemption(known)
         shape = shape_of(request)
-        return self._too_large(request, shape) or self._decide(request, shape, now_ms)
+        wait = self._too_large(request, shape)
+        return wait or self._place(request, shape, now_ms) or reason_to_wait(self.cluster, request)
+
+    def place(self, request: GangRequest, now_ms: int | None = None) -> Bind | Preempt | None:
+        """Return like `schedule` where a gang that waits can run; None, without a reason, if nowhere now."""
+        self.roll_back()
+        return self._place(request, shape_of(request), now_ms) if self.could_run(request) else None
 
     def _too_large(self, request: GangRequest, shape: Shape) -> Wait | None:
         """Return why no part of the cluster is large enough for a gang, or None; raise Refused if it breaks a rule."""
         if shape in self._sound:
             return None
-        message = broken_rule(self.cluster, request)
-        if message is not None:
+        if (message := broken_rule(self.cluster, request)) is not None:
             raise Refused("InvalidParametersError", message, "correct the request; asking again will not help")
-        message = too_large(self.cluster, request)
-        if message is not None:
+        if (message := too_large(self.cluster, request)) is not None:
             unblock = "smaller or fewer tasks, or a larger promise for its virtual cluster"
             return Wait(request.id, Code.TOO_LARGE, message, unblock)
         _remember(self._sound, shape, True)
@@ -108,8 +112,7 @@ class Hived:
         """Return decisions on gangs that start together or not at all, or why one of them must wait."""
         self.roll_back()
         for request in requests:
-            wait = self._too_large(request, shape_of(request))
-            if wait is not None:
+            if (wait := self._too_large(request, shape_of(request))) is not None:
                 return wait
         trial = Trial(self.cluster)
         for request in requests:
@@ -149,19 +152,17 @@ class Hived:
             for proposal in together.proposals:
                 self.cluster.gangs[proposal.request.id].state = State.PREEMPTING
 
-    def _decide(self, request: GangRequest, shape: Shape, now_ms: int | None) -> Decision:
+    def _place(self, request: GangRequest, shape: Shape, now_ms: int | None) -> Bind | Preempt | None:
         freed = self.cluster.freed["" if request.priority < 0 else request.virtual_cluster]
         if self._failed.get(shape) == freed:
-            return reason_to_wait(self.cluster, request)
+            return None
         proposal = decide(self.cluster, request, now_ms)
         if proposal is None:
             _remember(self._failed, shape, freed)
             self.cluster.watch(request)
-            return reason_to_wait(self.cluster, request)
+            return None
         self._proposal = self.cluster.proposal = proposal
-        proposal.spots = tuple(
-            [Spot(part.node_cell.name, part.node_cell.numbers(part.mask)) for part in proposal.parts]
-        )
+        proposal.spots = tuple([Spot(at.node_cell.name, at.node_cell.numbers(at.mask)) for at in proposal.parts])
         return _answer(proposal)
 
     def still_lacks_devices(self, requests: Sequence[GangRequest]) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.model import OPPORTUNISTIC, Bind, GangRequest, State
 from openpai.scheduler.model import Gang, Spot
 from openpai.scheduler.queue.placement_hint import never_had_guarantee
@@ -51,11 +50,7 @@ def borrow(state: SchedulerState, waiting: Waiting, now_ms: int) -> GangRequest 
         if asked.leaf_type not in (None, kind):
             continue
         request = replace(asked, leaf_type=kind)
-        try:
-            answer = state.core.schedule(request, now_ms)
-        except Refused:
-            continue
-        if isinstance(answer, Bind):
+        if isinstance(state.core.place(request, now_ms), Bind):
             state.core.commit(request.id, now_ms)
             return request
     return None
