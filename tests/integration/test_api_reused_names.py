@@ -79,7 +79,7 @@ async def test_nobody_is_sent_to_themselves_for_what_has_their_name(world: World
     await ended(world)
     await succeed(world)
     answer = await world.ask("GET", "/jobs/train/ssh")
-    assert "of somebody who had this name before" in answer.json()["message"]
+    assert "belongs to an earlier user of this name" in answer.json()["message"]
     assert answer.json()["advice"] == "only administrators may"
 
 

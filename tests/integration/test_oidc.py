@@ -130,7 +130,7 @@ async def test_a_proof_made_for_something_else_is_not_believed(world: World, cla
     sign_on_with(world, liar.provider())
     said = await finished(world, liar)
     assert "code" not in said
-    assert "proof" in said["errorMessage"]
+    assert "ID token" in said["errorMessage"]
     assert await world.users.user("carol") is None
 
 
@@ -160,7 +160,7 @@ async def test_a_proof_may_not_choose_how_it_is_checked(world: World, algorithm:
     liar.token = f"{signed}.{encoded(seal)}"
     answer = {"state": asked["state"], "code": "c1"}
     landed = await browser.http.get("/api/v2/authn/oidc/return", params=answer)
-    assert "proof cannot be trusted" in query_of(landed.headers["location"])["errorMessage"]
+    assert "ID token cannot be trusted" in query_of(landed.headers["location"])["errorMessage"]
 
 
 async def test_a_state_is_answered_once_and_only_in_the_browser_that_began(world: World) -> None:

@@ -65,7 +65,7 @@ async def test_groups_that_the_provider_leaves_out_are_not_taken_away(world: Wor
 @pytest.mark.parametrize("subject", ["", 5, ["u1"], {"a": 1}, "u\x001", "s" * 3_000], ids=lambda each: repr(each)[:20])
 async def test_a_subject_that_is_none_is_not_believed(world: World, liar: Liar, subject: Any) -> None:
     liar.claims = {"sub": subject}
-    assert "proof" in (await finished(world, liar))["errorMessage"]
+    assert "ID token" in (await finished(world, liar))["errorMessage"]
     assert await world.users.user("carol") is None
 
 

@@ -24,12 +24,12 @@ _ROUTES: Final = frozenset({"me"})
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Users who are granted the same."""
+    """Users with the same rights."""
 
     name: str
     description: str = ""
     external_name: str = ""
-    """The identity provider's name for the group; the provider then decides at each login who is in it."""
+    """The identity provider's name for the group; the provider then decides at each login who its members are."""
     is_admin: bool = False
     virtual_clusters: tuple[str, ...] = ()
     managed: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Group:
     storages: tuple[str, ...] = ()
     """The first one is the group's default storage."""
     extension: Mapping[str, Any] = field(default_factory=dict)
-    """Other keys that clients keep there, without `acls`."""
+    """Other keys that clients store there, without `acls`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,13 @@ class User:
     email: str = ""
     groups: tuple[Group, ...] = ()
     is_viewer: bool = False
-    """May look but neither submit nor change anything."""
+    """May read, but neither submit nor change anything."""
     source: str = "local"
     """local, oidc or ldap: who checks the password."""
     subject: str = field(default="", repr=False)
     """The identity provider's identifier of the user, which never changes."""
     extension: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What clients keep there: public SSH keys, settings. Shown to the user alone."""
+    """Values that clients store there: public SSH keys, settings. Shown to the user alone."""
 
     @property
     def is_admin(self) -> bool:
@@ -86,7 +86,7 @@ def is_user_name(name: str) -> bool:
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether a name is a route of the API, so that a user of this name could not be asked for."""
+    """Return whether a name is a path of the API, so that a user of this name would have no path."""
     return name in _ROUTES
 
 
@@ -99,4 +99,4 @@ def check_local(user: User) -> None:
 
 def no_user(name: str) -> Refused:
     """Return the error for a user that does not exist."""
-    return Refused("NoUserError", f"there is no user named {name!r}", "`pai user list` shows the users there are")
+    return Refused("NoUserError", f"there is no user named {name!r}", "`pai user list` shows the users")

@@ -1,4 +1,4 @@
-"""Says yes or no, and why no."""
+"""Decides whether an actor may do an action, with the reason for a refusal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REACH: Final = {Scope.READ: 0, Scope.JOBS: 1, Scope.ALL: 2}
 
 
 def at_door(who: Principal, action: str) -> None:
-    """Raise why somebody may not do something to anything at all; who may to some things is let in."""
+    """Raise ForbiddenUserError if an actor may not do an action to any resource at all."""
     asked = ACTIONS[action]
     is_open_to_some = asked.is_open_to_owner or asked.is_open_to_manager or asked.is_open_to_granted
     error = _unfit(who, asked) if is_open_to_some else refusal(who, action)
@@ -21,7 +21,7 @@ def at_door(who: Principal, action: str) -> None:
 
 
 def refusal(who: Principal, action: str, thing: Thing = NOTHING) -> Refused | None:
-    """Return why somebody may not do something to a thing, None if they may."""
+    """Return why an actor may not do an action to a resource, None if they may."""
     asked = ACTIONS[action]
     error = _unfit(who, asked)
     if error is not None or asked.role is Role.GUEST or who.role >= asked.role or _is_related(who, asked, thing):
@@ -30,12 +30,12 @@ def refusal(who: Principal, action: str, thing: Thing = NOTHING) -> Refused | No
     if _is_too_much_for_viewers(who, asked):
         what += ", being a viewer"
     if thing.owner == who.name and not who.owns(thing):
-        what += ", which is of somebody who had this name before"
+        what += ", which belongs to an earlier user of this name"
     return Refused("ForbiddenUserError", f"{what}: {thing.label}" if thing.label else what, _advice(who, asked, thing))
 
 
 def _unfit(who: Principal, asked: Action) -> Refused | None:
-    """Return why this login or token cannot do something, to whatever it may be."""
+    """Return why this login or token cannot do an action to any resource; None if it can."""
     if asked.role is Role.GUEST:
         return None
     if who.role is Role.GUEST:
@@ -49,7 +49,7 @@ def _unfit(who: Principal, asked: Action) -> Refused | None:
 
 
 def check(who: Principal, action: str, thing: Thing = NOTHING) -> None:
-    """Raise why somebody may not do something to a thing."""
+    """Raise ForbiddenUserError with the reason if an actor may not do an action to a resource."""
     error = refusal(who, action, thing)
     if error is not None:
         raise error
@@ -68,19 +68,19 @@ def _is_related(who: Principal, asked: Action, thing: Thing) -> bool:
 
 
 def _is_too_much_for_viewers(who: Principal, asked: Action) -> bool:
-    # Somebody who may only look may not change even what is theirs.
+    # A viewer may not change even their own resources.
     return who.role is Role.VIEWER and asked.scope is not Scope.READ and not asked.in_person
 
 
 def _advice(who: Principal, asked: Action, thing: Thing) -> str:
     doors = ["administrators"]
-    # To somebody who only has the owner's name, that name would be no advice.
+    # To a later user of the owner's name, that name would be no advice.
     if asked.is_open_to_owner and thing.owner != who.name:
         doors.insert(0, thing.owner or "its owner")
     if asked.is_open_to_manager:
         doors.append("managers of its virtual cluster")
     if asked.is_open_to_granted:
-        doors.append("those whom a group grants it")
+        doors.append("members of groups that are granted it")
     if asked.role is Role.USER:
         doors = ["users who are not viewers"]
     return f"only {', '.join(doors[:-1])} and {doors[-1]} may" if len(doors) > 1 else f"only {doors[0]} may"

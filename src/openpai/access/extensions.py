@@ -1,4 +1,4 @@
-"""Limits of the documents that clients keep with a user or a group, which the platform never interprets."""
+"""Limits of the documents that clients store with a user or a group, which the platform never interprets."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def check_extension(document: Mapping[str, Any]) -> None:
 
 
 def _invalid(message: str) -> Refused:
-    return Refused("InvalidParametersError", message, "keep large documents in a storage")
+    return Refused("InvalidParametersError", message, "put large documents into a storage")
 
 
 def _depth(value: Any) -> int:
-    """Return how deeply a document is nested, counted up to one level more than is allowed."""
+    """Return the depth of a document, counted up to one level more than is allowed."""
     level, depth = [value], 0
     while level and depth <= DEPTH_MAX:
         inner = [list(one.values()) if isinstance(one, Mapping) else one for one in level]

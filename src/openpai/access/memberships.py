@@ -21,7 +21,7 @@ Groups = Mapping[str, Group]
 
 @dataclass(frozen=True, slots=True)
 class UserChange:
-    """A change of a user; None leaves a field as it is."""
+    """A change of a user; fields that are None do not change."""
 
     email: str | None = None
     is_admin: bool | None = None
@@ -33,7 +33,7 @@ class UserChange:
 
 
 def changed_user(user: User, change: UserChange, groups: Groups) -> User:
-    """Return the user after a change; `groups` are all there are. Raises NoGroupError and NoVirtualClusterError."""
+    """Return the user after a change; `groups` are all groups. Raises NoGroupError and NoVirtualClusterError."""
     extension = user.extension
     if change.extension is not None:
         extension = {**extension, **change.extension}
@@ -53,7 +53,7 @@ def _changed_groups(user: User, change: UserChange, groups: Groups) -> tuple[Gro
         held = with_admin(groups, held, change.is_admin)
     if change.virtual_clusters is None:
         return held
-    # Clients send an administrator's virtual clusters back as they were shown: all there are.
+    # Clients send an administrator's virtual clusters back as they were shown, which is all of them.
     every = granted_clusters(groups.values()) | GRANTED_TO_ALL
     if any(group.is_admin for group in held) and every <= {*change.virtual_clusters, *GRANTED_TO_ALL}:
         return held
@@ -71,13 +71,13 @@ def groups_named(groups: Groups, names: Iterable[str]) -> tuple[Group, ...]:
 
 def no_group(name: str) -> Refused:
     """Return the error for a group that does not exist."""
-    return Refused("NoGroupError", f"there is no group named {name!r}", "`pai group list` shows the groups there are")
+    return Refused("NoGroupError", f"there is no group named {name!r}", "`pai group list` shows the groups")
 
 
 def with_clusters(groups: Groups, held: Collection[Group], names: Collection[str]) -> tuple[Group, ...]:
-    """Return the groups of a user who is to be granted these virtual clusters and no others.
+    """Return the groups that grant a user exactly these virtual clusters.
 
-    Groups that grant nothing else stay. Raises NoVirtualClusterError for a name without a group.
+    Groups that grant no virtual cluster stay. Raises NoVirtualClusterError for a name without a group.
     """
     allowed = {*names, *GRANTED_TO_ALL}
     kept = [group for group in held if group.is_admin or granted_clusters([group]) <= allowed]
@@ -86,7 +86,7 @@ def with_clusters(groups: Groups, held: Collection[Group], names: Collection[str
 
 
 def with_admin(groups: Groups, held: Collection[Group], is_admin: bool) -> tuple[Group, ...]:
-    """Return the groups of a user who is to be an administrator, or is not to be one."""
+    """Return the groups that make a user an administrator, or an ordinary user."""
     if not is_admin:
         return tuple(group for group in held if not group.is_admin)
     if any(group.is_admin for group in held):
@@ -124,7 +124,7 @@ def without_clusters(group: Group, names: Collection[str]) -> Group:
 
 
 def is_spent(group: Group) -> bool:
-    """Return whether a group grants nothing, keeps nothing for clients, and is not required by the platform."""
+    """Return whether a group grants nothing, has no values of clients, and is not required by the platform."""
     is_needed = group.is_admin or group.external_name or group.name in (DEFAULT_GROUP, ADMIN_GROUP)
     return not (is_needed or group.virtual_clusters or group.managed or group.storages or group.extension)
 
@@ -133,11 +133,11 @@ def _vc_group(groups: Groups, virtual_cluster: str) -> Group:
     group = groups.get(virtual_cluster)
     if group is None:
         message = f"there is no virtual cluster {virtual_cluster!r}"
-        raise Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters there are")
+        raise Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters")
     if virtual_cluster not in granted_clusters([group]):
         raise Refused(
             "ConflictGroupError",
             f"group {group.name!r} does not grant the virtual cluster of its name",
-            "let the group grant it, or add the user to another group that does",
+            "grant it to the group, or add the user to another group that has it",
         )
     return group

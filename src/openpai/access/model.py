@@ -1,4 +1,4 @@
-"""The words of access: who somebody is, what a thing is to them, and what an action needs."""
+"""The model of access: actors and their roles, resources, and what an action requires."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from enum import IntEnum, StrEnum
 
 
 class Role(IntEnum):
-    """What somebody is on the platform; each may do what those below may."""
+    """The role of a caller; each includes the rights of those before it."""
 
     GUEST = 0
-    """Nobody we know."""
+    """Not logged in."""
     VIEWER = 1
-    """May look."""
+    """May read."""
     USER = 2
     """May run jobs."""
     ADMIN = 3
@@ -20,7 +20,7 @@ class Role(IntEnum):
 
 
 class Scope(StrEnum):
-    """What a token may be used for."""
+    """The scope of a token."""
 
     READ = "read"
     JOBS = "jobs"
@@ -29,37 +29,37 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that can be done, and who may do it.
+    """An action, and who may do it.
 
-    Somebody may if their role reaches `role`, or if they stand in one of the relations the action is open to.
+    A caller may do it if their role is at least `role`, or if they have one of the relations that allow it.
     """
 
     name: str
     message: str
-    """What it is, for the page of permissions."""
+    """A description for the page of permissions."""
     role: Role
-    """The least role that may do it to anything."""
+    """The least role that may do it to any resource."""
     is_open_to_owner: bool = False
     is_open_to_manager: bool = False
-    """Those who manage the thing's virtual cluster."""
+    """Also managers of the resource's virtual cluster."""
     is_open_to_granted: bool = False
-    """Those whom a group grants the thing: the virtual cluster of a job that is not private, or a storage."""
+    """Also members of groups that are granted the resource: a storage, or the virtual cluster of a non-private job."""
     in_person: bool = False
-    """Not with an application's token."""
+    """Refused with an application token."""
     scope: Scope = Scope.ALL
-    """The narrowest token that will do."""
+    """The narrowest scope that allows it."""
     widens: str = ""
-    """The action whose requests show more to those who may do this one; it has no requests of its own."""
+    """An action whose answers show more to callers who may do this one; this one has no routes of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who wants to do something, with what their groups grant them."""
+    """A caller, with what their groups grant them."""
 
     name: str
     role: Role
     virtual_clusters: frozenset[str] = frozenset()
-    """Granted; an administrator may use them all."""
+    """Granted ones; an administrator may use all."""
     managed: frozenset[str] = frozenset()
     storages: frozenset[str] = frozenset()
     default_storages: tuple[str, ...] = ()
@@ -67,29 +67,29 @@ class Principal:
     is_application: bool = False
     scope: Scope = Scope.ALL
     since_ms: int = 0
-    """When their account was made; what somebody of the same name left behind before is not theirs."""
+    """When their account was created; older resources belong to an earlier user of the same name."""
 
     def may_use(self, virtual_cluster: str) -> bool:
         """Return whether they may run jobs in a virtual cluster."""
         return self.role >= Role.ADMIN or virtual_cluster in self.virtual_clusters
 
     def owns(self, thing: Thing) -> bool:
-        """Return whether a thing is theirs, and not of somebody who had their name before."""
+        """Return whether a resource is theirs, and not that of an earlier user of the same name."""
         return thing.owner == self.name and (thing.made_at_ms is None or thing.made_at_ms >= self.since_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """What an action is done to; empty where that plays no part."""
+    """The resource that an action is done to; fields that do not matter are empty."""
 
     owner: str = ""
     virtual_cluster: str = ""
     storage: str = ""
     is_private: bool = False
     made_at_ms: int | None = None
-    """When its owner made it; None where that plays no part."""
+    """When its owner created it; None where that does not matter."""
     label: str = field(default="", compare=False)
-    """What people call it, for the sentence of a refusal."""
+    """Its name in the message of a refusal."""
 
 
 NOTHING = Thing()

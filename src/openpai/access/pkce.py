@@ -1,4 +1,4 @@
-"""Proving later to have known a secret (PKCE, S256): the challenge is shown first, the secret when it counts."""
+"""PKCE (S256): proves that the client that redeems a code is the one that began the login."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from hashlib import sha256
 
 
 def challenge_of(verifier: str) -> str:
-    """Return what is shown of a secret before the secret itself."""
+    """Return the challenge of a secret."""
     return base64.urlsafe_b64encode(sha256(verifier.encode("utf-8", "replace")).digest()).rstrip(b"=").decode()

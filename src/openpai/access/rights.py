@@ -1,4 +1,4 @@
-"""From a user, their groups and their token to what they may do: the one place where groups become rights."""
+"""Derives the rights of a caller from their user, groups and token, in this one place."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 
 
 def principal_of(user: User, token: Token) -> Principal:
-    """Return a user who came with a token, as the table of permissions sees them."""
+    """Return the actor of a request, from its user and token."""
     return replace(rights_of(user), is_application=token.is_application, scope=Scope(token.scope))
 
 
 def rights_of(user: User) -> Principal:
-    """Return a user with all that their groups grant them."""
+    """Return a user as an actor, with the rights of all their groups."""
     return Principal(
         user.name,
         Role.ADMIN if user.is_admin else Role.VIEWER if user.is_viewer else Role.USER,

@@ -1,6 +1,6 @@
-"""The one table that says who may do what. Every route names its action here, and nothing else decides.
+"""The table of permissions: who may do which action. Every route names its action; no other place decides.
 
-`docs/permissions.md` is made from it, and a test tries every route as everybody.
+`docs/permissions.md` is generated from it, and a test calls every route in every role.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def _admin(name: str, message: str, **more: Any) -> Action:
 
 
 _ACTIONS: Final = (
-    _open("info.read", "see what this platform is and how to log in"),
-    _open("health.read", "ask whether the server is up"),
+    _open("info.read", "see the name and version of the platform and how to log in"),
+    _open("health.read", "check whether the server is up"),
     _open("login", "log in"),
     _self("logout", "log out"),
-    _look("token.check", "see what one's own token stands for"),
+    _look("token.check", "see the user and scope of one's own token"),
     _self("token.list", "see one's own tokens"),
     _self("token.create", "make a token for an application"),
     _self("token.revoke", "revoke one's own tokens"),
@@ -49,46 +49,46 @@ _ACTIONS: Final = (
     _admin("user.add", "add users", in_person=True),
     _admin("user.change", "change users, their passwords and groups", in_person=True),
     _admin("user.remove", "remove users", in_person=True),
-    _look("group.list", "see the groups there are"),
-    _admin("user.tokens", "see a user's tokens, by ids that open nothing", is_open_to_owner=True, in_person=True,
+    _look("group.list", "see the groups"),
+    _admin("user.tokens", "see the ids of a user's tokens", is_open_to_owner=True, in_person=True,
            scope=Scope.READ),
     _admin("user.sign_out", "end a user's logins and revoke tokens", is_open_to_owner=True, in_person=True),
     _admin("group.members", "see who is in a group", scope=Scope.READ),
     _admin("group.change", "add, change and remove groups", in_person=True),
-    _look("vc.list", "see virtual clusters, what they were promised and what of it is in use"),
+    _look("vc.list", "see virtual clusters, their guarantees and their use"),
     _look("vc.inspect", "see the cells behind virtual clusters"),
     _admin("vc.change", "add, change and remove virtual clusters"),
     _admin("quota.list", "see all quotas", is_open_to_manager=True, scope=Scope.READ),
     _look("quota.own", "see the quotas that hold for oneself"),
     _admin("quota.change", "set quotas", is_open_to_manager=True),
-    _look("node.list", "see the nodes and what of them is in use"),
-    _admin("node.change", "drain nodes and mark devices as bad"),
+    _look("node.list", "see the nodes and their use"),
+    _admin("node.change", "drain nodes and mark GPUs as bad"),
     _admin("cluster.read", "see the configuration of the cluster, its nodes and pods in full", scope=Scope.READ),
     _admin("cluster.change", "change the configuration of the cluster"),
     _admin("scheduler.snapshot", "take a snapshot of the scheduler", scope=Scope.READ),
     _look("alert.list", "see the alerts about one's own jobs; administrators see all"),
     _look("job.list", "see the list of jobs"),
-    Action("job.submit", "submit jobs to the virtual clusters one is granted", Role.USER, scope=Scope.JOBS),
+    Action("job.submit", "submit jobs to one's virtual clusters", Role.USER, scope=Scope.JOBS),
     _job("job.read", "see a job's tasks, history and why it waits", is_open_to_manager=True, is_open_to_granted=True,
          scope=Scope.READ),
     _job("job.config", "read a job's file, secrets masked", is_open_to_manager=True, is_open_to_granted=True,
          scope=Scope.READ),
     _job("job.logs", "read a job's logs", is_open_to_manager=True, scope=Scope.READ),
     _job("job.ssh", "see how to reach a job's tasks by SSH", scope=Scope.READ),
-    _job("job.stop", "stop a job or let it run again", is_open_to_manager=True),
+    _job("job.stop", "stop, start or restart a job", is_open_to_manager=True),
     _job("job.tag", "tag a job", is_open_to_manager=True),
     _job("job.priority", "change a job's priority class", is_open_to_manager=True),
     Action("job.rank", "move a job in the queue", Role.ADMIN, is_open_to_manager=True, scope=Scope.JOBS),
-    _job("job.checkpoint", "say that a job saved its work"),
+    _job("job.checkpoint", "record that a job saved its work"),
     _job("job.archive", "archive a finished job, so that its name is free"),
     _job("job.delete", "delete a finished job with its logs"),
-    _look("storage.list", "see the storages one is granted"),
+    _look("storage.list", "see one's storages"),
     Action("storage.read", "browse and download from a storage", Role.ADMIN, is_open_to_granted=True, scope=Scope.READ),
     Action("storage.write", "upload to a storage", Role.ADMIN, is_open_to_granted=True, scope=Scope.JOBS),
     _admin("storage.change", "add, change, test and remove storages"),
-    _look("report.own", "see what one used"),
-    _admin("report.read", "see what everybody used", is_open_to_manager=True, scope=Scope.READ, widens="report.own"),
-    _look("audit.own", "see what was done by oneself or to one's own things"),
+    _look("report.own", "see one's own use"),
+    _admin("report.read", "see the use of all users", is_open_to_manager=True, scope=Scope.READ, widens="report.own"),
+    _look("audit.own", "see audit entries by oneself or about one's own resources"),
     _admin("audit.read", "see the whole audit log", scope=Scope.READ, widens="audit.own"),
 )  # fmt: skip
 
@@ -117,9 +117,9 @@ OPEN: Final[Mapping[str, str]] = {
     "GET /api/v1/authn/oidc/logout": "login",
     "GET /api/v2/authn/oidc/logout": "login",
 }
-"""Routes that ask nobody who they are, and what they are about; any other route has to say what one does there."""
+"""Routes that need no login, with their descriptions; every other route names its action."""
 
 
 def open_action(method: str, path: str) -> str | None:
-    """Return what an open route is about; None for a route that is not open."""
+    """Return the description of an open route; None for a route that is not open."""
     return OPEN.get(f"{method} {path}") or OPEN.get(f"* {path}")

@@ -20,7 +20,7 @@ async def find_user(context: ApiContext, name: str) -> User:
 
 
 async def change_user(context: ApiContext, name: str, change: UserChange) -> None:
-    """Change a user; their rights change from the next request on."""
+    """Change a user; the next request sees their new rights."""
     await accounts.change_user(context.services.users, name, change)
     context.sessions.forget(name)
 
@@ -29,7 +29,7 @@ async def check_password(request: Request, user: User, password: str) -> None:
     """Raise ForbiddenUserError unless this is the user's password; guesses are limited like those of logins."""
     check_local(user)
     context, address = context_of(request), address_of(request.scope)
-    # An unattended screen must not be enough to take an account over.
+    # Otherwise a user's unattended screen would be enough to take over the account.
     context.logins.begin(user.name, address)
     if not await context.passwords.matches(password, user.password_hash):
         raise Refused("ForbiddenUserError", "the old password is wrong")

@@ -1,4 +1,4 @@
-"""How answers are put on the wire: compact JSON, plain text, and errors in OpenPAI's shape."""
+"""How answers are encoded: compact JSON, plain text, and errors in OpenPAI's shape."""
 
 from __future__ import annotations
 

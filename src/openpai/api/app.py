@@ -96,7 +96,7 @@ def create_api(services: Services) -> FastAPI:
     # Its pages come from this server, since many clusters have no Internet access.
     api = FastAPIOffline(
         redoc_url=None,
-        # `legacy_paths` takes a slash at the end for nothing; a redirect would go to any host that a client names.
+        # `legacy_paths` removes a slash at the end; a redirect would go to any host that a client names.
         redirect_slashes=False,
         title="OpenPAI",
         version=settings.version,
@@ -168,7 +168,7 @@ async def _no_api(request: Request, error: Exception) -> Response:
     if status == 405:
         message = f"{request.url.path} does not take {request.method}"
         taken = {"Allow": ", ".join(_methods(request))}
-        return refusal(Refused("MethodNotAllowedError", message, "see /docs for what it takes"), taken)
+        return refusal(Refused("MethodNotAllowedError", message, "see /docs for its methods"), taken)
     return reply({"code": "UnknownError", "message": str(error)}, status)
 
 

@@ -1,8 +1,8 @@
 """The audit log: every change, and every attempt at one, leaves an entry before it is answered.
 
-Plain ASGI around the routes, because only there the status of every answer is known, refusals included. What a
-request is about comes from its path and from words of its body that are named here; no other word of a body, and
-nothing of a file, is ever looked at. An accepted job brings its entry along in its own transaction instead.
+Plain ASGI around the routes, because only there the status of every answer is known, refusals included. The target of a
+request comes from its path and from keys of its body that are listed here; no other part of a body or file is read. The
+entry of an accepted job is written with the job, in one transaction.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from openpai.ports.usage import AuditEntry
 
 LOGIN: Final = "login"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-# What of a body is worth keeping and never a secret. Words that hold anything people like, as extensions and the data
-# of storages do, are not among them.
+# Keys of bodies that are recorded because their values are never secrets. Keys with values of any kind, such as
+# extensions and the data of storages, are not among them.
 _WORDS: Final = (
     "username", "groupname", "name", "user", "virtualCluster", "grouplist", "admin", "viewer", "scope", "expiration",
     "drained", "deadlineSeconds", "badDevices", "reason", "force",
@@ -40,30 +40,30 @@ _WORDS: Final = (
 _TARGETS: Final = ("username", "groupname", "name", "user", "virtualCluster")
 _WORD_MAX: Final = 200
 _LIST_MAX: Final = 20
-# Strangers may fill the log no faster than this, each from their address.
+# The rate at which each address without a login may add entries.
 _STRANGERS: Final = Rate(1, 60)
 
 
 def about(request: Request, *, actor: str = "", target: str = "", owner: str = "") -> None:
-    """Say who does something to what, and whose it is, where the path does not tell."""
+    """Set the actor, the target and its owner of the request's entry, where the path does not name them."""
     said = {"actor": actor, "target": target, "owner": owner}
     known = getattr(request.state, "about", {})
     request.state.about = {**known, **{word: value for word, value in said.items() if value}}
 
 
 def about_each(request: Request, jobs: Sequence[tuple[str, int]]) -> None:
-    """Say that a request was about several jobs, and what became of each: each gets an entry."""
+    """Write an entry for each of several jobs that a request changed, with its result."""
     request.state.about_each = tuple(jobs)
 
 
 def entry_of_submission(request: Request, caller: Caller, now_ms: int) -> AuditEntry:
-    """Return the entry that a job brings along into the store; the job's name is added there."""
+    """Return the entry that the store writes together with a job; the store adds the job's name."""
     entry = AuditEntry(now_ms, caller.user, caller.action, "", caller.user)
     return replace(entry, via=_via(caller), address=address_of(request.scope), status=202)
 
 
 def is_written(request: Request) -> None:
-    """Say that what the request did is in the audit log already."""
+    """Record that the audit log has the entry of this request already."""
     request.state.is_audited = True
 
 
@@ -73,11 +73,11 @@ class Auditing:
     def __init__(self, app: ASGIApp, *, services: Services) -> None:
         self._app = app
         self._services = services
-        self._strangers = RateLimiter(_STRANGERS, services.clock, "too many strangers")
+        self._strangers = RateLimiter(_STRANGERS, services.clock, "too many requests without a login")
         self._left_out = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let one request through, and write down what it did before its answer is sent."""
+        """Handle one request, and write its entry before its answer is sent."""
         if scope["type"] != "http" or scope["method"] in _READING:
             await self._app(scope, receive, send)
             return
@@ -101,20 +101,20 @@ class Auditing:
                 await self._note(scope, 500)
             raise
         if failed:
-            # What cannot be written down is not answered as if it had been.
+            # Do not report success for a change whose entry could not be written.
             raise failed[0]
 
     async def _note(self, scope: Scope, status: int) -> None:
         request = Request(scope)
         action = _action(scope)
         is_done = getattr(request.state, "is_audited", False) or getattr(request.state, "is_forwarded", False)
-        # A request over a rate limit tried nothing, and floods must not fill the log.
+        # A request over a rate limit changed nothing, and floods must not fill the log.
         if action is None or is_done or status == 429 or not self._may_write(request, status):
             return
         entry = await self._entry(request, action, status)
         each = getattr(request.state, "about_each", ())
         entries = [_of_job(entry, name, became) for name, became in each] or [entry]
-        # Asked for together, they are written together.
+        # Writes that are requested together share a commit.
         await asyncio.gather(*(self._services.usage.note(one) for one in entries))
 
     def _may_write(self, request: Request, status: int) -> bool:
@@ -143,23 +143,23 @@ class Auditing:
         said = {"actor": actor, "target": target, "owner": owner, **getattr(request.state, "about", {})}
         now_ms = self._services.clock.now_ms()
         address = address_of(request.scope)
-        # A route that does one of several things has noted which.
+        # A route with several actions has recorded which one it was.
         done = caller.action if caller and caller.action else action
         return AuditEntry(now_ms, action=done, via=via, address=address, status=status, detail=detail, **said)
 
     async def _known(self, name: str) -> str:
-        # Some type their password where their name goes: only names that exist are written down.
+        # Some users type their password into the field of the name: record only names that exist.
         return name if name and await self._services.users.user(name) is not None else ""
 
 
 def _action(scope: Scope) -> str | None:
-    """Return the action of the route a request came to if it is one that changes something."""
+    """Return the action of the route of a request if it changes something."""
     route = scope.get("route")
     if not isinstance(route, APIRoute):
         return None
     action = action_of(route)
     if action is None:
-        # A body that names nobody is no attempt to log in, and neither is a provider's answer on its way.
+        # A body without a user name is not an attempt to log in, nor is the answer of an identity provider.
         is_attempt = hasattr(Request(scope).state, "asked")
         return LOGIN if is_attempt and open_action(scope["method"], route.path) == LOGIN else None
     return None if ACTIONS[action].scope is Reach.READ else action
@@ -175,7 +175,7 @@ def _via(caller: Caller) -> str:
 
 
 def _words(asked: BaseModel | None) -> dict[str, Any]:
-    """Return the words of a body that are worth keeping, shortened."""
+    """Return the values of a body that are recorded, shortened."""
     if asked is None:
         return {}
     values = asked.model_dump(mode="json", include={*_WORDS, "data"}, exclude_unset=True)
@@ -194,7 +194,7 @@ def _short(value: Any) -> Any:
 
 
 def _thing(params: Mapping[str, Any], asked: Mapping[str, Any], caller: Caller | None) -> tuple[str, str]:
-    """Return what a request is about, and whose it is, as far as its path and its body tell."""
+    """Return the target of a request and its owner, as far as its path and its body name them."""
     if "job" in params:
         owner, tilde, name = str(params["job"]).partition("~")
         if tilde:
@@ -202,7 +202,7 @@ def _thing(params: Mapping[str, Any], asked: Mapping[str, Any], caller: Caller |
         user = caller.user if caller else ""
         return (f"{user}~{owner}" if user else owner), user
     if "token" in params:
-        # Paths may hold a token itself, which is a secret; its digest is not.
+        # A path may contain a token, which is a secret; its digest is not.
         token = str(params["token"])
         digest = token if len(token) == 64 else digest_of(token)
         return digest[:12], ""

@@ -20,7 +20,7 @@ WHOLE_MAX: Final = 2**53
 
 
 class Body(BaseModel):
-    """A request body; a key it does not know is a fault."""
+    """A request body; an unknown key is a fault."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,10 +32,10 @@ async def read_body(request: Request, model: type[B]) -> B:
     """Return the body as `model`; raise InvalidParametersError naming every fault. Any content type may hold JSON."""
     content = await request.body()
     is_form = request.headers.get("content-type", "").lower().startswith("application/x-www-form-urlencoded")
-    # `curl -d` calls whatever it sends a form; read as one, JSON would be a body that says nothing.
+    # `curl -d` labels every body as a form; JSON read as a form would be an empty body.
     is_form = is_form and not content.lstrip().startswith((b"{", b"["))
     try:
-        # Everything in a form is text; JSON has types, and what is of another one is a mistake.
+        # Every value of a form is text; JSON has types, and a value of the wrong type is a fault.
         asked = model.model_validate(_form(content)) if is_form else _strictly(content, model)
     except ValidationError as error:
         raise invalid(describe(error.errors(include_url=False, include_input=False))) from None
@@ -47,7 +47,7 @@ def _strictly(content: bytes, model: type[B]) -> B:
     try:
         values = json.loads(content.decode(), parse_float=_number, parse_constant=_no_number)
         _refuse_unfit(values)
-        # Only what is read as JSON may say numbers for numbers and objects for models, and nothing else for either.
+        # Only Pydantic's JSON mode is strict about numbers and still accepts objects for models.
         written = json.dumps(values, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise invalid("the body is not valid JSON") from None
@@ -64,7 +64,7 @@ def _number(text: str) -> float:
     number = float(text)
     if math.isinf(number):
         raise ValueError("too large a number")
-    # JSON knows one kind of number: 60.0 is the whole number 60.
+    # JSON has one type of number: 60.0 is the whole number 60.
     return int(number) if number.is_integer() and abs(number) < WHOLE_MAX else number
 
 
@@ -82,8 +82,8 @@ def _form(content: bytes) -> dict[str, str]:
 
 
 def invalid(message: str) -> Refused:
-    """Return the error for a request that is not made as it should be."""
-    return Refused("InvalidParametersError", message, "see /docs for what this request may say")
+    """Return the error for a malformed request."""
+    return Refused("InvalidParametersError", message, "see /docs for what this request may contain")
 
 
 def describe(faults: Sequence[Mapping[str, Any]]) -> str:
@@ -97,7 +97,7 @@ def _place(fault: Mapping[str, Any]) -> str:
 
 
 def takes(model: type[Body], *, required: bool = True) -> dict[str, Any]:
-    """Return what the API's description says of a body read by `read_body`."""
+    """Return the part of the API's description for a body read by `read_body`."""
     schema = model.model_json_schema()
     # A reference is read from the root of the whole description, where a body's own definitions are not.
     whole = _inlined(schema, schema.pop("$defs", {}))

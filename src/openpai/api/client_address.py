@@ -1,4 +1,4 @@
-"""The address a request came from, also when another of our servers forwarded it."""
+"""The address a request came from, also when another server of this platform forwarded it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
 
 FORWARDED: Final = "x-pai-forwarded"
-# Other things are sealed with the same key.
+# Other values are sealed with the same key.
 _ADDRESS: Final = "address of a caller"
 
 

@@ -41,7 +41,7 @@ def context_of(request: Request) -> ApiContext:
 
 
 class RequiredAction(SecurityBase):
-    """Admits callers who may do an action; where that depends on the thing, `Caller.check` decides once it is known."""
+    """Admits callers who may do an action; where that depends on the object, the route calls `Caller.check`."""
 
     def __init__(self, action: str) -> None:
         self.action = ACTIONS[action]
@@ -64,7 +64,7 @@ class ActionByTicket(RequiredAction):
     """Also admits requests with a ticket for their path instead of a login."""
 
     async def recognise(self, request: Request) -> Caller:
-        """Return who sent a request, or who asked for its ticket."""
+        """Return who sent a request, or for whom its ticket was issued."""
         ticket = request.query_params.get("ticket")
         if ticket is None or "authorization" in request.headers:
             return await super().recognise(request)

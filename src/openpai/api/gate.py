@@ -101,7 +101,7 @@ class Gate:
 
 
 def _refuse_nul(scope: Scope) -> None:
-    """Raise Refused for an address with a NUL character, which no name has and PostgreSQL refuses."""
+    """Raise Refused for a path with a NUL character, which no name contains and PostgreSQL refuses."""
     if "\x00" in scope["path"]:
         raise invalid("the path contains a NUL character")
     if b"%00" not in scope["query_string"] and b"\x00" not in scope["query_string"]:

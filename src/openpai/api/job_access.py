@@ -58,7 +58,7 @@ async def find_job(context: ApiContext, caller: Caller, name: str) -> JobRow:
 
 
 def check_job(caller: Caller, row: JobRow, action: str | None = None) -> None:
-    """Raise why the caller may not do the action of the route, or `action`, to this job."""
+    """Raise ForbiddenUserError if the caller may not do the action of the route, or `action`, to a job."""
     caller.check(thing_of(row), action)
     asked = ACTIONS[action or caller.action]
     if row.archived_at_ms is not None and asked.scope is not Scope.READ and asked.name not in _WITH_ARCHIVED:

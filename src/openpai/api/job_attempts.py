@@ -41,7 +41,7 @@ async def attempt_of(request: Request, caller: Caller, row: JobRow, number: int)
 
 
 async def tasks_of(request: Request, caller: Caller, row: JobRow, attempt: int) -> list[TaskHistory]:
-    """Return every task of a job attempt, in the order of the job file."""
+    """Return the tasks of a job attempt, in the order of the job file."""
     spec = await spec_of(context_of(request), row)
     found = await context_of(request).services.jobs.task_attempts(row.id, attempt)
     return histories(spec, visible_attempts(caller, row, found))
@@ -82,7 +82,7 @@ async def task_attempt_of(
 
 
 async def spec_of(context: ApiContext, row: JobRow) -> JobSpec:
-    """Return what a job file asked for, without anything secret."""
+    """Return the specification of a job, without secrets."""
     spec = await context.services.jobs.spec(row.id)
     if spec is None:
         raise Broken(f"job {row.id} has no specification")

@@ -1,10 +1,10 @@
-"""Addresses as clients of OpenPAI write them, made into the ones that are described here.
+"""Translates the paths that clients of OpenPAI send into the documented ones.
 
-OpenPAI's gateway serves its API under `/rest-server`, so most of its clients begin every address with that, and takes
-two slashes for one, which clients write whose base address ends with one. It passes `/log-manager/HOST:PORT/` on to
-that host; asked without a gateway, this server takes it for itself, whatever host it names. OpenPAI's server takes a
-slash at the end for nothing. All is put right before anything else looks at a request: a redirect instead would go to
-whatever host the client named, and would lose a body or a token on the way with some clients.
+OpenPAI's gateway serves the API under `/rest-server`, so most of its clients add that prefix. The gateway merges double
+slashes, which clients send when their base address ends with a slash, and forwards `/log-manager/HOST:PORT/` to that
+host; without a gateway, this server answers it itself, for any host. OpenPAI's server ignores a slash at the end. The
+paths are translated before any other code sees a request: a redirect would go to the host that the client named, and
+some clients would lose a body or a token on the way.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _GATEWAY: Final = "/rest-server"
 _BASE: Final = re.compile(r"\A/+(?:log-manager/+[^/]+/+)?(?:rest-server/+)?(?=api/)")
 _HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
 _ROOTS: Final = ("/api/v1", "/api/v2")
-# What follows here is the name of a file, and a slash at its end is for the storage to judge.
+# The rest of these paths is the name of a file; the storage decides about a slash at its end.
 _FILES: Final = re.compile(r"/api/v2/storages/[^/]+/files/.")
 
 
 def as_described(path: str) -> str:
-    """Return the path that is meant by one which may be OpenPAI's spelling of it."""
+    """Return the documented path for a path in OpenPAI's or our form."""
     path = _BASE.sub("/", path)
     if path in _ROOTS:
         return path + "/"
@@ -33,15 +33,15 @@ def as_described(path: str) -> str:
 
 
 def gateway_of(scope: Scope) -> str:
-    """Return what addresses in an answer begin with, so that clients behind a gateway find them there."""
+    """Return the prefix of paths in an answer, so that clients behind a gateway reach them through it."""
     asked = _BASE.match(scope.get("raw_path", b"").decode("ascii", "replace"))
     return _GATEWAY if asked and _GATEWAY in asked[0] else ""
 
 
 def log_manager_of(scope: Scope) -> str:
-    """Return what the address of a log begins with, so that OpenPAI's gateway passes it on to this server.
+    """Return the prefix of the address of a log, so that OpenPAI's gateway forwards it to this server.
 
-    The host is the one that we were asked at: the gateway reached us there.
+    The host is that of the request: the gateway reached this server there.
     """
     asked = dict(scope["headers"]).get(b"host", b"").decode("ascii", "replace")
     found = _HOST.fullmatch(asked)
@@ -51,5 +51,5 @@ def log_manager_of(scope: Scope) -> str:
 
 
 def is_file(path: str) -> bool:
-    """Return whether a path names something in a storage."""
+    """Return whether a path is that of a file in a storage."""
     return _FILES.match(path) is not None

@@ -1,4 +1,4 @@
-"""The last lines of a log, found from its end backwards, so that a log of a gigabyte costs no more than a short one."""
+"""Finds the last lines of a log from its end backwards, so that a log of a gigabyte costs no more than a short one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from openpai.ports.logs import LogReader
 
 BLOCK_BYTES: Final = 64 * 1024
 BYTES_MAX: Final = 8 * 1024 * 1024
-"""How far back lines are looked for: a program may write a gigabyte without an end of a line."""
+"""How far back to search for lines: a program may write a gigabyte without a newline."""
 
 
 class Tail(NamedTuple):
-    """Where the last lines of a stream begin, and how many there are; the stream is `size` long."""
+    """Offset and number of the last lines of a stream of `size` bytes."""
 
     start: int
     lines: int
@@ -21,7 +21,7 @@ class Tail(NamedTuple):
 
 
 async def tail_of(logs: LogReader, key: AttemptKey, stream: str, lines: int) -> Tail:
-    """Return where the last `lines` lines of a stream begin, or what of them is in its last 8 MiB."""
+    """Return where the last `lines` lines of a stream begin, at most 8 MiB before its end."""
     size = (await logs.read(key, stream, 0, 0)).size
     floor, at, found = max(0, size - BYTES_MAX), size, 0
     if not lines or not size:
@@ -33,14 +33,14 @@ async def tail_of(logs: LogReader, key: AttemptKey, stream: str, lines: int) -> 
         end = len(data)
         while (end := data.rfind(b"\n", 0, end)) >= 0:
             after = chunk.offset + end + 1
-            # What ends with the last byte of all ends the last line, and begins none.
+            # A newline at the very end ends the last line; no line begins after it.
             if after == size:
                 continue
             found += 1
             if found == lines:
                 return Tail(after, lines, size)
         if chunk.offset > begin or not data:
-            # A part was cut out here: the line goes on before it, but nobody has it any more.
+            # A part was cut out here, and with it the beginning of this line.
             return Tail(min(chunk.offset, at), found + 1, size)
         at = begin
     return Tail(floor, found + 1, size)

@@ -1,8 +1,8 @@
 """Tickets in the address of a log, valid for two minutes: for a browser's new tab, or a stream of events.
 
 Neither can send an Authorization header, and OpenPAI's clients read logs at the address they receive. A ticket is
-sealed with the platform's key. It names one path and one login; it gives access to nothing else, and none once
-that login has ended or has lost the right to read.
+sealed with the platform's key. It names one path and one login; it gives access to nothing else, and to nothing
+once that login has ended or has lost the right to read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
 
 LIFETIME_S: Final = 120
-# Other things are sealed with the same key.
+# Other values are sealed with the same key.
 _TICKET: Final = "address of a log"
 
 
@@ -27,7 +27,7 @@ class _Said(NamedTuple):
 
 
 class Tickets:
-    """Issues tickets and recognises who asked for them."""
+    """Issues tickets, and returns for whom a ticket was issued."""
 
     def __init__(self, sealer: Sealer, sessions: Sessions, clock: Clock) -> None:
         self._sealer = sealer
@@ -35,7 +35,7 @@ class Tickets:
         self._clock = clock
 
     def ticket(self, caller: Caller, path: str) -> str:
-        """Return a ticket with which a caller reads at a path."""
+        """Return a ticket for one caller and one path."""
         said = _Said(path, caller.token.digest, self._clock.now_ms() + LIFETIME_S * 1000)
         sealed = self._sealer.seal({_TICKET: said})
         if sealed is None:
@@ -43,7 +43,7 @@ class Tickets:
         return sealed.data.decode()
 
     async def caller(self, ticket: str, path: str) -> Caller:
-        """Return who asked for a ticket.
+        """Return the caller for whom a ticket was issued.
 
         Raises ForbiddenUserError for an expired one or another path, UnauthorizedUserError for any other text.
         """

@@ -1,4 +1,4 @@
-"""Logs with the times of their lines, and logs since a time, by what was written down of their growth."""
+"""Logs with the times of their lines, and logs since a time, from the recorded growth of the log files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BACK: Final = 64 * 1024
 
 
 class Clock:
-    """Tells when the bytes of one stream were written."""
+    """Maps offsets of one stream to the times when their bytes were written."""
 
     def __init__(self, moments: Sequence[Moment], stream: str, latest_ms: int) -> None:
         sizes: list[int] = []
@@ -31,12 +31,12 @@ class Clock:
         self._latest_ms = latest_ms
 
     def at_ms(self, offset: int) -> int:
-        """Return when the byte before `offset` had been written."""
+        """Return the time by which all bytes before `offset` were written."""
         place = bisect_left(self._sizes, offset)
         return self._times[place] if place < len(self._times) else self._latest_ms
 
     def offset(self, since_ms: int) -> int:
-        """Return where what was written since then begins, or a little before."""
+        """Return the offset of the first byte written since a time, or one slightly before it."""
         place = bisect_right(self._times, since_ms)
         return self._sizes[place - 1] if place else 0
 
@@ -46,7 +46,7 @@ async def since(logs: LogReader, key: AttemptKey, stream: str, clock: Clock, sin
     start = clock.offset(since_ms)
     if start == 0:
         return 0
-    # A look may have come in the middle of a line.
+    # The size may have been recorded in the middle of a line.
     before = max(0, start - _BACK)
     chunk = await logs.read(key, stream, before, start - before)
     return chunk.offset + chunk.data.rfind(b"\n") + 1 if chunk.data else start
@@ -55,7 +55,7 @@ async def since(logs: LogReader, key: AttemptKey, stream: str, clock: Clock, sin
 async def stamped(
     logs: LogReader, key: AttemptKey, stream: str, part: tuple[int, int], clock: Clock
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a part of a stream, each behind its time."""
+    """Yield the lines of a part of a stream, each after its time."""
     at, end = part
     rest, is_inside = b"", False
     while at < end:

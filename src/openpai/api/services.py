@@ -35,7 +35,7 @@ class Settings:
     lists: Rate = field(default=Rate(100, 200))
     """Of one user, for the list of jobs."""
     login_failures_per_min: int = 5
-    """Of one user name from one address."""
+    """Failed logins per minute for one user name from one address."""
     login_failures_per_min_of_address: int = 60
     login_failures_per_min_of_user: int = 30
     """From addresses that the user has not logged in from, all together."""
@@ -47,7 +47,7 @@ class Settings:
     token_cache_ms: int = 3_000
     """How long a token that another server revoked may still be accepted."""
     keep_alive_s: float = 15.0
-    """How long a followed log may be silent before a sign of life is sent."""
+    """How long a followed log may be silent before a comment is sent to keep the connection alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class SignOn:
     public_url: str = ""
     """Where browsers reach this platform; empty: where the request came to."""
     origins: tuple[str, ...] = ()
-    """Other origins, such as https://portal.example.org, that a login may go back to."""
+    """Other origins, such as https://portal.example.org, to which a login may return."""
     is_group_required: bool = False
-    """Whether a person in none of our groups is refused."""
+    """Whether people who are in no group of the platform are refused."""
 
 
 def _always() -> bool:
@@ -95,11 +95,11 @@ class Services:
     cluster_settings: SettingsStore = field(kw_only=True)
     """What administrators set while the platform runs."""
     usage: UsageStore = field(kw_only=True)
-    """Quotas, what was used, and the audit log."""
+    """Quotas, past use, and the audit log."""
     sign_on: SignOn | None = field(default=None, kw_only=True)
     """Other identity providers."""
     storages: Storages = field(kw_only=True)
     work: KeptWork | None = field(default=None, kw_only=True)
     """What tasks left in their working directories, where that is kept."""
     sealer: Sealer = field(kw_only=True)
-    """Encrypts and authenticates state that clients carry for us."""
+    """Encrypts and authenticates state that clients carry for the server."""

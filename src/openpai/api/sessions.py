@@ -44,11 +44,11 @@ class Caller:
         return self.principal.role is Role.ADMIN
 
     def check(self, thing: Thing, action: str | None = None) -> None:
-        """Raise why they may not do the action of the route, or another one, to a thing."""
+        """Raise ForbiddenUserError if they may not do the action of the route, or another one, to a resource."""
         check(self.principal, action or self.action, thing)
 
     def may(self, thing: Thing, action: str | None = None) -> bool:
-        """Return whether they may do the action of the route, or another one, to a thing."""
+        """Return whether they may do the action of the route, or another one, to a resource."""
         return refusal(self.principal, action or self.action, thing) is None
 
 
@@ -137,7 +137,7 @@ class Sessions:
     ) -> str:
         """Return a new token of a user; None lives until it is revoked.
 
-        `token` is one that was made up before; raises ConflictTokenError for one that was opened already, also if
+        `token` is one that was generated before; raises ConflictTokenError if it is in use already, also if
         it was revoked since.
         """
         now_ms = self._clock.now_ms()

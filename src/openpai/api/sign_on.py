@@ -1,7 +1,7 @@
-"""The two hand-overs of single sign-on: to the provider and back, and from the browser to the program that asked.
+"""Single sign-on: the way to the identity provider and back, and from the browser to the program that began the login.
 
-A token never travels in an address. Whoever begins a login shows the challenge of a secret; what comes back to them is
-a sealed code that lasts a minute, and only the secret turns it into a token, once.
+A token is never part of an address. The client begins a login with the challenge of a secret, and receives a sealed
+code that is valid for a minute; only with the secret, and only once, can the code be exchanged for a token.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _PATH: Final = re.compile(r"/(?![/\\])[^\\\x00-\x1f\x7f]*")
 
 
 def checked_target(target: str, sign_on: SignOn) -> str:
-    """Return where a login may go back to: a path of ours, this very machine, or an origin that was allowed.
+    """Return the address to which a login returns: a path of this server, the user's own machine, or an allowed origin.
 
-    Anything else would hand logins to strangers.
+    Any other address could receive the logins of other people.
     """
     if _PATH.fullmatch(target):
         return target
@@ -45,7 +45,7 @@ def checked_target(target: str, sign_on: SignOn) -> str:
     except ValueError:
         is_odd = True
     if not is_odd and place.scheme in ("http", "https"):
-        # The whole of what stands there is compared: programs differ about where the name of a host ends.
+        # Compare the whole network location: programs differ about where the name of a host ends.
         if place.scheme == "http" and _HERE.fullmatch(place.netloc):
             return target
         if f"{place.scheme}://{place.netloc}".lower() in {origin.rstrip("/").lower() for origin in sign_on.origins}:
@@ -64,14 +64,14 @@ def onward(target: str, **values: str) -> str:
 
 
 async def admit(context: ApiContext, sign_on: SignOn, person: Vouched) -> User:
-    """Return the user behind somebody a provider vouches for; raise ForbiddenUserError if they are not wanted."""
+    """Return the user of a person whom a provider authenticated; raise ForbiddenUserError if not admitted."""
     users = context.services.users
     is_wanted = not sign_on.is_group_required or await _is_in_a_group(users, person)
-    # Who was let in before leaves their groups here also when they are turned away: their tokens go on.
+    # A user who is no longer admitted loses the groups from the provider too: their tokens stay valid.
     if not is_wanted and await users.user_of_subject(person.source, person.subject) is None:
         raise _unwanted(person)
     user = await welcome(users, person, context.services.clock.now_ms())
-    # Groups may have changed; what their other logins may do changes with them.
+    # Their groups may have changed, and with them the rights of their other logins.
     context.sessions.forget(user.name)
     if not is_wanted:
         raise _unwanted(person)
@@ -89,7 +89,7 @@ def _unwanted(person: Vouched) -> Refused:
 
 
 def code_for(context: ApiContext, user: User, challenge: str) -> str:
-    """Return a code; with the secret behind `challenge` it buys a user's token within a minute."""
+    """Return a code that, with the secret of `challenge`, can be exchanged for a user's token within a minute."""
     now_ms = context.services.clock.now_ms()
     until_ms = now_ms + CODE_MS
     lasts_until_ms = now_ms + context.services.settings.token_lifetime_s * 1000
@@ -115,7 +115,7 @@ async def redeem(context: ApiContext, code: str, verifier: str) -> Login:
         raise wrong
     lifetime_s = context.services.settings.token_lifetime_s
     try:
-        # The token was made up with the code, so a second use of the code is known everywhere.
+        # The token was generated with the code, so every server recognises a second use of the code.
         token = await context.sessions.open(user.name, lifetime_s=lifetime_s, token=said["token"])
     except Refused as error:
         raise wrong from error
@@ -123,7 +123,7 @@ async def redeem(context: ApiContext, code: str, verifier: str) -> Login:
 
 
 def _opened(sealer: Sealer, code: str) -> Mapping[str, Any]:
-    """Return what is in a code of ours; nothing for what is none, as anything else that was sealed here."""
+    """Return the content of a code; empty for anything else, also for other sealed values."""
     try:
         said = sealer.open(Sealed(code.encode("utf-8", "replace"))).get(_CODE)
     except Refused:

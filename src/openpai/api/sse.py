@@ -1,9 +1,9 @@
 """A followed log as Server-Sent Events.
 
-Each event says which stream it belongs to, at which byte it begins, and its text; its id says where every stream
-stands after it, so that a client which lost the connection takes the stream up at that very byte by sending it
-back. Text is never cut inside a character, and silence is broken by a comment now and then so that proxies and
-clients can tell a quiet log from a dead connection.
+Each event names its stream and holds the offset of its first byte and its text. The id of an event holds the offset of
+every stream after it; a client that lost its connection sends the id back and continues at those bytes. Text is never
+cut inside a character. While a log is silent, comments are sent so that proxies and clients can distinguish a quiet log
+from a dead connection.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _make_decoder: Final = codecs.getincrementaldecoder("utf-8")
 
 
 def cut_out(count: int) -> str:
-    """Return the line that stands for a part of a log that was cut out because the log grew too large."""
+    """Return the line in place of a part of a log that was cut out because the log grew too large."""
     return f"\n[openpai-runtime] {count:,} bytes were cut out here: the log grew beyond what is kept of it\n"
 
 
@@ -39,7 +39,7 @@ class Text(NamedTuple):
 
 
 class Characters:
-    """Makes text of the bytes of one stream; an unfinished character waits for its rest."""
+    """Decodes the bytes of one stream; an incomplete character waits for its remaining bytes."""
 
     def __init__(self, offset: int) -> None:
         self._end = offset
@@ -47,11 +47,11 @@ class Characters:
 
     @property
     def end(self) -> int:
-        """Return up to which byte text was made, and bytes of an unfinished character were taken."""
+        """Return the offset after the decoded text, and the offset after all bytes received."""
         return self._end + len(self._decoder.getstate()[0])
 
     def take(self, data: bytes, *, is_last: bool = False) -> Text:
-        """Return the text that `data` completes, which may be empty. What is no UTF-8 is replaced."""
+        """Return the text that `data` completes, which may be empty. Bytes that are not UTF-8 are replaced."""
         offset = self._end
         held = len(self._decoder.getstate()[0])
         text = self._decoder.decode(data, is_last)
@@ -60,7 +60,7 @@ class Characters:
 
 
 def positions(last_event_id: str | None) -> dict[str, int]:
-    """Return where each stream stood after the event with this id; streams it does not name are absent."""
+    """Return the offset of each stream after the event with this id; streams that it does not name are absent."""
     return {stream: int(offset) for stream, offset in _POSITION.findall(last_event_id or "")}
 
 
@@ -103,9 +103,9 @@ async def log_events(
     keep_alive_s: float,
     may_read: Callable[[], Awaitable[bool]],
 ) -> AsyncGenerator[bytes, None]:
-    """Yield a followed log as events. Without the event `end` at its end, the client is to come back.
+    """Yield a followed log as events. Unless the last event is `end`, the client should connect again.
 
-    Whether the reader still may is asked every `keep_alive_s`: a log may go on for weeks, and a login end meanwhile.
+    The reader's right is checked every `keep_alive_s`: a log may grow for weeks, and a login may end meanwhile.
     """
     events = LogEvents(offsets)
     now_s = asyncio.get_running_loop().time
@@ -123,7 +123,7 @@ async def log_events(
     except Unavailable:
         return
     except Refused:
-        # The attempt ended and left no logs, or they were removed while they were read: there is no more to come.
+        # The attempt ended without logs, or they were removed while they were read: nothing will follow.
         pass
     yield events.rest() + END
 
@@ -131,7 +131,7 @@ async def log_events(
 async def _with_signs_of_life(
     chunks: AsyncIterator[LogChunk], keep_alive_s: float
 ) -> AsyncGenerator[LogChunk | None, None]:
-    """Yield the chunks, and None whenever there was nothing for a while."""
+    """Yield the chunks, and None whenever none arrived for a while."""
     waiting: asyncio.Task[LogChunk | None] | None = None
     try:
         while True:

@@ -1,7 +1,8 @@
 """Tokens in the shape of a JWT, because clients of OpenPAI read a user's name and dates out of one.
 
-Nothing that such a token says is believed here: it is looked up by its hash as a whole, and what would be a signature
-is what makes it impossible to guess. A token's id has the same shape and opens nothing, since its hash is not kept.
+The server trusts nothing in such a token: it looks the token up by its hash. The place of the signature holds the
+random bits that make it impossible to guess. A token's id has the same form and is no credential: its hash is not
+stored.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ _SECRET_BYTES: Final = 32
 
 
 def new_token(user: str, *, is_application: bool, created_at_ms: int, expires_at_ms: int | None) -> str:
-    """Return a token that nobody can guess."""
+    """Return a token that cannot be guessed."""
     said = _said(user, is_application, created_at_ms, expires_at_ms)
     return f"{said}.{secrets.token_urlsafe(_SECRET_BYTES)}"
 
 
 def id_of(token: Token) -> str:
-    """Return a name for a token, from which clients read whose it is and how long it lasts."""
+    """Return an id for a token, from which clients read its user and its expiry."""
     return f"{_said(token.user, token.is_application, token.created_at_ms, token.expires_at_ms)}.{token.digest}"
 
 
 def digest_in(text: str) -> str | None:
-    """Return the digest that an id names, in either of its forms; None for what is no id."""
+    """Return the digest in an id, in either of its forms; None for any other text."""
     found = _DIGEST.fullmatch(text)
     return found[1] if found else None
 

@@ -1,4 +1,4 @@
-"""The platform as a Python library: `Client` blocks, `AsyncClient` is awaited, both can do the same."""
+"""The platform as a Python library: `Client` blocks, `AsyncClient` is awaited; both have the same methods."""
 
 from typing import TYPE_CHECKING, Any
 

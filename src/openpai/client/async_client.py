@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class AsyncClient(Nouns):
-    """A connection to one platform on behalf of one person. Close it, or use it in an `async with`."""
+    """A connection to one platform for one user. Close it, or use it in an `async with`."""
 
     is_awaited = True
 
@@ -64,15 +64,15 @@ class AsyncClient(Nouns):
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self.wire.close()
 
     async def ask(self, call: Call[T]) -> T:
-        """Send one request and return what its answer says; for what has no method here, make a `Call`."""
+        """Send one request and return its answer; for an operation without a method here, create a `Call`."""
         return call.understood(await self.wire.send(call))
 
     async def proceed(self, steps: Steps[T]) -> T:
-        """Carry out steps, which hear of what was not available, and return their result."""
+        """Carry out steps, which receive any Unavailable, and return their result."""
         answer: Any = None
         failure: Unavailable | None = None
         while True:
@@ -91,7 +91,7 @@ class AsyncClient(Nouns):
                     failure = error
 
     async def each(self, pages: Pages[Any, T]) -> AsyncIterator[T]:
-        """Yield every item of every page, asking for a page when the one before is used up."""
+        """Yield every item of every page, requesting a page after all items of the previous one."""
         call: Call[Any] | None = pages.first
         while call is not None:
             page = await self.ask(call)

@@ -21,7 +21,7 @@ class AsyncStorageFiles:
         self._storage = storage
 
     async def write(self, path: str, content: AsyncIterable[bytes]) -> int:
-        """Make or replace a file of the storage and return its size."""
+        """Create or replace a file of the storage and return its size."""
         url = API + file_path(self._storage, path)
         try:
             async with self._wire.stream(url, method="PUT", content=content) as response:
@@ -31,7 +31,7 @@ class AsyncStorageFiles:
             raise retry.unreachable(self._wire.url, error) from error
 
     async def read(self, path: str) -> AsyncIterator[bytes]:
-        """Yield a file of the storage; one that broke off is taken up where it was."""
+        """Yield the content of a file; after a broken connection it continues where it was."""
         state = Fetched()
         while True:
             try:

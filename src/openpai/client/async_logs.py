@@ -30,9 +30,9 @@ class AsyncAttemptLogs:
         timestamps: bool = False,
         since_ms: int | None = None,
     ) -> str:
-        """Return everything that is kept of a stream, or its last `lines` lines, of which 8 MiB at most are read.
+        """Return all that is kept of a stream, or its last `lines` lines, at most 8 MiB of them.
 
-        With `timestamps` each line stands behind the time at which it was seen; `since_ms` leaves out older lines.
+        With `timestamps` each line follows the time at which it was seen; `since_ms` skips older lines.
         """
         call = self.places.text(stream, lines, timestamps=timestamps, since_ms=since_ms)
         return (await self.transport.send(call)).text

@@ -1,4 +1,4 @@
-"""Requests to one server over kept connections, tried again as `retry` says; this one is awaited."""
+"""Requests to one server over persistent connections, retried as `retry` decides, for the asynchronous client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from openpai.client.calls_core import Call
 
 
 class AsyncTransport:
-    """Sends requests to one server with one token, as many at once as there are tasks that ask."""
+    """Sends requests to one server with one token, concurrently for any number of asyncio tasks."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class AsyncTransport:
         self._http = httpx.AsyncClient(**retry.options(url, token, timeout_s), transport=transport)
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._http.aclose()
 
     async def send(self, call: Call[Any]) -> httpx.Response:
-        """Return the response to a request that was granted; raise Refused, Unavailable or Broken otherwise."""
+        """Return the response to a request that succeeded; raise Refused, Unavailable or Broken otherwise."""
         deadline = retry.Deadline(call.within_s, self._clock)
         for attempt in count():
             try:
@@ -51,7 +51,7 @@ class AsyncTransport:
             if response.is_success:
                 return response
             await self.sleep(retry.after_refusal(call, attempt, response, left_s=deadline.left_s()))
-        raise AssertionError("counting has no end")
+        raise AssertionError("the loop of tries never ends")
 
     @asynccontextmanager
     async def stream(
@@ -63,9 +63,9 @@ class AsyncTransport:
         method: str = "GET",
         content: Any = None,
     ) -> AsyncIterator[httpx.Response]:
-        """Open a response that is read as it comes, once; raise like `send`, and httpx's errors while it is read.
+        """Open a response for streaming, once; raise like `send`, and httpx's errors while it is read.
 
-        `content` may be an asynchronous iterable of bytes, which is sent as it comes.
+        `content` may be an asynchronous iterable of bytes, which is streamed.
         """
         async with self._http.stream(
             method, url, params=params, headers=headers, content=content, timeout=retry.STREAM_TIMEOUT

@@ -1,8 +1,8 @@
-"""How a method of the client is written once and serves two clients, one that blocks and one that is awaited.
+"""Lets one method serve two clients, one that blocks and one that is awaited.
 
-A method describes what to ask: one `Call`, a few `Steps`, or `Pages` of a list. It asks nothing itself. The mark over
-it (`asks`, `proceeds`, `pages`) hands the description to whichever client it was called on, and has the type checker
-see a value on a `Client` and a coroutine of it on an `AsyncClient`.
+A method describes requests: one `Call`, several `Steps`, or `Pages` of a list. It sends nothing itself. Its decorator
+(`asks`, `proceeds`, `pages`) passes the description to the client of the call; type checkers see a value on a `Client`
+and a coroutine of it on an `AsyncClient`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One request below `/api/v2`, and how its answer is read."""
+    """One request below `/api/v2`, with the reader of its answer."""
 
     method: str
     path: str
@@ -39,10 +39,10 @@ class Call(Generic[T]):
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     is_repeatable: bool | None = None
-    """Whether it may be sent again when its answer was lost; None: as is usual for the method."""
+    """Whether it may be sent again if its answer was lost; None: as usual for the HTTP method."""
     base: str = API
     within_s: float | None = None
-    """How long the answer may take, tries and pauses included; None: each try as long as the client waits."""
+    """How long the answer may take, with all tries and pauses; None: the client's limit for each try."""
 
     @property
     def url(self) -> str:
@@ -51,7 +51,7 @@ class Call(Generic[T]):
 
     @property
     def is_harmless_twice(self) -> bool:
-        """Return whether sending it again does no more than sending it once."""
+        """Return whether the request is idempotent."""
         return self.method in HARMLESS_TWICE if self.is_repeatable is None else self.is_repeatable
 
     def sent(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Call(Generic[T]):
         }  # fmt: skip
 
     def understood(self, response: httpx.Response) -> T:
-        """Return what the answer says; raise Broken for one that makes no sense."""
+        """Return the value of the answer; raise Broken for an invalid answer."""
         try:
             return self.read(response)
         except PaiError:
@@ -81,7 +81,7 @@ class Pause:
 
 
 Steps = Generator["Call[Any] | Pause", Any, T]
-"""Calls and pauses; each call's answer is sent back in, and what is returned at the end is the result."""
+"""Yields calls and pauses, receives the answer of each call, and returns the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +91,16 @@ class Pages(Generic[T, Item]):
     first: Call[T]
     items: Callable[[T], tuple[Item, ...]]
     after: Callable[[T], Call[T] | None]
-    """What to ask after a page; None after the last one."""
+    """The call for the page after one; None after the last page."""
 
 
 class Blocking(Protocol):
-    """A client that returns when it has the answer."""
+    """A client that blocks until it has the answer."""
 
     is_blocking: bool
 
     def ask(self, call: Call[Read]) -> Read:
-        """Send one request and return what its answer says."""
+        """Send one request and return its answer."""
         ...
 
     def proceed(self, steps: Steps[Read]) -> Read:
@@ -118,7 +118,7 @@ class Awaited(Protocol):
     is_awaited: bool
 
     def ask(self, call: Call[Read]) -> Coroutine[Any, Any, Read]:
-        """Send one request and return what its answer says."""
+        """Send one request and return its answer."""
         ...
 
     def proceed(self, steps: Steps[Read]) -> Coroutine[Any, Any, Read]:
@@ -131,7 +131,7 @@ class Awaited(Protocol):
 
 
 class _Mark(Generic[P, T]):
-    """Keeps a description, and looks like the method it is on the class."""
+    """Holds a description, and looks like the method on its class."""
 
     def __init__(self, describe: Callable[..., Any]) -> None:
         self.describe = describe
@@ -161,7 +161,7 @@ class asks(_Mark[P, T]):  # noqa: N801 - a mark above a method, as `property` is
 
 
 class proceeds(_Mark[P, T]):  # noqa: N801
-    """Marks a method that describes several calls in a row, such as asking until a job is over."""
+    """Marks a method that describes several calls in a row, such as polling until a job is finished."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Steps[T]]) -> None:
         super().__init__(describe)
@@ -218,7 +218,7 @@ def listed(read: Callable[[Mapping[str, Any]], T], key: str | None = None) -> Ca
 
 
 def nothing(response: httpx.Response) -> None:
-    """Read nothing: that it was granted is all there is to know."""
+    """Ignore the body of an answer."""
 
 
 def as_it_came(response: httpx.Response) -> Any:
@@ -232,14 +232,14 @@ def as_text(response: httpx.Response) -> str:
 
 
 def known(where: Mapping[str, object], filters: type, of: str) -> None:
-    """Raise Refused for a filter there is not: the API takes no notice of one, and everything would match."""
+    """Raise Refused for an unknown filter: the API would ignore it, and everything would match."""
     if strange := sorted(where.keys() - filters.__annotations__.keys()):
-        message = f"{strange[0]!r} is no filter of {of}"
+        message = f"{strange[0]!r} is not a filter of {of}"
         raise Refused("InvalidParametersError", message, f"use {', '.join(filters.__annotations__)}")
 
 
 def said(**params: Any) -> dict[str, str]:
-    """Return the parameters that say something, as they are written in a query; lists become comma lists."""
+    """Return the parameters that are not empty, as text for a query; lists become comma lists."""
     written = {}
     for key, value in params.items():
         if value is None or value == "" or value == ():

@@ -6,8 +6,8 @@
         job = pai.submit(Path("hello.yaml").read_bytes())
         print(pai.wait(job.full_name).state)
 
-Jobs are named `user~job`, or just `job` for one's own. Everything that goes wrong is a Refused, an Unavailable or
-a Broken of `openpai.protocol.errors`.
+Jobs are named `user~job`, or just `job` for one's own. Every error is a Refused, an Unavailable or a Broken of
+`openpai.protocol.errors`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Client(Nouns):
-    """A connection to one platform on behalf of one person. Close it, or use it in a `with`."""
+    """A connection to one platform for one user. Close it, or use it in a `with`."""
 
     is_blocking = True
 
@@ -70,15 +70,15 @@ class Client(Nouns):
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self.wire.close()
 
     def ask(self, call: Call[T]) -> T:
-        """Send one request and return what its answer says; for what has no method here, make a `Call`."""
+        """Send one request and return its answer; for an operation without a method here, create a `Call`."""
         return call.understood(self.wire.send(call))
 
     def proceed(self, steps: Steps[T]) -> T:
-        """Carry out steps, which hear of what was not available, and return their result."""
+        """Carry out steps, which receive any Unavailable, and return their result."""
         answer: Any = None
         failure: Unavailable | None = None
         while True:
@@ -97,7 +97,7 @@ class Client(Nouns):
                     failure = error
 
     def each(self, pages: Pages[Any, T]) -> Iterator[T]:
-        """Yield every item of every page, asking for a page when the one before is used up."""
+        """Yield every item of every page, requesting a page after all items of the previous one."""
         call: Call[Any] | None = pages.first
         while call is not None:
             page = self.ask(call)

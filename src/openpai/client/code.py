@@ -1,7 +1,7 @@
-"""A directory of code packed to travel with a job: what ignore rules leave, within bounds, as one archive.
+"""Packs a directory of code for a job into one archive, without ignored files and within limits.
 
 The rules are those of `.gitignore` and, after them, `.paiignore`, in the directory itself, below it, and above it up to
-the top of the repository. What no job needs, such as `.git` or a virtual environment, stays behind without a rule.
+the top of the repository. Directories that no job needs, such as `.git` or a virtual environment, are always ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LARGEST_TOLD: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that travels, and its name in the archive."""
+    """A file to pack, and its name in the archive."""
 
     path: str
     name: str
@@ -42,12 +42,12 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What of a directory travels."""
+    """The files of a directory to pack."""
 
     root: Path
     files: tuple[File, ...]
     left_out: tuple[str, ...] = ()
-    """What cannot travel though no rule leaves it out, with the reason."""
+    """Files that cannot be packed although no rule ignores them, with the reason."""
 
     @property
     def size(self) -> int:
@@ -55,13 +55,13 @@ class Code:
         return sum(file.size for file in self.files)
 
     def largest(self) -> tuple[File, ...]:
-        """Return the largest files, those first whose absence would help most."""
+        """Return the largest files, largest first."""
         return tuple(sorted(self.files, key=lambda file: -file.size)[:LARGEST_TOLD])
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """The rules of one directory; `above` are those of the directories that hold it."""
+    """The rules of one directory; `above` are those of its parent directories."""
 
     base: str
     spec: GitIgnoreSpec
@@ -79,11 +79,13 @@ class _Rules:
 
 
 def code_of(root: Path) -> Code:
-    """Return what of a directory travels with a job; raise Refused when it is no directory or is too much."""
+    """Return the files of a directory to pack; raise Refused if it is not a directory or is too large."""
     root = root.expanduser().absolute()
     if root in (Path("/"), Path.home()):
         message = f"{root} is no directory of a project"
-        raise Refused("InvalidParametersError", message, "go to the project's directory first, or leave the code here")
+        raise Refused(
+            "InvalidParametersError", message, "go to the project's directory first, or send no code with --no-code"
+        )
     files: list[File] = []
     left_out: list[str] = []
     size = 0
@@ -113,7 +115,7 @@ def pack(code: Code, goal: IO[bytes]) -> None:
 
 
 def _add(archive: tarfile.TarFile, file: File) -> None:
-    # A file that became a pipe since it was found must not keep us waiting.
+    # A file that was replaced by a pipe meanwhile must not block.
     about = archive.gettarinfo(file.path, file.name)
     about.uid = about.gid = 0
     about.uname = about.gname = ""
@@ -132,7 +134,7 @@ def _too_much(code: Code) -> Refused:
 
 
 def _walk(root: str, left_out: list[str]) -> Iterator[File]:
-    """Yield what travels, however deep it lies."""
+    """Yield the files to pack, at any depth."""
     ahead = [(root, _rules_above(root))]
     while ahead:
         directory, rules = ahead.pop()
@@ -153,7 +155,7 @@ def _walk(root: str, left_out: list[str]) -> Iterator[File]:
             elif stat.S_ISLNK(found.st_mode) and _stays_inside(root, entry.path):
                 yield File(entry.path, name, 0)
             else:
-                what = "a link that leads out" if stat.S_ISLNK(found.st_mode) else "no plain file"
+                what = "a link to a place outside" if stat.S_ISLNK(found.st_mode) else "not a regular file"
                 left_out.append(f"{name} is {what}")
 
 
@@ -166,7 +168,7 @@ def _stays_inside(root: str, link: str) -> bool:
 
 
 def _rules_above(root: str) -> _Rules:
-    """Return the rules that hold in a directory because of those that hold it, up to the top of its repository."""
+    """Return the rules of the parents of a directory, up to the top of its repository."""
     from pathspec import GitIgnoreSpec
 
     rules = _Rules(root, GitIgnoreSpec.from_lines(NEVER_NEEDED))

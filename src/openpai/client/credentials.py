@@ -1,7 +1,7 @@
-"""Which server a person talks to and the token for it, kept in one small file that only they may read.
+"""The user's servers and the token for each, stored in a file that only the user may read.
 
-The file is `~/.config/openpai/credentials.json` (under `XDG_CONFIG_HOME` where that is set). The variables
-`PAI_URL` and `PAI_TOKEN` go before it, so that a script needs no file at all.
+The file is `~/.config/openpai/credentials.json` (under `XDG_CONFIG_HOME` if that is set). The variables
+`PAI_URL` and `PAI_TOKEN` take precedence, so that a script needs no file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ADDRESS: Final = re.compile(r"https?://[^\s/]+(/\S*)?")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A server's address and, once logged in, who we are there."""
+    """A server's address and, after a login, the user and the token."""
 
     url: str
     user: str | None = None
@@ -32,7 +32,7 @@ class Credentials:
 
 
 def normal_url(url: str) -> str:
-    """Return an address in the form under which credentials are kept; raise Refused for what is no address."""
+    """Return an address in the form used in the credentials file; raise Refused for an invalid address."""
     address = url.strip()
     if "://" not in address:
         address = f"http://{address}"
@@ -51,7 +51,7 @@ def _has_good_port(address: str) -> bool:
 
 
 def credentials_file(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where credentials are kept."""
+    """Return the path of the credentials file."""
     base = environment.get("XDG_CONFIG_HOME")
     return (Path(base) if base else Path.home() / ".config") / "openpai" / "credentials.json"
 
@@ -69,7 +69,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _is_ours(content: Any) -> bool:
-    """Return whether a document has the form in which credentials are kept."""
+    """Return whether a document has the form of the credentials file."""
     if not isinstance(content, dict) or not isinstance(content.get("current"), str | None):
         return False
     servers = content.get("servers")
@@ -89,7 +89,7 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 
 def _replace(path: Path, content: Mapping[str, Any]) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # mkstemp makes the file 0600 from the start: no moment at which another user could open it.
+    # mkstemp creates the file with mode 0600, so no other user can ever open it.
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".credentials-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -106,7 +106,7 @@ def load(url: str | None = None, environment: Mapping[str, str] = os.environ) ->
     content = _read(credentials_file(environment))
     address = normal_url(url or environment.get("PAI_URL") or content.get("current") or URL_DEFAULT)
     kept = (content.get("servers") or {}).get(address) or {}
-    # A secret that was made of a file often ends with that file's last line break.
+    # A secret that was read from a file often ends with a newline.
     token = environment.get("PAI_TOKEN", "").strip()
     if token:
         return Credentials(address, None, token)
@@ -114,7 +114,7 @@ def load(url: str | None = None, environment: Mapping[str, str] = os.environ) ->
 
 
 def save(credentials: Credentials, environment: Mapping[str, str] = os.environ) -> Path:
-    """Keep credentials, make their server the current one, and return the file they are in."""
+    """Store credentials, make their server the current one, and return the path of the file."""
     path = credentials_file(environment)
     content = _read(path)
     servers = dict(content.get("servers") or {})

@@ -1,4 +1,4 @@
-"""Files into and out of storages, streamed; what broke off goes on: a download where it was, an upload from the top."""
+"""Uploads and downloads of storages, streamed. After an interruption, a download resumes and an upload starts again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from openpai.protocol.errors import Unavailable
 
 PIECE_BYTES: Final = 1 << 20
 Progress = Callable[[int], object]
-"""Receives how many more bytes were sent: a negative number when some have to be sent again."""
+"""Receives the number of bytes sent since the last call; negative if some have to be sent again."""
 
 
 def _unheard(_: int) -> None:
@@ -34,10 +34,10 @@ class StorageFiles:
         self._storage = storage
 
     def upload(self, source: Path, path: str, progress: Progress = _unheard) -> int:
-        """Put a file of this machine into the storage, in the place of what is there, and return its size.
+        """Upload a local file, replacing an existing one, and return its size.
 
-        One that broke off is sent again, and counted back in `progress`. Raises Unavailable for a file
-        that changes meanwhile: nothing of it is kept.
+        After an interruption it is sent again, and `progress` is set back. Raises Unavailable for a file that changes
+        meanwhile; the storage keeps nothing of it.
         """
         url = API + file_path(self._storage, path)
         for attempt in count():
@@ -52,10 +52,10 @@ class StorageFiles:
                     if attempt == retry.TRIES - 1:
                         raise retry.unreachable(self._wire.url, error) from error
                     self._wire.sleep(retry.pause_s(attempt))
-        raise AssertionError("counting has no end")
+        raise AssertionError("the loop of tries never ends")
 
     def download(self, path: str, goal: Path, progress: Progress = _unheard) -> int:
-        """Make a file of this machine from one of the storage and return its size; half of one is never left."""
+        """Download a file and return its size; an incomplete local file is never left."""
         part = goal.with_name(f".{goal.name[:200]}.{os.getpid()}.part")
         try:
             with part.open("wb") as file:
@@ -78,7 +78,7 @@ class StorageFiles:
             try:
                 with self._wire.stream(API + file_path(self._storage, path), headers=state.headers()) as response:
                     state.check(response)
-                    # As it comes: what waits to fill a larger piece is lost when the line breaks.
+                    # Write pieces as they arrive: data buffered for a larger one would be lost with the connection.
                     for piece in response.iter_bytes():
                         file.write(piece)
                         state.size += len(piece)
@@ -89,7 +89,7 @@ class StorageFiles:
 
 
 class Fetched:
-    """How much of a file has come, and which version of it that is."""
+    """The number of bytes received of a file, and its version."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -98,11 +98,11 @@ class Fetched:
         self._tries = 0
 
     def headers(self) -> dict[str, str]:
-        """Return what asks for the rest."""
+        """Return the headers that request the rest."""
         return {"Range": f"bytes={self.size}-"} if self.size else {}
 
     def pause_s(self, url: str, error: httpx.TransportError) -> float:
-        """Return how long to wait before asking for the rest; raise Unavailable after tries that brought nothing."""
+        """Return how long to wait before requesting the rest; raise Unavailable after several tries without data."""
         self._tries = 1 if self.size > self._size_before else self._tries + 1
         self._size_before = self.size
         if self._tries >= retry.TRIES:
@@ -110,7 +110,7 @@ class Fetched:
         return retry.pause_s(self._tries)
 
     def check(self, response: httpx.Response) -> None:
-        """Raise Unavailable when the rest does not belong to what has come."""
+        """Raise Unavailable if the rest does not belong to the received part."""
         version = response.headers.get("ETag")
         is_rest = response.status_code == 206 or self.size == 0
         if not is_rest or (self.size and version != self._version):
@@ -119,18 +119,18 @@ class Fetched:
 
 
 class _Sending:
-    """A file on its way out: as many bytes as it had at first, or an error."""
+    """The content of an upload: as many bytes as the file had at first, or an error."""
 
     def __init__(self, file: BinaryIO, progress: Progress) -> None:
         self.sent = 0
         self._file = file
         self._progress = progress
         self._before = self._state()
-        # With its length announced, one that is too large is refused before it is sent.
+        # With an announced length, a file that is too large is refused before it is sent.
         self.headers = {"Content-Length": str(self._before[0]), "Content-Type": "application/octet-stream"}
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the file. The last piece is held back until it is certain that the file is still the same."""
+        """Yield the file, with the last piece only after a check that the file has not changed."""
         piece = self._file.read(PIECE_BYTES)
         while piece:
             after = self._file.read(PIECE_BYTES)

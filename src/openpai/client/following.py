@@ -1,6 +1,6 @@
-"""A log followed over broken connections and restarted servers: what to ask next, and what arrives means.
+"""Follows a log over broken connections and restarts of the server: the next request, and the meaning of events.
 
-It asks nothing itself, so that both clients follow in the same way.
+It sends nothing itself, so that both clients follow in the same way.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ class Follower:
     _failures: int = 0
 
     def request(self) -> dict[str, Any]:
-        """Return what to send to go on where we are."""
+        """Return the headers of a request that continues at this position."""
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": self._last_id} if self._last_id else {})
         return {"url": self.uri, "params": {"follow": "true"}, "headers": headers}
 
     def take(self, event: ServerSentEvent) -> LogPiece | None:
-        """Return the piece of the log that an event holds, None for one that holds none, such as the end of the log."""
+        """Return the piece of the log in an event; None for other events, such as the end of the log."""
         self._failures = 0
         self._last_id = event.id or self._last_id
         self.is_over = event.event == "end"
         return _piece(event.data) if event.event == "log" else None
 
     def ended_early(self) -> float:
-        """Return how long to wait after a stream ended in good order without the event `end`."""
-        # A server that is stopped ends its streams like this.
+        """Return how long to wait after a stream ended cleanly without the event `end`."""
+        # A server that is stopping ends its streams like this.
         return self.failed(httpx.RemoteProtocolError("the stream ended early"))
 
     def failed(self, error: httpx.TransportError | Unavailable) -> float:
-        """Return how long to wait before going on after a failure; raise Unavailable after too many in a row."""
+        """Return how long to wait after a failure; raise Unavailable after too many in a row."""
         self._failures += 1
         if self._failures >= TRIES_IN_A_ROW:
             if isinstance(error, Unavailable):

@@ -1,7 +1,7 @@
-"""Fetches what a task left in its working directory, and writes nothing but new files below one directory.
+"""Fetches the files that a task left in its working directory, and writes only new files below one directory.
 
-The archive comes from a server, and what is in it from a task: names that lead out are left out, and so is all that is
-no ordinary file.
+The archive comes from a server, and its content from a task: only regular files are written, and none whose name leads
+out of the directory.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def fetch_work(pai: Client, job: str, kept: WorkKept, goal: Path, paths: Sequence[str] = ()) -> list[Path]:
-    """Write the files that a task left, or those at or below `paths`, below `goal`; return where they are.
+    """Write the files that a task left, or those at or below `paths`, below `goal`; return their paths.
 
-    Raise Refused when a file of that name is there already.
+    Raise Refused if a file of that name exists.
     """
     place = task_path(pai.path(job), kept.role, kept.index, kept.job_attempt)
     query = f"?{urlencode([('path', path) for path in paths])}" if paths else ""
@@ -60,13 +60,13 @@ def _write(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> Non
         with path.open("xb") as file:
             shutil.copyfileobj(content, file)
     except FileExistsError:
-        raise Refused("InvalidParametersError", f"there is a file {path} already", "choose another --to") from None
+        raise Refused("InvalidParametersError", f"the file {path} exists already", "choose another --to") from None
     if member.mode & 0o100:
         path.chmod(path.stat().st_mode | 0o111)
 
 
 class _Stream(RawIOBase):
-    """The bytes of an answer as a file."""
+    """An answer as a readable file."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces

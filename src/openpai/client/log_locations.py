@@ -1,4 +1,4 @@
-"""Where the logs of a task attempt are read."""
+"""The addresses of the logs of a task attempt."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _GATEWAY: Final = re.compile(r"\A/(?:log-manager/[^/]+/)?(?:rest-server/)?")
 
 @dataclass(frozen=True, slots=True)
 class LogPlaces:
-    """Where each stream of one task attempt is read."""
+    """The address of each stream of one task attempt."""
 
     uris: dict[str, str]
 
     @classmethod
     def read(cls, document: Document) -> LogPlaces:
-        """Return the places the server names."""
+        """Return the addresses in an answer of the server."""
         return cls({place["name"]: place["uri"] for place in document["locations"]})
 
     def uri(self, stream: str) -> str:
-        """Return the address of a stream on our server; raise NoTaskLogError for one that is not there."""
+        """Return the path of a stream on the server; raise NoTaskLogError if there is none."""
         uri = self.uris.get(stream)
         if uri is None:
             raise Refused("NoTaskLogError", f"this task has no log {stream!r}", f"there are: {', '.join(self.uris)}")
-        # Our token goes to our server only, which knows the path; the ticket in the address is for those without one.
+        # The token is sent to the client's own server only, and replaces the ticket in the address.
         path = httpx.URL(uri).raw_path.partition(b"?")[0].decode()
-        # A gateway's part of it is in the address of our server already.
+        # The address of the server includes the prefix of a gateway already.
         return _GATEWAY.sub("/", path)
 
     def text(
         self, stream: str, lines: int | None = None, *, timestamps: bool = False, since_ms: int | None = None
     ) -> Call[str]:
-        """Return the call for everything that is kept of a stream, or for its last lines, or for those since a time."""
+        """Return the call for all that is kept of a stream, for its last lines, or for lines since a time."""
         asked = {"tail-lines": lines, "since": since_ms, "timestamps": "true" if timestamps else None}
         params = {name: str(value) for name, value in asked.items() if value is not None}
         return Call("GET", self.uri(stream), as_text, params, base="")

@@ -1,6 +1,6 @@
-"""Logs of task attempts as a program reads them: the end of one, the whole of one, or each piece as it is written.
+"""Logs of task attempts for programs: the end of a log, a whole log, or each piece as it is written.
 
-Following survives a server that is restarted or a connection that breaks: it is taken up where it was left.
+Following survives restarts of the server and broken connections: it continues where it was.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class AttemptLogs:
         timestamps: bool = False,
         since_ms: int | None = None,
     ) -> str:
-        """Return everything that is kept of a stream, or its last `lines` lines, of which 8 MiB at most are read.
+        """Return all that is kept of a stream, or its last `lines` lines, at most 8 MiB of them.
 
-        With `timestamps` each line stands behind the time at which it was seen; `since_ms` leaves out older lines.
+        With `timestamps` each line follows the time at which it was seen; `since_ms` skips older lines.
         """
         call = self.places.text(stream, lines, timestamps=timestamps, since_ms=since_ms)
         return self.transport.send(call).text

@@ -26,15 +26,15 @@ GROUP_FILTER: Final = "(|(member={dn})(uniqueMember={dn})(memberUid={name}))"
 
 @dataclass(frozen=True, slots=True)
 class LdapSettings:
-    """Where a directory is and how people and groups are written in it."""
+    """The address of a directory, and the form of its entries for people and groups."""
 
     url: str
     """ldaps://HOST[:PORT], or ldap://HOST[:PORT] with `start_tls`."""
     user_base: str
     user_filter: str = "(uid={name})"
-    """How to find the one entry of a user name."""
+    """The filter that finds the entry of a user name."""
     bind_dn: str = ""
-    """Who searches; empty: anybody."""
+    """The entry that searches; empty: anonymous."""
     bind_password: str = field(default="", repr=False)
     start_tls: bool = False
     ca_file: str = ""
@@ -42,7 +42,7 @@ class LdapSettings:
     name_attribute: str = "uid"
     email_attribute: str = "mail"
     group_base: str = ""
-    """Where groups are; empty: users are in no groups."""
+    """The base of groups; empty: users are in no groups."""
     group_filter: str = GROUP_FILTER
     group_attribute: str = "cn"
 
@@ -65,7 +65,7 @@ class LdapSettings:
 
 
 def is_this_machine(host: str) -> bool:
-    """Return whether what is sent to a host leaves this machine on no network."""
+    """Return whether a host is this machine, so that nothing is sent over a network."""
     return host in ("localhost", "127.0.0.1", "::1")
 
 
@@ -81,13 +81,13 @@ class Directory:
             raise Refused("BadConfigurationError", message, "pip install 'openpai[ldap]'") from error
         self._ldap: Any = ldap3
         self._settings = settings
-        # Of its own: a directory that does not answer must not take the threads that others need.
+        # Threads of its own: a directory that does not answer must not block others.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="directory")
         self._asking = 0
 
     async def check(self, name: str, password: str) -> Vouched | None:
-        """Return who that is; see `PasswordDirectory.check`."""
-        # A directory takes a login without a password for one without a name, and lets it in.
+        """Return the person; see `PasswordDirectory.check`."""
+        # A directory accepts a login without a password as an anonymous one.
         if not name or not password:
             return None
         if self._asking >= ASKING_MAX:
@@ -106,9 +106,9 @@ class Directory:
             with self._connected(self._settings.bind_dn, self._settings.bind_password) as searching:
                 if not searching.bound:
                     message = "the directory does not let the platform search it"
-                    raise Unavailable(message, "an administrator has to mend bind_dn or bind_password")
+                    raise Unavailable(message, "an administrator has to correct bind_dn or bind_password")
                 entry = self._find(searching, name)
-                # Somebody who is not there is compared too, or the time it takes would tell who is.
+                # Compare the password of unknown users too: otherwise the time would reveal who exists.
                 dn = entry["dn"] if entry is not None else f"cn=nobody,{self._settings.user_base}"
                 with self._connected(dn, password) as own:
                     if entry is None or not own.bound:
@@ -116,20 +116,20 @@ class Directory:
                 return self._vouched(searching, entry, name)
         except self._ldap.core.exceptions.LDAPExceptionError as error:
             # Users need no more detail than this; administrators do, above all about certificates.
-            _log.warning("the directory does not answer as it should", url=self._settings.url, why=str(error)[:1000])
+            _log.warning("the directory gives no valid answer", url=self._settings.url, why=str(error)[:1000])
             message = f"the directory {self._settings.url} does not answer as it should ({type(error).__name__})"
             raise Unavailable(message, "try again in a moment, or log in with a local account") from error
 
     @contextmanager
     def _connected(self, dn: str, password: str) -> Iterator[Any]:
-        """Yield a connection; its `bound` says whether the directory took the name and the password."""
+        """Yield a connection; its `bound` is whether the directory accepted the name and password."""
         ldap = self._ldap
         tls = ldap.Tls(validate=ssl.CERT_REQUIRED, ca_certs_file=self._settings.ca_file or None)
         server = ldap.Server(self._settings.url, tls=tls, connect_timeout=TIMEOUT_S, get_info=ldap.NONE)
         connection = ldap.Connection(
             server,
             user=dn or None,
-            # As bytes: text would be normalised on the way, and a password with a fraction sign be another one.
+            # Bytes: text would be normalised, which changes a password that contains a fraction sign.
             password=password.encode() or None,
             authentication=ldap.SIMPLE if dn else ldap.ANONYMOUS,
             receive_timeout=TIMEOUT_S,
@@ -143,7 +143,7 @@ class Directory:
             connection.bind()
             yield connection
         finally:
-            # What went wrong before says more than that this goes wrong, too.
+            # The earlier error is more helpful than one of closing.
             with suppress(ldap.core.exceptions.LDAPExceptionError):
                 connection.unbind()
 
@@ -161,7 +161,7 @@ class Directory:
         emails = _texts(entry["attributes"], own.email_attribute) or [""]
         groups: list[str] = []
         if own.group_base:
-            # A directory finds ERIN where it knows erin, but memberUid tells the two apart.
+            # A directory finds erin for ERIN, but memberUid is case-sensitive.
             who = {"dn": entry["dn"], "name": names[0]}
             found = self._search(connection, own.group_base, own.group_filter, [own.group_attribute], who, most=0)
             groups = [text for each in found for text in _texts(each["attributes"], own.group_attribute)]
@@ -180,9 +180,9 @@ class Directory:
         became = connection.result
         is_cut_short = became["description"] == "sizeLimitExceeded" and most
         if became["result"] != 0 and not is_cut_short:
-            # Nobody found and nobody let to be found look the same otherwise.
+            # Otherwise an empty base and one without read permission would look the same.
             message = f"the directory {self._settings.url} does not search {base} ({became['description']})"
-            raise Unavailable(message, "an administrator has to mend its bases, or what the platform may read there")
+            raise Unavailable(message, "an administrator has to correct its bases, or the platform's read permission")
         return [each for each in connection.response or () if each.get("type") == "searchResEntry"]
 
 

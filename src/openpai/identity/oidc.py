@@ -1,7 +1,7 @@
-"""Single sign-on with any OpenID provider: authorization code, PKCE, and an answer bound to the browser that asked.
+"""Single sign-on with any OpenID provider: authorization code, PKCE, and an answer bound to the browser.
 
-What must not be lost between going to the provider and coming back (state, nonce, the PKCE verifier) is sealed and
-carried by the browser, so any server may finish what another one began.
+The state, the nonce and the PKCE verifier of a login are sealed and carried by the browser, so any server can finish a
+login that another one began.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from openpai.protocol.errors import Refused, Unavailable
 LOGIN_MS: Final = 10 * 60 * 1000
 LEEWAY_S: Final = 60
 SPENT_MAX: Final = 100_000
-# Only keys the provider alone holds: no `none`, nothing signed with a secret that we know too.
+# Only algorithms with keys that the provider alone holds: no `none`, and none with a shared secret.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 NAME_CLAIMS: Final = ("upn", "preferred_username", "email", "unique_name")
 _KEPT: Final = "sign-on"
@@ -36,14 +36,14 @@ _KEPT: Final = "sign-on"
 
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
-    """How this platform is known to an OpenID provider."""
+    """The registration of this platform at an OpenID provider."""
 
     issuer: str
     client_id: str
     client_secret: str = field(default="", repr=False)
     scopes: tuple[str, ...] = ("openid", "profile", "email")
     name_claim: str = ""
-    """Which claim names the user; empty: the first there is of NAME_CLAIMS."""
+    """The claim that names the user; empty: the first of NAME_CLAIMS that is present."""
     groups_claim: str = "groups"
     label: str = "single sign-on"
 
@@ -57,11 +57,11 @@ class Oidc:
         self._clock = clock
         self._provider = provider
         self._spent: dict[str, int] = {}
-        """States that were answered, and until when they are remembered, oldest first."""
+        """Answered states, with the time until which each is remembered, oldest first."""
 
     @property
     def label(self) -> str:
-        """Return what the button says."""
+        """Return the label of the login button."""
         return self._settings.label
 
     async def start(self, redirect_uri: str, back: Mapping[str, str]) -> Started:
@@ -86,7 +86,7 @@ class Oidc:
         return Started(f"{place}{'&' if '?' in place else '?'}{urlencode(asked)}", sealed.data.decode())
 
     async def finish(self, redirect_uri: str, answer: Mapping[str, str], keepsake: str) -> Finished:
-        """Return who logged in; see `SingleSignOn.finish`."""
+        """Return the person who logged in; see `SingleSignOn.finish`."""
         kept = self._kept(answer, keepsake)
         back: Mapping[str, str] = kept["back"]
         if "error" in answer:
@@ -101,7 +101,7 @@ class Oidc:
             claims = await self._claims(tokens.get("id_token"), kept["nonce"], back)
             return Finished(await self._person(claims, tokens.get("access_token"), back), back)
         except Unavailable as error:
-            # Whoever waits where the login began must hear of it; this browser shows our page to nobody.
+            # Report the error to the client that began the login: the page in this browser may be shown to no person.
             raise SignOnFailed(f"{error.message}; {error.advice or 'try again in a moment'}", back) from error
 
     async def logout_url(self, back: str) -> str | None:
@@ -113,8 +113,8 @@ class Oidc:
         return f"{place}{'&' if '?' in place else '?'}{asked}"
 
     def _kept(self, answer: Mapping[str, str], keepsake: str) -> dict[str, Any]:
-        """Return what was sealed at the start, if this answer belongs to it and comes for the first time."""
-        strange = "this login was not begun in this browser, or too long ago; begin again"
+        """Return the sealed state of the login, if this answer belongs to it and is the first one."""
+        strange = "this login was not begun in this browser, or too long ago; log in again"
         try:
             kept = self._sealer.open(Sealed(keepsake.encode())).get(_KEPT) if keepsake else None
         except Refused:
@@ -129,9 +129,9 @@ class Oidc:
         return kept
 
     def _spend(self, state: str, now_ms: int) -> None:
-        """Remember that a state was answered; raise SignOnFailed if it was before."""
+        """Remember that a state was answered; raise SignOnFailed if it was answered before."""
         if state in self._spent:
-            raise SignOnFailed("this login was finished already; begin again")
+            raise SignOnFailed("this login was finished already; log in again")
         while self._spent:
             oldest = next(iter(self._spent))
             if len(self._spent) < SPENT_MAX and now_ms < self._spent[oldest]:
@@ -153,7 +153,7 @@ class Oidc:
         )
         login = None
         if self._settings.client_secret and "client_secret_basic" in methods:
-            # RFC 6749, 2.3.1: both are written as in a form first, or a colon or percent sign would be misread.
+            # RFC 6749, 2.3.1: both are form-encoded first; otherwise a colon or percent sign would be misread.
             login = httpx.BasicAuth(quote_plus(self._settings.client_id), quote_plus(self._settings.client_secret))
         elif self._settings.client_secret:
             form["client_secret"] = self._settings.client_secret
@@ -166,9 +166,9 @@ class Oidc:
         return tokens
 
     async def _claims(self, id_token: Any, nonce: str, back: Mapping[str, str]) -> dict[str, Any]:
-        """Return what the provider signed, if it was signed for us, for this login, and still holds."""
+        """Return the claims of an ID token, if it was signed for this platform and login and is still valid."""
         if not isinstance(id_token, str):
-            raise SignOnFailed("the identity provider sent no proof of who this is", back)
+            raise SignOnFailed("the identity provider sent no ID token", back)
         try:
             header = extract_compact(id_token.encode()).headers()
             keys = await self._provider.keys(header.get("kid"))
@@ -184,16 +184,16 @@ class Oidc:
                 nonce={"essential": True, "value": nonce},
             ).validate(token.claims)
         except (JoseError, ValueError, TypeError, KeyError) as error:
-            message = f"the identity provider's proof cannot be trusted ({type(error).__name__})"
+            message = f"the identity provider's ID token cannot be trusted ({type(error).__name__})"
             raise SignOnFailed(message, back) from error
         claims = dict(token.claims)
         subject = claims["sub"]
         if not isinstance(subject, str) or not subject.isprintable() or len(subject) > 255:
-            raise SignOnFailed("the identity provider's proof names nobody", back)
+            raise SignOnFailed("the identity provider's ID token names no user", back)
         audience = claims["aud"]
         is_for_many = isinstance(audience, list) and len(audience) > 1
         if claims.get("azp", self._settings.client_id if not is_for_many else "") != self._settings.client_id:
-            raise SignOnFailed("the identity provider's proof was made for another application", back)
+            raise SignOnFailed("the identity provider's ID token is for another application", back)
         return claims
 
     async def _person(self, claims: dict[str, Any], access_token: Any, back: Mapping[str, str]) -> Vouched:
@@ -201,7 +201,7 @@ class Oidc:
         if isinstance(place, str) and isinstance(access_token, str) and not self._is_enough(claims):
             more = await self._provider.json("GET", place, headers={"Authorization": f"Bearer {access_token}"})
             if more.get("sub") != claims["sub"]:
-                raise SignOnFailed("the identity provider describes somebody else than it let in", back)
+                raise SignOnFailed("the identity provider describes another user than the one who logged in", back)
             claims = {**more, **claims}
         wanted = (self._settings.name_claim,) if self._settings.name_claim else NAME_CLAIMS
         name = next((claims[claim] for claim in wanted if claims.get(claim) and isinstance(claims[claim], str)), "")
@@ -220,8 +220,8 @@ class Oidc:
         claim = self._settings.groups_claim
         elsewhere = claims.get("_claim_names")
         if claim not in claims and isinstance(elsewhere, dict) and claim in elsewhere:
-            # Letting them in as a member of nothing would take their rights away.
-            message = "the identity provider leaves out the groups of somebody who is in too many groups"
+            # Admitting them without groups would take their rights away.
+            message = "the identity provider omits the groups of this user, who is in too many groups"
             raise SignOnFailed(f"{message}; an administrator can have it tell only those that matter here", back)
         listed = claims.get(claim)
         groups = listed if isinstance(listed, list) else [listed]

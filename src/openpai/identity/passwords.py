@@ -1,7 +1,7 @@
-"""Passwords, hashed with Argon2 in threads of their own so that nobody else waits.
+"""Passwords, hashed with Argon2 in threads of their own so that no other request waits.
 
-The cost follows OWASP's recommendation: 19 MiB and two rounds per hash. At most two are computed at once, which
-bounds what a flood of logins can take from the machine, and no more wait than are done with in a few seconds.
+The cost follows OWASP's recommendation: 19 MiB and two rounds per hash. At most two hashes are computed at once, which
+bounds the load of a flood of logins, and the queue is no longer than can be processed in a few seconds.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _hasher: Final = Argon2Hasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
 def hash_password(password: str) -> str:
-    """Return what to remember of a password. Takes tens of milliseconds."""
+    """Return the hash of a password. Takes tens of milliseconds."""
     return _hasher.hash(password)
 
 
 def is_password(password: str, password_hash: str | None) -> bool:
-    """Return whether a password is the right one; without a hash to compare, take as long and say no.
+    """Return whether a password is correct; without a hash, take equally long and return False.
 
-    Somebody who proves elsewhere who they are has the empty hash, which no password fits.
+    Users of an identity provider have the empty hash, which matches no password.
     """
     is_right = _hasher.verify(password, password_hash or _nobodys_hash())
     return is_right and bool(password_hash)
@@ -52,11 +52,11 @@ class Passwords:
         self._waiting = 0
 
     async def hash(self, password: str) -> str:
-        """Return what to remember of a password. Raises Unavailable during a flood."""
+        """Return the hash of a password. Raises Unavailable during a flood."""
         return await self._run(hash_password, password)
 
     async def matches(self, password: str, password_hash: str | None) -> bool:
-        """Return whether a password is the right one; takes equally long for a user who does not exist.
+        """Return whether a password is correct; takes equally long for a user who does not exist.
 
         Raises Unavailable during a flood.
         """
@@ -64,7 +64,7 @@ class Passwords:
 
     async def _run(self, work: Callable[..., T], *given: str | None) -> T:
         if self._waiting >= WAITING_MAX:
-            raise Unavailable("too many people log in at this moment", "try again in a few seconds")
+            raise Unavailable("too many users are logging in at this moment", "try again in a few seconds")
         self._waiting += 1
         running = asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
         running.add_done_callback(self._done)

@@ -9,7 +9,7 @@ from openpai.wire.doc import Doc, Document
 
 
 class AlertStatus(Document):
-    """How an alert is."""
+    """The state of an alert."""
 
     state: Literal["active"]
     silencedBy: Annotated[Sequence[str], Doc(example=[])]
@@ -17,7 +17,7 @@ class AlertStatus(Document):
 
 
 class AlertAnnotations(Document):
-    """What an alert says."""
+    """The text of an alert."""
 
     summary: Annotated[str, Doc(example="node node-17 is not ready: it does not answer")]
 

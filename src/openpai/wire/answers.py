@@ -1,4 +1,4 @@
-"""Answers that many operations share, errors, and the values that documents of every noun are made of."""
+"""Answers that many operations share, errors, and types of fields that documents share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openpai.wire.doc import Doc, Document
 Ms = Annotated[int, Doc("milliseconds since 1970", example=1_767_225_600_000)]
 UserName = Annotated[str, Doc(example="ann")]
 JobName = Annotated[str, Doc(example="train")]
-JobId = Annotated[str, Doc("names the job for ever", example="0d7c2a52c1f64e2f8d1b6a1f6d8b3c11")]
+JobId = Annotated[str, Doc("never changes", example="0d7c2a52c1f64e2f8d1b6a1f6d8b3c11")]
 VcName = Annotated[str, Doc(example="vision")]
 RoleName = Annotated[str, Doc(example="worker")]
 NodeName = Annotated[str, Doc(example="node-17")]
@@ -35,7 +35,7 @@ class Message(Document):
 
 
 class Fault(Document):
-    """One thing wrong with a job file."""
+    """One fault of a job file."""
 
     path: Annotated[str, Doc("where in the file", example="taskRoles.worker.instances")]
     line: Annotated[int | None, Doc(example=7)]
@@ -45,9 +45,9 @@ class Fault(Document):
 
 
 class Error(Document):
-    """What every error looks like: a name for programs, a sentence for people, and what to do next."""
+    """An error: a code for programs, a message for people, and the next step."""
 
     code: Annotated[str, Doc(example="NoJobError")]
     message: Annotated[str, Doc("for people", example="there is no job 'ann~train'")]
     advice: NotRequired[Annotated[str, Doc("what to do next", example="ask an administrator")]]
-    faults: NotRequired[Annotated[Sequence[Fault], Doc("of a job file, every one", example=[])]]
+    faults: NotRequired[Annotated[Sequence[Fault], Doc("all faults of a job file", example=[])]]

@@ -10,7 +10,7 @@ from openpai.wire.doc import Doc, Document
 
 
 class AuditEntry(Document):
-    """Who did, or tried to do, what to what."""
+    """One request that changed something, or tried to."""
 
     id: Annotated[int, Doc(example=42)]
     time: Ms

@@ -11,10 +11,10 @@ _SHOWN_ONCE: Final = "Zr0h8wq0mS6x2bJ1cQeU5n3vXyLkT9pAfGdHiOjMsWE"
 
 
 class Login(Document):
-    """A login, and the token that stands for it."""
+    """A login and its token."""
 
     user: UserName
-    token: Annotated[str, Doc("shown this once", example=_SHOWN_ONCE)]
+    token: Annotated[str, Doc("shown only now", example=_SHOWN_ONCE)]
     admin: Annotated[bool, Doc(example=False)]
     hasGitHubPAT: Annotated[bool, Doc(example=False)]
 
@@ -25,5 +25,5 @@ class LoginInfo(Document):
     authn_type: Literal["basic", "OIDC"]
     loginURI: Annotated[str, Doc(example="/api/v1/authn/basic/login")]
     loginURIMethod: Literal["post", "get"]
-    label: NotRequired[Annotated[str, Doc("what the identity provider is called")]]
-    passwordLoginURI: NotRequired[Annotated[str, Doc("where a password is taken nevertheless")]]
+    label: NotRequired[Annotated[str, Doc("name of the identity provider")]]
+    passwordLoginURI: NotRequired[Annotated[str, Doc("path for logins with a password")]]

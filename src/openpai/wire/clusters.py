@@ -9,7 +9,7 @@ from openpai.wire.doc import Doc, Document
 
 
 class Resources(Document):
-    """Resources, under their older names as well."""
+    """Resources, also under their older names."""
 
     cpu: Annotated[float, Doc(example=64)]
     memory: Annotated[float, Doc("MB", example=262_144)]
@@ -19,17 +19,17 @@ class Resources(Document):
 
 
 class VirtualCluster(Document):
-    """What a virtual cluster was promised, and what of that is healthy and in use."""
+    """The guaranteed, healthy and used resources of a virtual cluster."""
 
-    capacity: Annotated[float, Doc("percent of all that is promised", example=25)]
+    capacity: Annotated[float, Doc("percent of the cluster", example=25)]
     maxCapacity: Annotated[float, Doc("the same", example=25)]
-    usedCapacity: Annotated[float, Doc("percent of all that is promised", example=12.5)]
+    usedCapacity: Annotated[float, Doc("percent of the cluster", example=12.5)]
     dedicated: Literal[False]
     resourcesUsed: Resources
     resourcesGuaranteed: Resources
     resourcesTotal: Resources
     resourcesBorrowed: Resources
-    skus: Annotated[Mapping[str, float], Doc("devices by type", example={"A100": 16})]
+    skus: Annotated[Mapping[str, float], Doc("devices by SKU type", example={"A100": 16})]
     runningGangs: Annotated[int, Doc(example=2)]
     waitingGangs: Annotated[int, Doc(example=0)]
 
@@ -43,7 +43,7 @@ class NodeGpus(Document):
 
 
 class Sku(Document):
-    """What one device of a type brings along."""
+    """The CPUs and memory that belong to one GPU of a SKU type."""
 
     cpu: Annotated[float, Doc(example=8)]
     memory: Annotated[float, Doc("MB", example=32_768)]
@@ -51,17 +51,17 @@ class Sku(Document):
 
 
 class ClusterConfig(Document):
-    """What is promised to whom."""
+    """The guarantees of virtual clusters."""
 
     promises: Annotated[str | None, Doc(example="vision: 3 nodes, speech: 8 GPUs")]
     hived: Annotated[str, Doc("a configuration in HiveD's format, YAML", example="physicalCluster: {}\n")]
     version: Annotated[int, Doc(example=3)]
-    problems: Annotated[Sequence[str], Doc("what cannot be kept at the moment", example=[])]
-    demoted: Annotated[Sequence[str], Doc("jobs that lost their guarantee by the last change", example=[])]
+    problems: Annotated[Sequence[str], Doc("guarantees that cannot be kept at the moment", example=[])]
+    demoted: Annotated[Sequence[str], Doc("jobs that lost their guarantee in the last change", example=[])]
 
 
 class PromiseChange(Document):
-    """A promise that was changed, and what is promised to whom now."""
+    """A guarantee that was changed, and all guarantees now."""
 
     status: Annotated[int, Doc(example=201)]
     message: Annotated[str, Doc(example="virtual cluster vision is promised 3 nodes")]

@@ -1,4 +1,4 @@
-"""What documents are made of: their common type, and what the description of the API adds to a field.
+"""The common type of documents, and the descriptions of their fields.
 
 Nothing here imports Pydantic, which calls the hooks below when the server writes its OpenAPI document.
 """

@@ -1,4 +1,4 @@
-"""Documents that say how a task or a job attempt ended."""
+"""Documents of the exits of tasks and job attempts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ErrorLogs(Document):
 
 
 class RuntimeExit(Document):
-    """How a task ended by itself."""
+    """The exit of a task, as its runtime reported it."""
 
     exitCode: Annotated[int, Doc(example=137)]
     originUserExitCode: Annotated[int, Doc(example=137)]
@@ -43,7 +43,7 @@ class RuntimeExit(Document):
 
 
 class ExitMessages(Document):
-    """What the task says of its end, or else what the platform says."""
+    """The message of the task's exit, or else that of the platform."""
 
     container: None
     runtime: RuntimeExit | None
@@ -51,7 +51,7 @@ class ExitMessages(Document):
 
 
 class AttemptCause(Document):
-    """Why an attempt of a job ended, and the task that decided it; null until it did."""
+    """Why an attempt of a job ended, and the task that decided it; null before its end."""
 
     appExitSpec: ExitSpec | None
     appExitDiagnostics: Annotated[str | None, Doc(example=None)]

@@ -17,7 +17,7 @@ class Member(Document):
 
 
 class GroupAcls(Document):
-    """What a group grants."""
+    """The rights that a group grants."""
 
     admin: Annotated[bool, Doc(example=False)]
     virtualClusters: Sequence[VcName]
@@ -27,7 +27,7 @@ class GroupAcls(Document):
 
 @open_ended
 class GroupExtension(Document):
-    """What a group grants, and what clients keep with it."""
+    """The rights that a group grants, and values that clients store with it."""
 
     acls: GroupAcls
 
@@ -36,6 +36,6 @@ class Group(Document):
     """A group."""
 
     groupname: GroupName
-    description: Annotated[str, Doc(example="people who look at pictures")]
-    externalName: Annotated[str, Doc("what an identity provider calls it", example="vision@example.org")]
+    description: Annotated[str, Doc(example="the computer vision team")]
+    externalName: Annotated[str, Doc("its name at the identity provider", example="vision@example.org")]
     extension: GroupExtension

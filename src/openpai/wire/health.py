@@ -9,19 +9,19 @@ from openpai.wire.doc import Doc, Document
 
 
 class Health(Document):
-    """That this server takes requests."""
+    """This server accepts requests."""
 
     status: Literal["ok"]
     loopFailures: Annotated[int, Doc(example=0)]
-    """Errors that background work of this server has met and survived since it was started; its log has them."""
+    """Errors in background loops since this server was started; its log has the details."""
 
 
 class Readiness(Document):
-    """That jobs can be submitted and run."""
+    """Jobs can be submitted and run."""
 
     status: Literal["ready"]
     checks: Annotated[
         Mapping[str, str],
         Doc(example={"server": "ok", "database": "ok", "disk": "ok", "leader": "ok", "backend": "ok"}),
     ]
-    """What the platform needs, each `ok`."""
+    """The parts of the platform, each `ok`."""

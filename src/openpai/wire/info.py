@@ -8,7 +8,7 @@ from openpai.wire.doc import Doc, Document
 
 
 class ServerInfo(Document):
-    """What this server is."""
+    """The name and version of this server, and how to log in."""
 
     name: Literal["PAI RESTful API"]
     version: Annotated[str, Doc(example="0.2.0")]

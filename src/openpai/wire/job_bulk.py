@@ -10,7 +10,7 @@ from openpai.wire.doc import Doc, Document
 
 
 class BulkResult(Document):
-    """What became of one job."""
+    """The result for one job."""
 
     job: Annotated[str, Doc(example="ann~train")]
     id: JobId | None
@@ -21,7 +21,7 @@ class BulkResult(Document):
 
 
 class BulkResults(Document):
-    """What became of each job."""
+    """The results for all jobs."""
 
     done: Annotated[int, Doc(example=1, minimum=0)]
     failed: Annotated[int, Doc(example=0, minimum=0)]

@@ -11,7 +11,7 @@ from openpai.wire.nodes import Holdings
 
 
 class Event(Document):
-    """Something that happened to a job."""
+    """One event of a job."""
 
     uid: Annotated[str, Doc(example="17")]
     frameworkName: JobId
@@ -30,41 +30,41 @@ class Event(Document):
 
 
 class EventList(Document):
-    """A job's history."""
+    """The events of a job."""
 
     totalCount: Annotated[int, Doc(example=1, minimum=0)]
     data: Sequence[Event]
 
 
 class Estimate(Document):
-    """When a gang may start."""
+    """When a waiting job may start."""
 
     earliestTime: NullableMs
     latestTime: NullableMs
-    basis: Annotated[str, Doc("what the guess rests on", example="time limits of the jobs ahead")]
+    basis: Annotated[str, Doc("basis of the estimate", example="time limits of the jobs ahead")]
 
 
 class Wait(Document):
-    """Why a gang waits."""
+    """One reason why a job waits."""
 
     code: Annotated[str, Doc(example="NOT_ENOUGH_FREE")]
     message: Annotated[str, Doc(example="virtual cluster vision uses 16 of its 16 GPUs")]
     unblock: Annotated[str, Doc("what would change that", example="wait for ann~first to end")]
-    ahead: Annotated[Sequence[str], Doc("who goes first", example=["ann~first"])]
+    ahead: Annotated[Sequence[str], Doc("jobs ahead of it", example=["ann~first"])]
     position: Annotated[int | None, Doc(example=1)]
     estimate: Estimate | None
-    more: Annotated[int, Doc("how many further tasks of the job wait for the same, behind this one", example=0)]
+    more: Annotated[int, Doc("how many more tasks of the job wait for the same reason, after this one", example=0)]
 
 
 class JobWaits(Document):
-    """Why a job waits; nothing where it does not."""
+    """Why a job waits; empty if it does not."""
 
     waits: Sequence[Wait]
-    held: Annotated[Holdings, Doc("which jobs hold the room, the largest first")]
+    held: Annotated[Holdings, Doc("the jobs that hold the resources, largest first")]
 
 
 class SshAddress(Document):
-    """How to reach a task that runs."""
+    """The SSH address of a running task."""
 
     id: Annotated[str, Doc(example="0d7c2a52c1f64e2f8d1b6a1f6d8b3c11/0/worker/0/0")]
     taskRoleName: RoleName
@@ -75,6 +75,6 @@ class SshAddress(Document):
 
 
 class SshAddresses(Document):
-    """How to reach the tasks of a job."""
+    """The SSH addresses of the running tasks of a job."""
 
     containers: Sequence[SshAddress]

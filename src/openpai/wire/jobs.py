@@ -13,7 +13,7 @@ from openpai.wire.tasks import Role
 
 
 class RetryDetails(Document):
-    """How often a job was tried again, by whose fault."""
+    """The retries of a job, by the cause of the failure."""
 
     user: Annotated[int, Doc(example=1)]
     platform: Annotated[int, Doc(example=0)]
@@ -21,7 +21,7 @@ class RetryDetails(Document):
 
 
 class JobStatus(Document):
-    """The state of a job, as the list and the detail both have it."""
+    """The state of a job, in the list and in the detail."""
 
     username: UserName
     state: State
@@ -29,7 +29,7 @@ class JobStatus(Document):
     executionType: Literal["START", "STOP"]
     retries: Annotated[int, Doc(example=1)]
     retryDetails: RetryDetails
-    retryDelayTime: Annotated[int | None, Doc("seconds until the next try", example=None)]
+    retryDelayTime: Annotated[int | None, Doc("seconds until the next retry", example=None)]
     submissionTime: Ms
     createdTime: Ms
     launchedTime: NullableMs
@@ -57,7 +57,7 @@ class Restart(Document):
 
     attemptId: Annotated[int, Doc(example=1, minimum=0)]
     time: Annotated[int, Doc("milliseconds since 1970", example=1767225600000)]
-    message: Annotated[str, Doc("who wanted that, and why", example="ann restarted the job: new data")]
+    message: Annotated[str, Doc("the user and the reason", example="ann restarted the job: new data")]
 
 
 class JobDetailHead(Document):
@@ -71,7 +71,7 @@ class JobDetailHead(Document):
     private: Annotated[bool, Doc(example=False)]
     archivedTime: Annotated[int | None, Doc(example=None)]
     timeLimitMinutes: Annotated[float | None, Doc("after which an attempt is ended", example=120)]
-    restarts: Annotated[Sequence[Restart], Doc("attempts that people asked for; all others but the first are retries")]
+    restarts: Annotated[Sequence[Restart], Doc("attempts that users requested; all others but the first are retries")]
     jobStatus: AttemptStatus
 
 
@@ -82,14 +82,14 @@ class JobDetail(JobDetailHead):
 
 
 class Submitted(Document):
-    """A job that is durable: it will run, or say why not."""
+    """A job that was accepted and stored durably."""
 
     status: Literal[202]
     message: Sentence
     user: UserName
     name: JobName
     id: JobId
-    warnings: Annotated[Sequence[str], Doc("what was understood but has not the effect one may expect", example=[])]
+    warnings: Annotated[Sequence[str], Doc("settings that do not have the expected effect", example=[])]
 
 
 class JobSummary(JobStatus):
@@ -102,7 +102,7 @@ class JobSummary(JobStatus):
     totalTaskNumber: Annotated[int, Doc(example=2)]
     totalTaskRoleNumber: Annotated[int, Doc(example=1)]
     jobPriority: Annotated[str | None, Doc(example="prod")]
-    rank: Annotated[int, Doc("among equal priorities the higher goes first", example=0)]
+    rank: Annotated[int, Doc("among jobs of equal priority, the higher rank goes first", example=0)]
     private: Annotated[bool, Doc(example=False)]
     archivedTime: Annotated[int | None, Doc("milliseconds since 1970; null outside the archive", example=None)]
     appLaunchedTime: Annotated[int | None, Doc("when the newest attempt began to run", example=None)]

@@ -10,7 +10,7 @@ from openpai.wire.doc import Doc, Document
 
 
 class KeptTaskFiles(Document):
-    """What one task attempt left in its working directory."""
+    """The files that one task attempt left in its working directory."""
 
     jobAttemptId: Annotated[int, Doc(example=0)]
     taskRoleName: RoleName
@@ -18,11 +18,11 @@ class KeptTaskFiles(Document):
     attemptId: Annotated[int, Doc(example=0)]
     files: Annotated[int, Doc(example=3)]
     bytes: Annotated[int, Doc(example=104857600)]
-    isCounted: Annotated[bool, Doc("whether these are all: of very many files only a part is counted")]
+    isCounted: Annotated[bool, Doc("false if there are more: very many files are not all counted")]
     keptUntil: Ms
 
 
 class KeptFiles(Document):
-    """What is kept of the files that the tasks of a job left."""
+    """The kept files of all tasks of a job."""
 
     kept: Sequence[KeptTaskFiles]

@@ -9,13 +9,13 @@ from openpai.wire.doc import Doc, Document
 
 
 class LogLocation(Document):
-    """A log, and where it is read."""
+    """A log and its address."""
 
     name: Annotated[str, Doc(example="stdout")]
     uri: Annotated[
         str,
         Doc(
-            "opens without a login for two minutes, for the one who asked",
+            "works for two minutes without a login, with the rights of the user who requested it",
             example="/api/v2/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout?ticket=gAAA",
         ),
     ]

@@ -11,14 +11,14 @@ from openpai.wire.doc import Doc, Document
 
 
 class Capacity(Document):
-    """How much of something there is, and how much of that is in use."""
+    """Total and used amount of a resource."""
 
     total: Annotated[int, Doc(example=8)]
     used: Annotated[int, Doc(example=2)]
 
 
 class Node(Document):
-    """A machine and how much of it is in use."""
+    """A node and how much of it is in use."""
 
     name: NodeName
     address: Annotated[str, Doc(example="10.0.0.17")]
@@ -31,14 +31,14 @@ class Node(Document):
     cpus: Capacity
     memoryMB: Capacity
     gpus: Capacity
-    badDevices: Annotated[Sequence[int], Doc("GPUs that no job is given", example=[])]
+    badDevices: Annotated[Sequence[int], Doc("GPUs that no job may get", example=[])]
     badBecause: Annotated[str, Doc("why an administrator marked GPUs as bad", example="")]
-    tasks: Annotated[int, Doc("task attempts that hold something there", example=1)]
+    tasks: Annotated[int, Doc("task attempts that hold resources there", example=1)]
     virtualClusters: Sequence[VcName]
 
 
 class Holding(Document):
-    """What one job holds."""
+    """The resources that one job holds."""
 
     job: Annotated[str, Doc(example="ann~train")]
     virtualCluster: VcName
@@ -49,11 +49,11 @@ class Holding(Document):
     devices: Annotated[Sequence[int], Doc("numbers of its GPUs on the node", example=[0, 1])]
     startedTime: NullableMs
     endsTime: Annotated[NullableMs, Doc("when its time limit ends it")]
-    ending: Annotated[bool, Doc("whether it is just leaving", example=False)]
+    ending: Annotated[bool, Doc("whether it is about to end", example=False)]
 
 
 class OtherHoldings(Document):
-    """What jobs hold that the caller may not look at."""
+    """The sums of jobs that the caller may not see."""
 
     jobs: Annotated[int, Doc(example=0)]
     tasks: Annotated[int, Doc(example=0)]
@@ -62,13 +62,13 @@ class OtherHoldings(Document):
 
 
 class Holdings(Document):
-    """What jobs hold."""
+    """The resources that jobs hold."""
 
     jobs: Sequence[Holding]
     others: OtherHoldings
 
 
 class NodeDetail(Node, Holdings):
-    """A machine and the jobs on it."""
+    """A node and the jobs on it."""
 
-    history: Annotated[Sequence[AuditEntry], Doc("what was done to it, newest first; for administrators")]
+    history: Annotated[Sequence[AuditEntry], Doc("changes made to it, newest first; for administrators")]

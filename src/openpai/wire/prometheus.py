@@ -9,7 +9,7 @@ from openpai.wire.doc import Doc, Document
 
 
 class MetricsData(Document):
-    """What a query found, a row for each node."""
+    """The result of a query, with a row for each node."""
 
     resultType: Literal["vector", "matrix"]
     result: Annotated[

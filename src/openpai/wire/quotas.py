@@ -8,10 +8,10 @@ from openpai.wire.doc import Doc, Document
 
 
 class Quota(Document):
-    """A quota; what limits nothing is null."""
+    """A quota; a limit that is not set is null."""
 
-    virtualCluster: Annotated[str, Doc("empty: all together", example="vision")]
-    user: Annotated[str, Doc("empty: each user without one of their own", example="ann")]
+    virtualCluster: Annotated[str, Doc("empty: all virtual clusters together", example="vision")]
+    user: Annotated[str, Doc("empty: each user without a quota of their own", example="ann")]
     gpusRunning: Annotated[int | None, Doc(example=8)]
     gpusPerJob: Annotated[int | None, Doc(example=4)]
     jobsUnfinished: Annotated[int | None, Doc(example=100)]
@@ -19,7 +19,7 @@ class Quota(Document):
 
 
 class QuotaUsage(Document):
-    """What of a quota is used up."""
+    """The present use that counts for a quota."""
 
     gpusRunning: Annotated[int, Doc("GPUs that one's jobs hold now", example=4)]
     jobsUnfinished: Annotated[int, Doc(example=3)]

@@ -12,7 +12,7 @@ from openpai.wire.doc import Doc, Document
 
 
 class UsageTotal(Document):
-    """What was held, in hours."""
+    """Use in hours."""
 
     gpuHours: Annotated[float, Doc(example=12.5)]
     cpuHours: Annotated[float, Doc(example=100)]
@@ -21,7 +21,7 @@ class UsageTotal(Document):
 
 
 class UsageRow(UsageTotal):
-    """What was held, by what was asked for."""
+    """Use by the requested dimensions."""
 
     day: NotRequired[Annotated[str, Doc("in UTC", example="2026-01-31")]]
     user: NotRequired[Annotated[str, Doc(example="ann")]]
@@ -29,7 +29,7 @@ class UsageRow(UsageTotal):
     virtualCluster: NotRequired[Annotated[str, Doc(example="vision")]]
 
 
-# `from` is a keyword, so only this form can name it.
+# `from` is a keyword, so it needs this form.
 _From = TypedDict("_From", {"from": Ms})
 
 

@@ -21,7 +21,7 @@ class CellName(Document):
 class Cell(Document):
     """A cell and those inside it, in HiveD's shape."""
 
-    leafCellType: NotRequired[Annotated[str, Doc("of a tree's root")]]
+    leafCellType: NotRequired[Annotated[str, Doc("of the root of a tree")]]
     cellType: Annotated[str, Doc(example="A100-NODE")]
     cellAddress: Annotated[str, Doc(example="node-17")]
     cellState: CellState
@@ -42,19 +42,19 @@ class ClusterCells(Document):
 
 
 class GangMetadata(Document):
-    """What a gang is called."""
+    """The name of an affinity group."""
 
     name: Annotated[str, Doc(example="ann~train/default")]
 
 
 class Preemptor(Document):
-    """Who takes a gang's place."""
+    """The affinity groups that preempt another."""
 
     preemptor: Annotated[str, Doc(example="bob~urgent/default")]
 
 
 class GangStatus(Document):
-    """Where a gang is."""
+    """The placement of an affinity group."""
 
     vc: VcName
     priority: Annotated[int, Doc(example=100)]
@@ -65,25 +65,25 @@ class GangStatus(Document):
 
 
 class Gang(Document):
-    """A gang that holds or has claimed devices."""
+    """An affinity group that holds or has reserved cells."""
 
     metadata: GangMetadata
     status: GangStatus
 
 
 class Gangs(Document):
-    """The gangs that hold or have claimed devices."""
+    """The affinity groups that hold or have reserved cells."""
 
     items: Sequence[Gang]
 
 
 @open_ended
 class Snapshot(Document):
-    """The scheduler's whole state; what is in it may change with every version."""
+    """The scheduler's whole state; its content may change with every version."""
 
 
 class Fairness(Document):
-    """How long what a user has used counts."""
+    """How fast past use is forgotten."""
 
     halfLifeHours: Annotated[float | None, Doc(example=72)]
     version: Annotated[int, Doc(example=1)]
@@ -92,7 +92,7 @@ class Fairness(Document):
 
 
 class QueueOrders(Document):
-    """Who goes first, by virtual cluster."""
+    """The order of queues, by virtual cluster."""
 
     orders: Annotated[Mapping[str, Literal["fair", "fifo", "shortest"]], Doc(example={"vision": "shortest"})]
     version: Annotated[int, Doc(example=1)]

@@ -19,7 +19,7 @@ class FileEntry(Document):
 
 
 class FileList(Document):
-    """What is in a directory."""
+    """The entries of a directory."""
 
     storage: StorageName
     path: Annotated[str, Doc(example="pictures")]
@@ -28,7 +28,7 @@ class FileList(Document):
 
 
 class UploadedFile(Document):
-    """A file that was written."""
+    """A file that was uploaded."""
 
     storage: StorageName
     path: Annotated[str, Doc(example="pictures/train.tar")]

@@ -17,31 +17,31 @@ class StorageEntry(Document):
     name: StorageName
     share: Annotated[bool, Doc("false: each user sees a folder of their own", example=True)]
     volumeName: StorageName
-    default: Annotated[bool, Doc("whether jobs get it that name none", example=False)]
-    type: Annotated[str, Doc("as OpenPAI calls it; `unknown` for a kind that it has not", example="nfs")]
+    default: Annotated[bool, Doc("whether jobs that name no storage get it", example=False)]
+    type: Annotated[str, Doc("OpenPAI's name of the type; `unknown` if it has none", example="nfs")]
     kind: Annotated[str, Doc(example="nfs")]
     readOnly: Annotated[bool, Doc(example=False)]
     description: Annotated[str, Doc(example="pictures with labels")]
 
 
 class StorageList(Document):
-    """The storages one is granted."""
+    """The storages that the caller may use."""
 
     storages: Sequence[StorageEntry]
 
 
 class StorageDetail(StorageEntry):
-    """Where a storage is, without its credentials."""
+    """A storage in full, without its credentials."""
 
     data: Annotated[Mapping[str, Any], Doc(example=_NFS)]
     mountOptions: NotRequired[Annotated[Sequence[str], Doc(example=[])]]
-    groups: NotRequired[Annotated[Sequence[GroupName], Doc("for administrators: who is granted it")]]
+    groups: NotRequired[Annotated[Sequence[GroupName], Doc("for administrators: groups that it is granted to")]]
     hasCredentials: NotRequired[Annotated[bool, Doc("for administrators", example=False)]]
     createdTime: Ms
 
 
 class StorageStep(Document):
-    """Something that was tried."""
+    """One step of a test."""
 
     step: Annotated[str, Doc(example="connect")]
     ok: Annotated[bool, Doc(example=True)]
@@ -49,7 +49,7 @@ class StorageStep(Document):
 
 
 class StorageTest(Document):
-    """Whether a storage works."""
+    """The result of a test of a storage."""
 
     name: StorageName
     ok: Annotated[bool, Doc(example=True)]
@@ -75,7 +75,7 @@ class StorageConfig(Document):
 
 
 class StorageServer(Document):
-    """Where a storage is, as older clients know it."""
+    """The server of a storage, as older clients know it."""
 
     spn: StorageName
     type: Annotated[str, Doc(example="nfs")]

@@ -25,7 +25,7 @@ class Container(Document):
     containerNodeName: NodeName | None
     containerPorts: Annotated[Mapping[str, str], Doc(example={"ssh": "30022"})]
     containerGpus: Annotated[str | None, Doc(example="0,1")]
-    containerLog: Annotated[str | None, Doc("where in the API its logs are", example=None)]
+    containerLog: Annotated[str | None, Doc("path of its logs in the API", example=None)]
     containerExitCode: ExitCode
     containerExitSpec: ExitSpec | None
     containerExitDiagnostics: Annotated[str | None, Doc(example=None)]
@@ -67,14 +67,14 @@ class Role(Document):
 
 
 class TaskAttempt(AttemptTimes, Container):
-    """One try at running a task."""
+    """One attempt of a task."""
 
     attemptId: Annotated[int, Doc(example=0)]
     attemptState: State
 
 
 class TaskDetail(TaskTimes):
-    """A task with every try, newest first."""
+    """A task with all of its attempts, newest first."""
 
     username: UserName
     jobName: JobName

@@ -20,13 +20,13 @@ Scope = Literal["all", "jobs", "read"]
 class Token(Document):
     """One of a user's tokens."""
 
-    id: Annotated[str, Doc("names the token, and opens nothing", example=_DIGEST)]
+    id: Annotated[str, Doc("names the token; is no credential", example=_DIGEST)]
     name: Annotated[str, Doc(example="nightly")]
     application: Annotated[bool, Doc(example=True)]
     scope: Scope
     createdTime: Ms
     expirationTime: Annotated[int | None, Doc("milliseconds since 1970; null: never", example=None)]
-    current: Annotated[bool, Doc("whether this request came with it", example=False)]
+    current: Annotated[bool, Doc("whether it is the token of this request", example=False)]
 
 
 class TokenList(Document):
@@ -39,27 +39,27 @@ class TokenList(Document):
 class NewToken(Document):
     """A token of an application."""
 
-    token: Annotated[str, Doc("shown this once", example=_SHOWN_ONCE)]
+    token: Annotated[str, Doc("shown only now", example=_SHOWN_ONCE)]
     application: Literal[True]
     name: Annotated[str, Doc(example="nightly")]
     scope: Scope
 
 
 class Revoked(Document):
-    """Tokens that open nothing any more."""
+    """Tokens that were revoked."""
 
     message: Annotated[str, Doc(example="revoke successfully")]
     revoked: Annotated[int, Doc("how many", example=2, minimum=0)]
 
 
 class TokenInfo(Document):
-    """What a token stands for; times in seconds, as in a JWT."""
+    """The user and scope of a token; times are in seconds, as in a JWT."""
 
     username: UserName
     application: Annotated[bool, Doc(example=False)]
     jobSpecific: Literal[False]
     encodedFrameworkName: Literal[""]
     iat: Annotated[int, Doc(example=1_767_225_600)]
-    exp: NotRequired[Annotated[int, Doc("missing: never", example=1_767_312_000)]]
+    exp: NotRequired[Annotated[int, Doc("missing if it never expires", example=1_767_312_000)]]
     admin: Annotated[bool, Doc(example=False)]
     scope: Scope

@@ -15,16 +15,16 @@ class User(Document):
     username: UserName
     email: Annotated[str, Doc(example="ann@example.org")]
     grouplist: Sequence[GroupName]
-    extension: Annotated[Mapping[str, Any], Doc("what clients keep with the user", example={})]
+    extension: Annotated[Mapping[str, Any], Doc("values that clients store with the user", example={})]
     admin: Annotated[bool, Doc(example=False)]
     viewer: Annotated[bool, Doc(example=False)]
     virtualCluster: Sequence[VcName]
     storageConfig: Sequence[StorageName]
-    source: Annotated[str, Doc("who vouches: local, oidc or ldap", example="local")]
+    source: Annotated[str, Doc("who checks the password: local, oidc or ldap", example="local")]
     createdTime: Ms
 
 
 class PublicUser(Document):
-    """What everybody may know of a user."""
+    """The fields of a user that all users may see."""
 
     username: UserName

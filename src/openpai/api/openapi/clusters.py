@@ -19,7 +19,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     f"GET {_VC}/{{vc}}": Operation("getVirtualCluster", "Show a virtual cluster", clusters.VirtualCluster, _NO_VC),
     f"PUT {_VC}/{{vc}}": Operation(
         "promiseVirtualCluster",
-        "Promise a virtual cluster something",
+        "Set the guarantee of a virtual cluster",
         clusters.PromiseChange,
         _PROMISE,
         request={"promise": "3 nodes"},
@@ -30,13 +30,11 @@ OPERATIONS: Final[dict[str, Operation]] = {
         clusters.PromiseChange,
         f"{_NO_VC} {_PROMISE} RemoveRunningVcError",
     ),
-    "GET /api/v2/cluster/sku-types": Operation(
-        "listSkuTypes", "List kinds of hardware", dict[str, clusters.Sku], _NO_VC
-    ),
-    "GET /api/v2/cluster/config": Operation("getClusterConfig", "Show what is promised", clusters.ClusterConfig),
+    "GET /api/v2/cluster/sku-types": Operation("listSkuTypes", "List SKU types", dict[str, clusters.Sku], _NO_VC),
+    "GET /api/v2/cluster/config": Operation("getClusterConfig", "Show the guarantees", clusters.ClusterConfig),
     "PUT /api/v2/cluster/config": Operation(
         "setClusterConfig",
-        "Replace all promises",
+        "Replace all guarantees",
         clusters.ClusterConfig,
         f"{_PROMISE} RemoveRunningVcError",
         request={"promises": "vision: 3 nodes, speech: 8 GPUs", "version": 3},

@@ -1,4 +1,4 @@
-"""Examples of documents, made out of the examples of their parts, so that no example can be older than its model."""
+"""Examples of documents, built from the examples of their fields, so that they always fit their types."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def example_of(schema: Mapping[str, Any], parts: Mapping[str, Any], depth: int =
 def _made(schema: Mapping[str, Any], parts: Mapping[str, Any], depth: int) -> Any:
     kind = schema.get("type", "object")
     if kind == "array":
-        # What holds its own kind, as cells do, ends somewhere.
+        # Types that contain themselves, such as cells, end here.
         return [example_of(schema["items"], parts, depth + 1)] if depth < _DEPTH_MAX and "items" in schema else []
     if kind == "object":
         needed = schema.get("required", ())

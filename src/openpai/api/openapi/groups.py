@@ -31,7 +31,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
     f"DELETE {_G}/{{groupname}}": Operation(
         "deleteGroup", "Remove a group", answers.Message, f"{_GROUP} ReadOnlyGroupError RemoveAdminError"
     ),
-    f"GET {_G}/{{groupname}}/userlist": Operation("listMembers", "List who is in a group", list[groups.Member], _GROUP),
+    f"GET {_G}/{{groupname}}/userlist": Operation(
+        "listMembers", "List the members of a group", list[groups.Member], _GROUP
+    ),
     f"PUT {_G}/{{groupname}}/extension": Operation(
         "setGroupExtension",
         "Change what a group grants",
@@ -41,21 +43,21 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     f"PUT {_G}/{{groupname}}/extension/{{path}}": Operation(
         "setGroupValue",
-        "Change one thing a group grants",
+        "Change one value of a group's extension",
         answers.Message,
         f"{_GROUP} {_ACLS}",
         request={"data": ["vision"]},
     ),
     f"PUT {_G}/{{groupname}}/description": Operation(
         "setGroupDescription",
-        "Change what a group is for",
+        "Change the description of a group",
         answers.Message,
         _GROUP,
         request={"description": "pictures"},
     ),
     f"PUT {_G}/{{groupname}}/externalname": Operation(
         "setGroupExternalName",
-        "Change what a provider calls a group",
+        "Change the name of a group at a provider",
         answers.Message,
         _GROUP,
         request={"externalName": "vision@example.org"},

@@ -11,6 +11,6 @@ _TEXT: Final = {"text/plain": "OpenPAI 0.2.0: the API is described at /docs\n"}
 OPERATIONS: Final[dict[str, Operation]] = {
     "GET /api/v1/": Operation("getRoot", "Show what this server is", info.ServerInfo),
     "GET /api/v2/info": Operation("getInfo", "Show what this server is", info.ServerInfo),
-    "GET /api/v2/": Operation("getBanner", "Greet people", media=_TEXT),
-    "GET /": Operation("getPage", "Say where people find what", media={"text/html": "<!doctype html>"}),
+    "GET /api/v2/": Operation("getBanner", "Show a line for people", media=_TEXT),
+    "GET /": Operation("getPage", "Show a page for people", media={"text/html": "<!doctype html>"}),
 }

@@ -51,7 +51,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     f"GET {_J}/{{job}}/config": Operation(
         "getJobConfig", "Show a job's file", None, f"{_JOB} NoJobConfigError", media={"text/yaml": _FILE}
     ),
-    f"GET {_J}/{{job}}/events": Operation("listJobEvents", "List what happened to a job", job_events.EventList, _JOB),
+    f"GET {_J}/{{job}}/events": Operation("listJobEvents", "List the events of a job", job_events.EventList, _JOB),
     f"GET {_J}/{{job}}/why": Operation("explainJob", "Show why a job waits", job_events.JobWaits, _JOB),
     f"GET {_J}/{{job}}/ssh": Operation(
         "getJobSsh",

@@ -12,7 +12,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "GET /api/v2/nodes/{name}": Operation("getNode", "Show a node and the jobs on it", nodes.NodeDetail, "NoNodeError"),
     "PUT /api/v2/nodes/{name}": Operation(
         "changeNode",
-        "Drain a node or mark its bad devices",
+        "Drain a node or mark its bad GPUs",
         nodes.Node,
         "NoNodeError",
         request={"drained": True, "reason": "a fan is broken"},

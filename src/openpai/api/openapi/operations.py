@@ -1,4 +1,4 @@
-"""What the API's description holds for each operation beyond its parameters.
+"""The entries of the API's description for each operation, besides its parameters.
 
 The answers are types of `openpai.wire`. Shapes make them, mypy checks that, and the tests validate every answer against
 its type.
@@ -20,14 +20,14 @@ class Operation:
     id: str
     summary: str
     answer: Any = None
-    """The model of the document that is answered; None where that is no JSON, or nothing."""
+    """The type of the JSON document in the answer; None if there is none."""
     errors: str = ""
-    """Names of the errors it may end with, besides those that follow from what it takes."""
+    """Names of the errors it may return, besides those that follow from its parameters and permission."""
     media: Mapping[str, Any] = field(default_factory=dict)
-    """Other content types it may answer with, each with an example."""
+    """Other content types of the answer, each with an example."""
     request: Any = None
-    """A body that could be sent, where the fields' own examples do not make one."""
+    """An example of a body, if the examples of its fields do not make one."""
     statuses: Mapping[str, str] = field(default_factory=dict)
-    """Other statuses it may answer with, each with what that means."""
+    """Other statuses, each with its meaning."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Headers of its answer, each with what that means."""
+    """Headers of the answer, each with its meaning."""

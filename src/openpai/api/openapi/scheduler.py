@@ -20,9 +20,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
     f"GET {_I}/clusterstatus/virtualclusters/{{vc}}": Operation(
         "inspectVirtualCluster", "Show a virtual cluster's cells", list[scheduler.Cell], _NO_VC
     ),
-    f"GET {_I}/affinitygroups": Operation("inspectGangs", "List gangs that hold devices", scheduler.Gangs),
+    f"GET {_I}/affinitygroups": Operation("inspectGangs", "List running affinity groups", scheduler.Gangs),
     f"GET {_I}/affinitygroups/{{name}}": Operation(
-        "inspectGang", "Show a gang that holds devices", scheduler.Gang, "NoJobError"
+        "inspectGang", "Show a running affinity group", scheduler.Gang, "NoJobError"
     ),
     "GET /api/v2/scheduler/snapshot": Operation(
         "getSchedulerSnapshot", "Take a snapshot of the scheduler", scheduler.Snapshot
@@ -35,10 +35,10 @@ OPERATIONS: Final[dict[str, Operation]] = {
         "ConflictSettingError",
         request={"halfLifeHours": 72},
     ),
-    "GET /api/v2/scheduler/orders": Operation("getOrders", "Show who goes first where", scheduler.QueueOrders),
+    "GET /api/v2/scheduler/orders": Operation("getOrders", "Show the order of queues", scheduler.QueueOrders),
     "PUT /api/v2/scheduler/orders": Operation(
         "setOrders",
-        "Set who goes first where",
+        "Set the order of queues",
         scheduler.QueueOrders,
         f"{_NO_VC} ConflictSettingError",
         request={"orders": {"vision": "shortest"}},

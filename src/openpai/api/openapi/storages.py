@@ -19,7 +19,7 @@ _BYTES: Final = {"application/octet-stream": "hello\n"}
 _HEADERS: Final = {
     "Accept-Ranges": "`bytes`",
     "Content-Disposition": "the name of the file",
-    "Content-Range": "of a part: which one it is",
+    "Content-Range": "of a part: its place in the file",
     "ETag": "changes with the file",
 }
 OPERATIONS: Final[dict[str, Operation]] = {
@@ -30,12 +30,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
     f"GET {_S}/{{name}}": Operation("getStorage", "Show a storage", storages.StorageDetail, _NO),
     f"PUT {_S}/{{name}}": Operation("changeStorage", "Replace a storage", storages.StorageDetail, _NO, request=_SAID),
     f"DELETE {_S}/{{name}}": Operation("deleteStorage", "Forget a storage", answers.Message, _NO),
-    f"POST {_S}/{{name}}/test": Operation("testStorage", "Try whether a storage works", storages.StorageTest, _NO),
+    f"POST {_S}/{{name}}/test": Operation("testStorage", "Test a storage", storages.StorageTest, _NO),
     f"PUT {_S}/{{name}}/groups/{{group}}": Operation(
         "grantStorage", "Grant a storage to a group", answers.Message, f"{_NO} NoGroupError"
     ),
     f"DELETE {_S}/{{name}}/groups/{{group}}": Operation(
-        "revokeStorage", "Take a storage from a group", answers.Message, f"{_NO} NoGroupError"
+        "revokeStorage", "Revoke a storage from a group", answers.Message, f"{_NO} NoGroupError"
     ),
     f"GET {_S}/{{name}}/files": Operation("listFiles", "List a directory", storage_files.FileList, _FILE),
     f"GET {_S}/{{name}}/files/{{path}}": Operation(
@@ -45,7 +45,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         _FILE,
         media=_BYTES,
         headers=_HEADERS,
-        statuses={"206": "the bytes that `Range` asked for", "416": "the file has no such bytes"},
+        statuses={"206": "the bytes that `Range` requested", "416": "the file has no such bytes"},
     ),
     f"PUT {_S}/{{name}}/files/{{path}}": Operation(
         "uploadFile", "Upload a file", storage_files.UploadedFile, f"{_FILE} ReadOnlyStorageError", request="hello\n"
@@ -60,9 +60,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
         "getStorageConfig", "Show a mount for older clients", storages.StorageConfig, _NO
     ),
     f"GET {_O}/server": Operation(
-        "listStorageServers", "List places for older clients", list[storages.StorageServer], _NO
+        "listStorageServers", "List servers of storages for older clients", list[storages.StorageServer], _NO
     ),
     f"GET {_O}/server/{{name}}": Operation(
-        "getStorageServer", "Show a place for older clients", storages.StorageServer, _NO
+        "getStorageServer", "Show the server of a storage for older clients", storages.StorageServer, _NO
     ),
 }

@@ -1,4 +1,4 @@
-"""Operations on tasks, their logs and files, and on job attempts as older clients ask for them."""
+"""Operations on tasks, their logs and files, and on job attempts for older clients."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _EVENT: Final = (
     'id: stdout=3\nevent: log\ndata: {"stream":"stdout","offset":0,"text":"hi\\n"}\n\nevent: end\ndata: {}\n\n'
 )
 _HEADERS: Final = {
-    "X-Log-Offset": "of one log that is read: the place of the answer's first byte",
-    "X-Log-End": "of one log that is read: the place after the answer's last byte, where a part may have been cut out",
-    "X-Log-Size": "of one log that is read: its bytes in all",
+    "X-Log-Offset": "of a single log: offset of the answer's first byte",
+    "X-Log-End": "of a single log: offset after the answer's last byte, counting parts that were cut out",
+    "X-Log-Size": "of a single log: its size in bytes",
 }
 _TAR: Final = f"{_TASK}/{{attempt}}/work"
 OPERATIONS: Final[dict[str, Operation]] = {
@@ -45,7 +45,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         media={"application/x-tar": "(a tar archive)"},
     ),
     f"GET {_J}/job-attempts/healthz": Operation(
-        "checkOldAttempts", "Ask whether attempts are kept", media={"text/plain": "ok"}
+        "checkOldAttempts", "Check whether attempts are kept", media={"text/plain": "ok"}
     ),
     f"GET {_J}/job-attempts": Operation(
         "listOldAttempts", "List attempts for older clients", list[job_attempts.OldAttempt], _KEPT

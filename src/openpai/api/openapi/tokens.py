@@ -18,12 +18,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
     f"DELETE {_T}": Operation("revokeTokens", "Revoke one's own tokens", tokens.Revoked),
     f"POST {_T}/application": Operation(
         "createApplicationToken",
-        "Make a token for an application",
+        "Create a token for an application",
         tokens.NewToken,
         request={"name": "ci", "scope": "jobs"},
     ),
     f"DELETE {_T}/{{token}}": Operation("revokeToken", "Revoke a token", answers.Message, "NoTokenError"),
-    f"GET {_T}/check": Operation("checkToken", "Show what a token stands for", tokens.TokenInfo),
+    f"GET {_T}/check": Operation("checkToken", "Show the user and scope of a token", tokens.TokenInfo),
     f"GET {_U}/{{username}}/tokens": Operation("listUserTokens", "List a user's tokens", tokens.TokenList, _USER),
     f"DELETE {_U}/{{username}}/tokens": Operation("revokeUserTokens", "Revoke a user's tokens", tokens.Revoked, _USER),
 }

@@ -28,10 +28,10 @@ OPERATIONS: Final[dict[str, Operation]] = {
         _CHANGE,
         request={"patch": True, "data": {"username": "ann", "email": "ann@example.org"}},
     ),
-    f"GET {_U}/me": Operation("getMe", "Show oneself", users.User),
+    f"GET {_U}/me": Operation("getMe", "Show one's own account", users.User),
     f"PUT {_U}/me": Operation(
         "changeMe",
-        "Change oneself",
+        "Change one's own account",
         answers.Message,
         request={"patch": True, "data": {"username": "ann", "email": "a@b.org"}},
     ),
@@ -62,7 +62,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     f"PUT {_U}/{{username}}/extension": Operation(
         "setUserExtension",
-        "Keep something with a user",
+        "Change values that clients store with a user",
         answers.Message,
         _USER,
         request={"extension": {"theme": "dark"}},

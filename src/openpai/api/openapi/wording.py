@@ -1,6 +1,6 @@
-"""What parameters mean that have one meaning wherever they stand, and what errors say, for readers of the description.
+"""Descriptions of parameters that mean the same in all operations, and examples of errors.
 
-An error's example is one that could be met: its sentence fits its name, for a reader learns from examples first.
+Each example of an error could really occur: its message fits its name.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any, Final
 from openpai.protocol.errors import STATUS_OF
 
 JOB: Final = "`user~job`, `job` for one's own, or the job's id"
-# What stands in a path is called after the words before it where its own name says too little.
+# Parameters in paths, with the words before them where the name alone is ambiguous.
 _OF_PATH: Final = {
-    "nodes/{name}": "name of the machine",
+    "nodes/{name}": "name of the node",
     "storages/{name}": "name of the storage",
     "storage/config/{name}": "name of the storage",
     "storage/server/{name}": "name of the storage",
-    "affinitygroups/{name}": "name of the gang",
+    "affinitygroups/{name}": "name of the affinity group",
     "logs/{name}": "stdout, stderr, runtime or all",
     "files/{path}": "path in the storage",
     "extension/{path}": "keys of the extension, as in `acls/admin`",
@@ -37,43 +37,43 @@ _NAMED: Final = {
     "browser": "true for logins only, false for tokens of applications only",
     "default": "only the default storages of one's groups",
     "names": "only these storages; may be repeated",
-    "recursive": "also a directory with all that is in it",
-    "path": "directory of the storage; its top unless given",
-    "virtualCluster": "name of the virtual cluster; empty for all of them together",
+    "recursive": "also a directory with its contents",
+    "path": "directory of the storage; by default its top",
+    "virtualCluster": "name of the virtual cluster; empty for all together",
     "user": "name of the user; empty for each user without a quota of their own",
-    "actor": "done by these users; may be repeated",
+    "actor": "by these users; may be repeated",
     "action": "only these actions, as in `group.change`; may be repeated",
     "limit": "how many at most",
-    "offset": "how many to leave out at the beginning",
+    "offset": "how many to skip at the beginning",
 }
 _OF_REPORTS: Final = {
     "user": "comma list of users; may be repeated",
     "vc": "comma list of virtual clusters; may be repeated",
 }
 _SAID: Final = {
-    "BadConfigurationError": ("virtualClusters.vision: promises more than there is", "promise less"),
+    "BadConfigurationError": ("virtualClusters.vision: guarantees more than the cluster has", "guarantee less"),
     "FinishedJobError": ("job ann~train is over", "start it again first: pai job start train"),
-    "IncorrectPasswordError": ("the password is not right", "try again"),
-    "InvalidProtocolError": ("the job file has 1 fault", "mend the lines named in `faults`"),
+    "IncorrectPasswordError": ("the password is wrong", "try again"),
+    "InvalidProtocolError": ("the job file has 1 fault", "correct the lines named in `faults`"),
     "NoApiError": ("there is no GET /api/v2/job", "see /docs for the API"),
     "NoEnoughQuotaError": ("ann may have 8 GPUs at a time in vision", "ask for fewer GPUs"),
 }
-# What each status says where the error's name does not say it.
+# The message for each status, unless the error has its own above.
 _SAID_BY_STATUS: Final = {
-    400: ("instances: input should be greater than or equal to 1", "see /docs for what this request may say"),
+    400: ("instances: input should be greater than or equal to 1", "see /docs for what this request may contain"),
     401: ("this token has expired", "log in and send `Authorization: Bearer TOKEN`"),
     403: ("you may not do that", "ask an administrator"),
-    405: ("this address takes no POST", "see /docs for what it takes"),
-    413: ("the body is larger than may be sent here", "send less"),
-    429: ("too many requests", "wait as long as the header Retry-After says"),
-    500: ("something went wrong inside", "report it with the time and the address"),
+    405: ("this path does not accept POST", "see /docs for its methods"),
+    413: ("the body is too large", "send less"),
+    429: ("too many requests", "wait for the time in the header Retry-After"),
+    500: ("the server failed to answer this request", "report it with the time and the path"),
     501: ("this backend cannot do that", ""),
-    503: ("the server or its database cannot answer right now", "wait as long as the header Retry-After says"),
+    503: ("the server or its database cannot answer right now", "wait for the time in the header Retry-After"),
 }
 
 
 def meaning(path: str, name: str) -> str:
-    """Return what a parameter of an operation means; raise KeyError for one without a description."""
+    """Return the description of a parameter of an operation; raise KeyError if it has none."""
     if path.endswith("/reports/use") and name in _OF_REPORTS:
         return _OF_REPORTS[name]
     for end, message in _OF_PATH.items():
@@ -83,7 +83,7 @@ def meaning(path: str, name: str) -> str:
 
 
 def error_example(code: str) -> dict[str, Any]:
-    """Return a document of an error that could be met."""
+    """Return a document of an error that could occur."""
     if code in _SAID:
         message, advice = _SAID[code]
         return {"code": code, "message": message, "advice": advice}
@@ -94,6 +94,6 @@ def error_example(code: str) -> dict[str, Any]:
             "Conflict": f"there is already such a {thing}",
             "ReadOnly": f"this {thing} cannot be changed",
         }[found[1]]
-        return {"code": code, "message": message, "advice": "look at the list of those there are"}
+        return {"code": code, "message": message, "advice": "list the existing ones"}
     message, advice = _SAID_BY_STATUS.get(STATUS_OF[code], ("it is in use", "wait until it is no longer in use"))
     return {"code": code, "message": message, "advice": advice}

@@ -48,20 +48,20 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     name: operation for noun in _NOUNS for name, operation in noun.OPERATIONS.items()
 }
 TAGS: Final = {
-    "jobs": "Submitting jobs, looking at them, and changing them.",
+    "jobs": "Submit, show and change jobs.",
     "tasks": "The tasks of a job.",
-    "logs": "What tasks write.",
-    "cluster": "The machines.",
-    "virtual clusters": "What the machines are promised to.",
-    "scheduler": "How it is decided who runs where.",
-    "tokens": "What stands for a login or an application.",
+    "logs": "The output of tasks.",
+    "cluster": "The nodes of the cluster.",
+    "virtual clusters": "Shares of the cluster with guarantees.",
+    "scheduler": "The state and settings of the scheduler.",
+    "tokens": "Credentials of logins and applications.",
     "authentication": "Logging in and out.",
-    "users": "People.",
-    "groups": "What people are granted.",
-    "storages": "Where data lies.",
-    "quotas": "What a user may use.",
-    "reports": "What was used.",
-    "audit": "Who did what.",
+    "users": "Accounts.",
+    "groups": "Users with the same rights.",
+    "storages": "Named places for data.",
+    "quotas": "Limits for users.",
+    "reports": "Reports of use.",
+    "audit": "The log of changes.",
     "alerts": "What needs attention.",
     "info": "What this server is.",
 }
@@ -111,7 +111,7 @@ def _job_file() -> tuple[dict[str, Any], dict[str, Any]]:
 def _complete(operation: dict[str, Any], message: Operation, answer: Any, parts: Mapping[str, Any]) -> None:
     operation["operationId"], operation["summary"] = message.id, message.summary
     given: dict[str, Any] = operation["responses"]
-    # What FastAPI would answer for faults is never answered here.
+    # This server never sends FastAPI's own answer to faults.
     given.pop("422", None)
     status = next(status for status in given if status[0] in "23")
     success: dict[str, Any] = given[status]
@@ -152,7 +152,7 @@ def _errors(operation: Mapping[str, Any], message: Operation) -> dict[str, Any]:
 
 
 def _usual(operation: Mapping[str, Any], message: Operation) -> Iterable[str]:
-    """Return the errors that follow from what an operation takes and who may ask for it."""
+    """Return the errors that follow from the parameters and the permission of an operation."""
     if message.id == "getHealth":
         return ("UnavailableError",)
     names = ["TooManyRequestsError", "UnavailableError"]

@@ -1,4 +1,4 @@
-"""What needs somebody's attention now."""
+"""Alerts: what needs attention now."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ JOBS_MAX: Final = 1000
 async def alerts(request: Request, caller: Annotated[Caller, needs("alert.list")]) -> Response:
     """Return alerts in Alertmanager's shape: all for administrators, those about their own jobs for others.
 
-    They are made of what is known at this moment: nodes that are not ready or drained, bad devices, jobs that wait
-    for more than half an hour, that do not begin, or that do not end. At most 1,000 jobs are looked at, oldest first.
+    They report the present state: nodes that are not ready or are drained, bad GPUs, and jobs that wait for more than
+    half an hour, do not begin, or do not end. At most 1,000 jobs are examined, oldest first.
     """
     services = context_of(request).services
     where = JobFilter(phases=shapes.WATCHED, is_ascending=True, limit=JOBS_MAX)

@@ -30,15 +30,17 @@ async def audit(
     caller: Annotated[Caller, needs("audit.own")],
     actor: _Words = None,
     action: _Words = None,
-    target: Annotated[str, Query(max_length=512, pattern=_WORD, description="exactly this thing")] = "",
-    concerning: Annotated[str, Query(max_length=255, pattern=_WORD, description="by this user or about theirs")] = "",
+    target: Annotated[str, Query(max_length=512, pattern=_WORD, description="exactly this target")] = "",
+    concerning: Annotated[
+        str, Query(max_length=255, pattern=_WORD, description="by this user, or about what belongs to them")
+    ] = "",
     from_: Annotated[str | None, Query(alias="from", max_length=15, description="ms or YYYY-MM-DD in UTC")] = None,
     to: Annotated[str | None, Query(max_length=15, description="ms or YYYY-MM-DD in UTC, not included")] = None,
-    before: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="`next` of the page before")] = None,
+    before: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="`next` of the previous page")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     format_: Annotated[Literal["json", "csv"] | None, Query(alias="format", description="or by Accept")] = None,
 ) -> Response:
-    """Return entries, newest first: all for administrators, for others what they did and what was done to theirs."""
+    """Return entries, newest first: all for administrators, for others those by them or about what belongs to them."""
     sees_all = refusal(caller.principal, "audit.read", NOTHING) is None
     if not sees_all and concerning not in ("", caller.user):
         caller.check(NOTHING, "audit.read")
@@ -48,7 +50,7 @@ async def audit(
         actions=tuple(action or ()),
         target=target,
         concerning=concerning if sees_all else caller.user,
-        # What is older than their account is about somebody who had their name before.
+        # Entries older than their account are about an earlier user of the same name.
         from_ms=from_ms if sees_all else max(from_ms or 0, caller.principal.since_ms),
         to_ms=moment(to, "to", 0) if to else None,
         before_id=before,

@@ -29,7 +29,7 @@ class Login(Body):
     """A user's name and password, and how many seconds the login lasts."""
 
     username: str = Field(pattern=USER_NAME)
-    # A directory may know shorter passwords than are let be chosen here.
+    # A directory may have shorter passwords than this platform accepts for new ones.
     password: str = Field(min_length=1, max_length=PASSWORD_MAX)
     expiration: int | None = Field(None, ge=60, le=604_800)
 
@@ -61,7 +61,7 @@ async def login(request: Request) -> Response:
     asked = await read_body(request, Login)
     context = context_of(request)
     address = address_of(request.scope)
-    # Counted before the hash is computed, so that many tries at once are many tries.
+    # Count the attempt before the hash is computed, so that concurrent attempts are all counted.
     context.logins.begin(asked.username, address)
     try:
         user = await _who(context, asked.username, asked.password)
@@ -76,7 +76,7 @@ async def login(request: Request) -> Response:
 
 
 async def _who(context: ApiContext, name: str, password: str) -> User | None:
-    """Return whose name and password these are: of an account kept here, else of the directory's."""
+    """Return the user with this name and password: a local account, or else one of the directory."""
     user = await context.services.users.user(name)
     if await context.passwords.matches(password, (user.password_hash or None) if user else None):
         return user
@@ -84,7 +84,7 @@ async def _who(context: ApiContext, name: str, password: str) -> User | None:
     if sign_on is None or sign_on.directory is None:
         return None
     if user is not None and user.source == "local":
-        # Who is kept here is no business of the directory's, but an answer that came sooner would tell who is.
+        # The directory is not asked about local accounts, but a faster answer would reveal which accounts are local.
         with suppress(Unavailable):
             await sign_on.directory.check(secrets.token_hex(8), secrets.token_hex(8))
         return None
@@ -95,6 +95,6 @@ async def _who(context: ApiContext, name: str, password: str) -> User | None:
 @router.delete("/api/v2/authn/basic/logout")
 @router.delete("/api/v1/authn/basic/logout", include_in_schema=False)
 async def logout(request: Request, caller: Annotated[Caller, needs("logout")]) -> Response:
-    """Revoke the token this request is made with."""
+    """Revoke the token of this request."""
     await context_of(request).sessions.revoke(caller.token.digest)
     return accepted("revoke successfully")

@@ -28,7 +28,7 @@ ExternalName = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*$")]
 
 
 class NewGroup(Body):
-    """A group to be; what it grants is under `extension.acls`."""
+    """A new group; what it grants is under `extension.acls`."""
 
     groupname: str = Field(pattern=GROUP_NAME)
     description: Words = ""
@@ -46,26 +46,26 @@ class GroupData(Body):
 
 
 class ChangeGroup(Body):
-    """A change of a group: everything of it, or with `patch` what is given."""
+    """A change of a group: all of its fields or, with `patch`, the given ones."""
 
     patch: bool = False
     data: GroupData
 
 
 class NewExtension(Body):
-    """What a group grants, and what else clients keep with it."""
+    """What a group grants, and other values that clients store with it."""
 
     extension: dict[str, Any]
 
 
 class NewDescription(Body):
-    """What a group is for."""
+    """The purpose of a group."""
 
     description: Words
 
 
 class NewExternalName(Body):
-    """What an identity provider calls a group."""
+    """The name of a group at an identity provider."""
 
     externalName: ExternalName  # noqa: N815
 
@@ -90,7 +90,7 @@ async def one_group(request: Request, caller: Annotated[Caller, needs("group.lis
 
 @_groups.get("/{groupname}/userlist")
 async def members(request: Request, caller: Annotated[Caller, needs("group.members")], groupname: str) -> Response:
-    """Return who is in a group."""
+    """Return the members of a group."""
     group = await _group(request, groupname)
     users = await context_of(request).services.users.users()
     found = [user for user in users if any(of.name == group.name for of in user.groups)]
@@ -108,7 +108,7 @@ async def add_group(request: Request, caller: Annotated[Caller, needs("group.cha
 
 @_groups.put("", status_code=201, openapi_extra=takes(ChangeGroup))
 async def change_group(request: Request, caller: Annotated[Caller, needs("group.change")]) -> Response:
-    """Change a group: everything of it, or with `patch` what is given."""
+    """Change a group: all of its fields or, with `patch`, the given ones."""
     asked = await read_body(request, ChangeGroup)
     data = asked.data
     lacking = [name for name, value in data.model_dump().items() if value is None]
@@ -129,9 +129,9 @@ async def change_group(request: Request, caller: Annotated[Caller, needs("group.
 
 @_groups.delete("/{groupname}")
 async def remove_group(request: Request, caller: Annotated[Caller, needs("group.change")], groupname: str) -> Response:
-    """Remove a group; its members are members no longer."""
+    """Remove a group; its members keep their accounts."""
     if groupname in (DEFAULT_GROUP, ADMIN_GROUP):
-        raise Refused("ReadOnlyGroupError", f"group {groupname!r} cannot be removed", "every platform needs it")
+        raise Refused("ReadOnlyGroupError", f"group {groupname!r} cannot be removed", "the platform needs it")
     context = context_of(request)
     await _group(request, groupname)
     await context.services.users.remove_group(groupname)
@@ -162,7 +162,7 @@ async def set_value(
 async def set_description(
     request: Request, caller: Annotated[Caller, needs("group.change")], groupname: str
 ) -> Response:
-    """Change what a group is said to be for."""
+    """Change the description of a group."""
     asked = await read_body(request, NewDescription)
     return await _changed(request, groupname, lambda group: replace(group, description=asked.description))
 
@@ -171,7 +171,7 @@ async def set_description(
 async def set_external_name(
     request: Request, caller: Annotated[Caller, needs("group.change")], groupname: str
 ) -> Response:
-    """Change what an identity provider calls a group."""
+    """Change the name of a group at an identity provider."""
     asked = await read_body(request, NewExternalName)
     return await _changed(request, groupname, lambda group: replace(group, external_name=asked.externalName))
 
@@ -180,7 +180,7 @@ async def _changed(request: Request, name: str, change: Any) -> Response:
     context = context_of(request)
     await _group(request, name)
     await context.services.users.change_group(name, change)
-    # What members may do follows from their groups, from the next request on.
+    # The rights of members follow from their groups, from the next request on.
     context.sessions.forget_all()
     return accepted(f"update group {name} successfully", 201)
 

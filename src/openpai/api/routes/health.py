@@ -16,13 +16,13 @@ router = APIRouter(tags=["info"])
 
 @router.get("/healthz")
 async def healthz() -> Response:
-    """Return 200 while this server is alive, whatever else is missing: `GET /readyz` tells that.
+    """Return 200 while this server is alive. `GET /readyz` reports whether the rest of the platform is ready.
 
     `loopFailures` counts the errors that background work of this server has met and survived; its log has them."""
     return reply(Health(status="ok", loopFailures=sum(failures().values())))
 
 
-@router.get("/readyz", responses={503: {"description": "something that the platform needs is not there"}})
+@router.get("/readyz", responses={503: {"description": "a part that the platform needs is not ready"}})
 async def readyz(request: Request) -> Response:
     """Return 200 when jobs can be submitted and run, else 503 with what is wrong with each part in `message`.
 
@@ -30,7 +30,10 @@ async def readyz(request: Request) -> Response:
     the `leader` that runs the jobs, and the `backend` of the server that leads.
     """
     services = context_of(request).services
-    checks = {"server": "" if services.is_ready() else "the server starts or stops", **await services.readiness()}
+    checks = {
+        "server": "" if services.is_ready() else "the server is starting or stopping",
+        **await services.readiness(),
+    }
     if not checks.get("database"):
         try:
             await services.check_database()
@@ -38,5 +41,5 @@ async def readyz(request: Request) -> Response:
             checks["database"] = error.message
     missing = [f"{part}: {wrong}" for part, wrong in checks.items() if wrong]
     if missing:
-        return refusal(Unavailable("; ".join(missing), "an administrator has to look at the parts that are named"))
+        return refusal(Unavailable("; ".join(missing), "an administrator has to repair the named parts"))
     return reply(Readiness(status="ready", checks=dict.fromkeys(checks, "ok")))

@@ -1,4 +1,4 @@
-"""What this server is."""
+"""The name and version of this server, and a page for people."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def info(request: Request) -> Response:
         ServerInfo(
             name="PAI RESTful API",
             version=services.settings.version,
-            # OpenPAI's clients know `yarn` and `k8s`, and speak to each as it spoke; this one speaks like the latter.
+            # OpenPAI's clients know the protocols of `yarn` and `k8s`; this server has the latter.
             launcherType="k8s",
             authnMethod="OIDC" if has_page else "basic",
         )
@@ -49,19 +49,19 @@ async def info(request: Request) -> Response:
 
 
 async def banner(request: Request) -> Response:
-    """Return a line for people."""
+    """Return one line of text for people."""
     return text(f"OpenPAI {context_of(request).services.settings.version}: the API is described at /docs\n")
 
 
 @router.get("/")
 async def page(request: Request) -> Response:
-    """Return a page that says what this is and where to go."""
+    """Return a page that introduces this server and links to its documentation."""
     url = escape(str(request.base_url).rstrip("/"))
     text = _PAGE.format(version=escape(context_of(request).services.settings.version), url=url)
     return HTMLResponse(text)
 
 
-# OpenPAI answers these whatever the method; the description need not repeat them seven times.
+# OpenPAI answers these for any method; the description lists them once.
 for _path, _answer in (("/api/v1/", info), ("/api/v2/info", info), ("/api/v2/", banner)):
     router.add_api_route(_path, _answer, methods=["GET"], summary=_answer.__doc__)
     router.add_api_route(_path, _answer, methods=_ANY[1:], include_in_schema=False)

@@ -64,13 +64,13 @@ async def _roles(tasks: Iterable[TaskHistory], shape: Callable[[TaskHistory], Ta
 
 @router.get("/api/v2/jobs/{job}/job-attempts/healthz", deprecated=True)
 async def old_attempts_health(request: Request, caller: Annotated[Caller, needs("job.list")], job: str) -> Response:
-    """Return `ok`: attempts are always kept."""
+    """Return `ok`: the history of attempts is always available."""
     return text("ok")
 
 
 @router.get("/api/v2/jobs/{job}/job-attempts", deprecated=True)
 async def old_attempts(request: Request, caller: Annotated[Caller, needs("job.read")], job: str) -> Response:
-    """Return every attempt, the newest first and then the earlier ones in order."""
+    """Return every attempt: the newest first, then the earlier ones from the oldest on."""
     row = await job_for(request, caller, job)
     attempts = [current_attempt(row), *await earlier_attempts(request, caller, row)]
     found = [await _old_attempt(request, caller, row, attempt) for attempt in attempts]

@@ -1,4 +1,4 @@
-"""Many jobs at once: what is done to each, with an answer for each."""
+"""Actions on many jobs at once, with a result for each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CHANGED: Final = {
 
 
 class Bulk(Body):
-    """What to do, and to which jobs: either named, or all that match."""
+    """An action, and the jobs: either named, or all that match."""
 
     action: Literal["stop", "kill", "start", "restart", "tag", "untag", "archive", "unarchive", "delete"]
     jobs: list[Annotated[str, Field(min_length=1, max_length=511)]] | None = Field(
@@ -46,14 +46,14 @@ class Bulk(Body):
     where: JobsWhere | None = Field(
         None,
         description="Filters as of the list, at least one; without `username`, one's own jobs only. Jobs that are "
-        "as they shall be are passed over.",
+        "in the desired state already are skipped.",
     )
     tag: str | None = Field(None, min_length=1, max_length=255, pattern=r"^[^,\x00-\x1f]+$", description="For (un)tag.")
     reason: str = Field(
         "",
         max_length=500,
         pattern=r"^[^\x00-\x1f\x7f]*$",
-        description="For stop, kill, start and restart: why, for the owners.",
+        description="For stop, kill, start and restart: a reason for the owners.",
     )
 
     @model_validator(mode="after")
@@ -69,7 +69,7 @@ class Bulk(Body):
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A job as it was named, and what was found under that name."""
+    """A job by the name that was given, and the job found by it."""
 
     name: str
     row: JobRow | None = None
@@ -78,16 +78,16 @@ class _Target:
 @router.post(
     "/api/v2/jobs/bulk",
     openapi_extra=takes(Bulk),
-    responses={200: {"description": "what became of each job; `more` counts matching jobs beyond the first 1,000"}},
+    responses={200: {"description": "the result for each job; `more` counts matching jobs beyond the first 1,000"}},
 )
 async def bulk(request: Request, caller: Annotated[Caller, needs("job.stop")]) -> Response:
-    """Do one thing to up to 1,000 jobs, such as stop, restart, tag or delete, and say of each what became of it.
+    """Perform one action, such as stop, restart, tag or delete, on up to 1,000 jobs, and return the result for each.
 
-    Each job is checked as if it had been asked for alone, and one that fails does not keep the others from it.
+    Each job is checked as in a request of its own, and a failure does not affect the others.
     """
     body = await read_body(request, Bulk)
     action = JOB_ACTIONS[body.action]
-    # The audit log names what was really done.
+    # The audit log names the jobs that were really changed.
     caller = request.state.caller = replace(caller, action=action.action)
     context = context_of(request)
     targets, more = await _targets(context, caller, body)

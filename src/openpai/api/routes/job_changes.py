@@ -25,16 +25,16 @@ class Execution(Body):
 
     value: Literal["START", "STOP", "RESTART"]
     force: bool = Field(False, description="With STOP: kill its tasks at once, without a grace period.")
-    reason: str = Field("", max_length=500, pattern=NO_CONTROLS, description="Why, for the job's owner.")
+    reason: str = Field("", max_length=500, pattern=NO_CONTROLS, description="A reason for the job's owner.")
 
     @property
     def action(self) -> str:
-        """Return what is done to the job."""
+        """Return the name of the action on the job."""
         return "kill" if self.force and self.value == "STOP" else self.value.lower()
 
 
 class Tag(Body):
-    """A word to find the job by."""
+    """A tag, by which the job can be found."""
 
     value: str = Field(min_length=1, max_length=255, pattern=r"^[^,\x00-\x1f]+$")
 
@@ -53,7 +53,7 @@ class RankChange(Body):
 
 @router.put("/api/v2/jobs/{job}/executionType", status_code=202, openapi_extra=takes(Execution))
 async def set_execution(request: Request, caller: Annotated[Caller, needs("job.stop")], job: str) -> Response:
-    """Stop a job, start one that is over again as a new attempt, or restart one, whether it runs or is over."""
+    """Stop a job, start a finished one again as a new attempt, or restart one, whether it runs or is finished."""
     body = await read_body(request, Execution)
     row = await job_for(request, caller, job)
     return done(await job_actions.JOB_ACTIONS[body.action].do(context_of(request), row, caller.user, body.reason), 202)
@@ -61,7 +61,7 @@ async def set_execution(request: Request, caller: Annotated[Caller, needs("job.s
 
 @router.put("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))
 async def set_tag(request: Request, caller: Annotated[Caller, needs("job.tag")], job: str) -> Response:
-    """Put a tag on a job; harmless when it is there."""
+    """Put a tag on a job; does nothing if the job has it."""
     word = (await read_body(request, Tag)).value
     row = await job_for(request, caller, job)
     return done(await job_actions.tag(context_of(request), row, caller.user, word))
@@ -69,7 +69,7 @@ async def set_tag(request: Request, caller: Annotated[Caller, needs("job.tag")],
 
 @router.delete("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))
 async def remove_tag(request: Request, caller: Annotated[Caller, needs("job.tag")], job: str) -> Response:
-    """Take a tag off a job."""
+    """Remove a tag from a job."""
     word = (await read_body(request, Tag)).value
     row = await job_for(request, caller, job)
     return done(await job_actions.untag(context_of(request), row, caller.user, word))
@@ -77,21 +77,21 @@ async def remove_tag(request: Request, caller: Annotated[Caller, needs("job.tag"
 
 @router.put("/api/v2/jobs/{job}/archive")
 async def archive(request: Request, caller: Annotated[Caller, needs("job.archive")], job: str) -> Response:
-    """Put a finished job away: it leaves the list, its name is free, and it is reached by its id."""
+    """Archive a finished job: it leaves the list, its name is free, and its id names it."""
     row = await job_for(request, caller, job)
     return done(await job_actions.archive(context_of(request), row))
 
 
 @router.delete("/api/v2/jobs/{job}/archive")
 async def unarchive(request: Request, caller: Annotated[Caller, needs("job.archive")], job: str) -> Response:
-    """Take a job, named by its id, out of the archive; refused when its name is another job's by now."""
+    """Take a job, named by its id, out of the archive; refused if another job has its name."""
     row = await job_for(request, caller, job)
     return done(await job_actions.unarchive(context_of(request), row))
 
 
 @router.put("/api/v2/jobs/{job}/priority", openapi_extra=takes(PriorityChange))
 async def set_priority(request: Request, caller: Annotated[Caller, needs("job.priority")], job: str) -> Response:
-    """Change a job's priority class; a job that runs is not moved by it."""
+    """Change a job's priority class; a running job is not interrupted."""
     priority = (await read_body(request, PriorityChange)).value
     row = await job_for(request, caller, job)
     await context_of(request).services.platform.set_priority(row.user, row.name, priority, caller.user)
@@ -100,7 +100,7 @@ async def set_priority(request: Request, caller: Annotated[Caller, needs("job.pr
 
 @router.put("/api/v2/jobs/{job}/rank", openapi_extra=takes(RankChange))
 async def set_rank(request: Request, caller: Annotated[Caller, needs("job.rank")], job: str) -> Response:
-    """Move a waiting job among equally urgent ones of its virtual cluster; a higher rank goes first."""
+    """Move a waiting job among those of equal priority in its virtual cluster; a higher rank goes first."""
     rank = (await read_body(request, RankChange)).value
     row = await job_for(request, caller, job)
     services = context_of(request).services
@@ -110,13 +110,13 @@ async def set_rank(request: Request, caller: Annotated[Caller, needs("job.rank")
 
 
 def _rank(body: int | str, now_ms: int) -> int:
-    # Later is further: a job moved to the front now stands before those moved there earlier.
+    # A job moved to the front precedes those moved there earlier.
     return {"front": now_ms, "back": -now_ms}[body] if isinstance(body, str) else body
 
 
 @router.post("/api/v2/jobs/{job}/checkpoint")
 async def checkpoint(request: Request, caller: Annotated[Caller, needs("job.checkpoint")], job: str) -> Response:
-    """Tell that a job has just saved its work: it loses less if it must leave, and is chosen for that sooner."""
+    """Record that a job has just saved its work: preempting it loses less, and it is chosen for that sooner."""
     row = await job_for(request, caller, job)
     await context_of(request).services.platform.checkpointed(row.user, row.name)
     return done(f"job {row.user}~{row.name} has saved its work")

@@ -1,4 +1,4 @@
-"""What happened to a job, why it waits, and how to reach its running tasks by SSH."""
+"""The events of a job, why it waits, and how to reach its running tasks by SSH."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ async def events(
 
 @router.get("/api/v2/jobs/{job}/why")
 async def why(request: Request, caller: Annotated[Caller, needs("job.read")], job: str) -> Response:
-    """Return why the job waits, what would change that, and which jobs hold the room; empty when nothing of it waits.
+    """Return why the job waits, what would change that, and which jobs hold the resources; empty unless it waits.
 
-    Of jobs that the caller may not look at, the answer holds only number and size.
+    For jobs that the caller may not see, the answer has only their number and size.
     """
     row = await job_for(request, caller, job)
-    # The name of an archived job may be another's by now; and what is over does not wait.
+    # Another job may have the name of an archived job, and a finished job does not wait.
     context = context_of(request).services.platform
     waits = () if row.archived_at_ms is not None else await context.why(row.user, row.name)
     held = await context.in_the_way(row.user, row.name) if waits else ()
@@ -55,14 +55,14 @@ async def why(request: Request, caller: Annotated[Caller, needs("job.read")], jo
 async def ssh(request: Request, caller: Annotated[Caller, needs("job.ssh")], job: str) -> Response:
     """Return host, port and command for each running task whose role asks for a port named `ssh`.
 
-    What listens there is the task's own server; a job without such a role, or none of it running, has none.
+    The task runs its own SSH server there. A job without such a role, or without running tasks of it, has none.
     """
     row = await job_for(request, caller, job)
     roles = await ssh_roles(request, row)
     tasks = await tasks_of(request, caller, row, row.attempt) if roles else []
     addresses = [address for task in tasks if task.role in roles and (address := ssh_address(task)) is not None]
     if not addresses:
-        advice = "wait until it runs" if roles else "ask for one: resourcePerInstance.ports: {ssh: 1}"
+        advice = "wait until it runs" if roles else "request one: resourcePerInstance.ports: {ssh: 1}"
         message = "no task that runs" if roles else "no task role"
         raise Refused("NoJobSshInfoError", f"job {row.user}~{row.name} has {message} with a port named ssh", advice)
     return reply(SshAddresses(containers=addresses))

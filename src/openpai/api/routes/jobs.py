@@ -1,4 +1,4 @@
-"""Jobs: submitting one, the list of jobs, one job in full, its file, and deleting it."""
+"""Jobs: submit, list, show, configuration, delete."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IdempotencyKey = Annotated[
     Header(
         max_length=255,
         pattern=r"^[\x21-\x7e]*$",
-        description="Any word of yours: the same file sent again under it, because an answer was lost, is one job.",
+        description="Any text: the same file sent again with it, because an answer was lost, makes one job.",
     ),
 ]
 CloneOf = Annotated[
@@ -46,7 +46,7 @@ CloneOf = Annotated[
         alias="cloneOf",
         max_length=512,
         pattern=r"^[\w.~-]*$",
-        description="A job of yours, by name or id: where the file shows `******`, that job's secret is meant.",
+        description="One of your jobs, by name or id: `******` in the file stands for the secrets of that job.",
     ),
 ]
 
@@ -56,9 +56,9 @@ CloneOf = Annotated[
     status_code=202,
     openapi_extra=_FILE,
     responses={
-        400: {"description": "the job file has faults, each named with its line; no quota is left; it could never run"},
-        403: {"description": "the virtual cluster is not granted"},
-        409: {"description": "there is a job of this name already, or the idempotency key is of another file"},
+        400: {"description": "the job file has faults, each with its line; no quota is left; the job could never run"},
+        403: {"description": "the user may not use the virtual cluster"},
+        409: {"description": "the name is taken, or the idempotency key was used with another file"},
     },
 )
 async def submit(
@@ -67,7 +67,7 @@ async def submit(
     idempotency_key: IdempotencyKey = "",
     clone_of: CloneOf = "",
 ) -> Response:
-    """Submit a job file, as text of any content type; the job is durable once this is answered."""
+    """Submit a job file, as text of any content type; the job is stored durably before the answer is sent."""
     context = context_of(request)
     by = replace(
         submitter_of(caller.principal),
@@ -95,10 +95,10 @@ async def submit(
 async def jobs(
     request: Request, caller: Annotated[Caller, needs("job.list")], query: Annotated[JobsQuery, Query()]
 ) -> Response:
-    """Return everybody's jobs that match: an array, or `{totalCount, data}` with `withTotalCount=true`.
+    """Return the jobs of all users that match: an array, or `{totalCount, data}` with `withTotalCount=true`.
 
-    While there are more, the header `Link` says where the next page is; going on there costs the same however far
-    down the list that is, and no job is seen twice because others were submitted meanwhile.
+    While there are more, the header `Link` has the address of the next page. Each such page costs the same, at any
+    depth of the list, and no job appears twice because others were submitted meanwhile.
     """
     context = context_of(request)
     context.lists.take(caller.user)
@@ -119,7 +119,7 @@ async def jobs(
 async def _pages(
     context: ApiContext, where: JobFilter, page: JobPage, head: bytes, tail: bytes
 ) -> AsyncGenerator[bytes, None]:
-    """Yield a long answer page by page, so that it takes neither memory nor a turn of its own."""
+    """Yield a long answer page by page, so that it neither fills the memory nor delays other requests."""
     yield head
     yield await _entries(context, page)
     left = where.limit - len(page.jobs)
@@ -154,7 +154,7 @@ async def job_detail(request: Request, caller: Annotated[Caller, needs("job.read
 
 @router.get("/api/v2/jobs/{job}/config")
 async def config(request: Request, caller: Annotated[Caller, needs("job.config")], job: str) -> Response:
-    """Return the job file as YAML, its secrets masked."""
+    """Return the job file as YAML, with its secrets masked."""
     row = await job_for(request, caller, job)
     content = await context_of(request).services.jobs.config(row.id)
     if content is None:
@@ -165,6 +165,6 @@ async def config(request: Request, caller: Annotated[Caller, needs("job.config")
 
 @router.delete("/api/v2/jobs/{job}")
 async def delete(request: Request, caller: Annotated[Caller, needs("job.delete")], job: str) -> Response:
-    """Delete a finished job for good, with its history and its logs; what it used stays in the accounts."""
+    """Delete a finished job permanently, with its history and logs; its use remains in the reports."""
     row = await job_for(request, caller, job)
     return done(await delete_job(context_of(request), row))

@@ -1,4 +1,4 @@
-"""What the tasks of a job left in their working directories, as long as it is kept."""
+"""The files that the tasks of a job left in their working directories, while they are kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TAR = "application/x-tar"
 
 @router.get("/api/v2/jobs/{job}/work")
 async def work(request: Request, caller: Annotated[Caller, needs("job.logs")], job: str) -> Response:
-    """Return what is kept of the files that tasks of a job left in their working directories."""
+    """Return which files are kept that tasks of a job left in their working directories."""
     row = await job_for(request, caller, job)
     kept = context_of(request).services.work
     found = await kept.of_job(row.id) if kept is not None else ()
@@ -51,7 +51,7 @@ async def archive(
     found = await task_attempt_of(request, caller, row, number, TaskId(role, index), attempt)
     kept = context_of(request).services.work
     if kept is None:
-        raise Refused("NoFileError", "this server keeps no working directories", "let tasks write to a storage")
+        raise Refused("NoFileError", "this server keeps no working directories", "have tasks write to a storage")
     return StreamingResponse(await kept.archive(found.key, path or ()), media_type=TAR)
 
 

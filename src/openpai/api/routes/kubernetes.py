@@ -1,4 +1,4 @@
-"""Nodes and running tasks in the shapes of Kubernetes, for tools that ask OpenPAI for those."""
+"""Nodes and running tasks in the shapes of Kubernetes, for tools that read them from OpenPAI."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PART: Final = re.compile(r"\s*([\w./-]{1,255})\s*(?:==?\s*([\w.~-]{0,511})\s*)?
 @router.get("/api/v2/kubernetes/nodes")
 @router.get("/api/v1/kubernetes/nodes", include_in_schema=False)
 async def nodes(request: Request, caller: Annotated[Caller, needs("cluster.read")]) -> Response:
-    """Return every machine as a Kubernetes NodeList."""
+    """Return every node as a Kubernetes NodeList."""
     return reply(shapes.node_list(await context_of(request).services.platform.nodes()))
 
 
@@ -30,17 +30,17 @@ async def nodes(request: Request, caller: Annotated[Caller, needs("cluster.read"
 async def pods(
     request: Request,
     caller: Annotated[Caller, needs("cluster.read")],
-    namespace: Annotated[str, Query(max_length=253, description="`default` holds all pods there are")] = "",
+    namespace: Annotated[str, Query(max_length=253, description="`default` holds all pods")] = "",
     selector: Annotated[
         str,
         Query(
             alias="labelSelector",
             max_length=4000,
-            description="comma list of `label=value` or `label`, all of which hold",
+            description="comma list of `label=value` or `label`; all must match",
         ),
     ] = "",
 ) -> Response:
-    """Return every task attempt that holds something as a Kubernetes PodList."""
+    """Return every task attempt that holds resources as a Kubernetes PodList."""
     running = await context_of(request).services.jobs.running()
     wanted = _labels(selector)
     if namespace not in ("", shapes.NAMESPACE):

@@ -1,4 +1,4 @@
-"""The logs of a task attempt: where they are, what they say, and what is written to them from now on."""
+"""The logs of a task attempt: list, read and follow."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class LogQuery(BaseModel):
     follow: bool = Field(False, description="Server-Sent Events until the attempt is over")
     offset: int | None = Field(None, ge=-(2**62), le=2**62, description="first byte; negative counts from the end")
     limit: int | None = Field(None, ge=0, le=2**62, description="at most so many bytes")
-    timestamps: bool = Field(False, description="each line behind the time at which it was seen to be written")
+    timestamps: bool = Field(False, description="each line after the time at which it was seen in the file")
     since: int | None = Field(None, ge=0, le=2**53, description="only what was written since then, in ms")
-    ticket: str = Field("", max_length=4000, description="instead of a login: what the address of a log came with")
+    ticket: str = Field("", max_length=4000, description="instead of a login: the ticket in the address of a log")
 
     @property
     def is_tail(self) -> bool:
-        """Return whether only the end is wanted."""
+        """Return whether only the end is requested."""
         return self.tail_mode or self.tail_mode_too
 
 
@@ -75,10 +75,10 @@ async def log_locations(
     attempt: Number,
     query: Annotated[LogQuery, Query()],
 ) -> Response:
-    """Return the logs of a task attempt and where each is read.
+    """Return the logs of a task attempt with the address of each.
 
-    Each address opens by itself for two minutes, as long as the login stands that asked for it. It is one that
-    OpenPAI's gateway passes on to this server, and that this server takes itself as well.
+    Each address works without a login for two minutes, while the login that requested it is valid. OpenPAI's gateway
+    forwards it to this server, and this server answers it itself as well.
     """
     row, found = await _found(request, caller, job, number, TaskId(role, index), attempt)
     gateway = log_manager_of(request.scope)
@@ -105,12 +105,12 @@ async def log(
 ) -> Response:
     """Return a log as text, or follow it: `stdout`, `stderr`, `runtime`, or `all` for the first two together.
 
-    Where a part of a log that grew too large was cut out, a line says so; offsets count what was cut out, too.
-    With `timestamps` each line stands behind the time at which it was first seen in the file: a task writes its log
-    itself, and the platform looks about once a second.
+    A line marks where a part of a log that grew too large was cut out; offsets count the removed bytes, too.
+    With `timestamps`, each line follows the time at which it was first seen in the file: a task writes its log
+    itself, and the platform checks about once a second.
 
-    Followed, it is a stream of events `log` with data `{stream, offset, text}` and one event `end` when the attempt
-    is over; the header Last-Event-ID takes it up after that event.
+    A followed log is a stream of events `log` with data `{stream, offset, text}` and one event `end` when the attempt
+    is over; with the header Last-Event-ID it continues after that event.
     """
     row, found = await _found(request, caller, job, number, TaskId(role, index), attempt)
     if name not in NAMES:
@@ -149,7 +149,7 @@ class _Part(NamedTuple):
 async def _read(
     logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...], query: LogQuery, now_ms: int
 ) -> Response:
-    """Return what the streams hold now, one after the other. What they say later belongs to a later request."""
+    """Return the present content of the streams, one after the other."""
     clocks: dict[str, Clock] = {}
     if query.timestamps or query.since is not None:
         moments = await logs.moments(found.key)
@@ -164,7 +164,7 @@ async def _read(
     headers = {}
     if len(parts) == 1:
         part = parts[0]
-        # Where a part was cut out, the length of the text does not tell where the next request has to begin.
+        # Where a part was cut out, the client cannot derive the next offset from the length of the text.
         headers = {"X-Log-Offset": str(part.start), "X-Log-End": str(max(part.start, part.end))}
         headers["X-Log-Size"] = str(part.size)
     contents = _stamped(logs, found, parts, clocks) if query.timestamps else _contents(logs, found, parts)
@@ -180,7 +180,7 @@ async def _stamped(
 
 
 async def _last_lines(logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...], lines: int) -> list[_Part]:
-    """Return the last lines of the streams, as they are when one follows the other."""
+    """Return the last lines of the streams, one stream after the other."""
     parts: list[_Part] = []
     for stream in reversed(streams):
         tail = await tail_of(logs, found.key, stream, lines)
@@ -214,14 +214,14 @@ async def _contents(logs: LogReader, found: TaskAttemptRow, parts: list[_Part]) 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Somebody who follows the logs of a job."""
+    """A client that follows the logs of a job."""
 
     request: Request
     caller: Caller
     job: str
 
     async def may_read(self) -> bool:
-        """Return whether they may still: their login may have ended, or their rights, or the job be deleted."""
+        """Return whether they still may: their login or rights may have ended, or the job may be deleted."""
         try:
             caller = await context_of(self.request).sessions.holder(self.caller.token.digest)
             await job_for(self.request, replace(caller, action=self.caller.action), self.job)
@@ -237,7 +237,7 @@ async def _followed(
     query: LogQuery,
     may_read: Callable[[], Awaitable[bool]],
 ) -> Response:
-    """Return a stream of events, from where the client left off, from its offset, or from the start or the tail."""
+    """Return a stream of events, from the client's last event, from its offset, or from the start or the tail."""
     logs = context_of(request).services.logs
     if found.ended_at_ms is not None:
         # Report missing logs of an ended attempt now, while the answer can still be an error.
@@ -249,7 +249,7 @@ async def _followed(
     offsets = {stream: at.get(stream, offset) for stream, offset in offsets.items()}
     chunks = logs.follow(found.key, streams, dict(offsets))
     events = log_events(chunks, offsets, context_of(request).services.settings.keep_alive_s, may_read)
-    # Proxies that gather an answer before they pass it on would make a live log come in lumps.
+    # A proxy that buffers answers would delay a live log.
     headers = {"X-Accel-Buffering": "no"}
     return StreamingResponse(events, 200, headers, "text/event-stream")
 

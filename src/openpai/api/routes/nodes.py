@@ -1,4 +1,4 @@
-"""The machines: looking at them, draining them, marking their devices as bad, forgetting those that are gone."""
+"""Nodes: list, show, drain, mark bad GPUs, and forget nodes that no longer exist."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ NodeName = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[\w.:-]+
 
 
 class NodeBody(Body):
-    """The new state of a node; what is omitted stays as it is."""
+    """The new state of a node; omitted fields do not change."""
 
-    drained: bool | None = Field(None, description="Whether it takes nothing new; what runs there runs on.")
+    drained: bool | None = Field(None, description="Whether no new task is placed on it; running ones continue.")
     badDevices: list[Annotated[int, Field(ge=0, le=1023)]] | None = Field(  # noqa: N815
-        None, max_length=1024, description="GPUs that nobody is to be given, by number; replaces those marked before."
+        None, max_length=1024, description="Numbers of GPUs that no job may get; replaces those marked before."
     )
     deadlineSeconds: int | None = Field(  # noqa: N815
         None,
         ge=0,
         le=366 * 86_400,
-        description="With `drained`: how long jobs may run on; then they are put back into the queue.",
+        description="With `drained`: how long jobs may continue; then they are put back into the queue.",
     )
-    reason: str = Field("", max_length=1000, description="Why, for those who wonder.")
+    reason: str = Field("", max_length=1000, description="A reason for users.")
 
 
 @router.get("/api/v2/nodes")
 async def nodes(request: Request, caller: Annotated[Caller, needs("node.list")]) -> Response:
-    """Return every machine and how much of it is in use."""
+    """Return every node and how much of it is in use."""
     return reply([shapes.node(view) for view in await context_of(request).services.platform.nodes()])
 
 
 @router.get("/api/v2/nodes/{name}")
 async def node(request: Request, caller: Annotated[Caller, needs("node.list")], name: NodeName) -> Response:
-    """Return one machine, the jobs on it that the caller may see, and for administrators what was done to it."""
+    """Return one node, the jobs on it that the caller may see, and for administrators the changes made to it."""
     services = context_of(request).services
     held = await services.platform.node_holdings(name)
     view = next((one for one in await services.platform.nodes() if one.name == name), None)
     if view is None:
-        raise Refused("NoNodeError", f"there is no node {name!r}", "`pai node list` shows the nodes there are")
+        raise Refused("NoNodeError", f"there is no node {name!r}", "`pai node list` shows the nodes")
     history = []
     if refusal(caller.principal, "audit.read", NOTHING) is None:
         where = AuditFilter(actions=("node.change",), target=name, limit=HISTORY_MAX)
@@ -67,19 +67,19 @@ async def node(request: Request, caller: Annotated[Caller, needs("node.list")], 
 
 @router.put("/api/v2/nodes/{name}", openapi_extra=takes(NodeBody))
 async def change_node(request: Request, caller: Annotated[Caller, needs("node.change")], name: NodeName) -> Response:
-    """Drain a node or give it back, and mark its bad devices; what runs there runs on, if no deadline is set."""
+    """Drain a node or put it back into service, and mark its bad GPUs; without a deadline, running tasks continue."""
     body = await read_body(request, NodeBody)
     if body.drained is None and body.badDevices is None:
-        raise invalid("nothing to change: say `drained` or `badDevices`")
+        raise invalid("nothing to change: give `drained` or `badDevices`")
     bad = None if body.badDevices is None else frozenset(body.badDevices)
     if body.deadlineSeconds is not None and not body.drained:
-        raise invalid("`deadlineSeconds` goes with `drained: true`")
+        raise invalid("`deadlineSeconds` needs `drained: true`")
     change = NodeChange(body.drained, bad, body.reason, body.deadlineSeconds)
     return reply(shapes.node(await context_of(request).services.platform.change_node(name, change, caller.user)))
 
 
 @router.delete("/api/v2/nodes/{name}")
 async def forget_node(request: Request, caller: Annotated[Caller, needs("node.change")], name: NodeName) -> Response:
-    """Forget a node that is gone for good, so that nothing is promised on it any more."""
+    """Forget a node that no longer exists, so that no guarantee counts on it."""
     await context_of(request).services.platform.forget_node(name, caller.user)
     return done(f"node {name} is forgotten")

@@ -24,12 +24,12 @@ _TEXT: Final = r"^[^\x00-\x1f\x7f]*$"
 _FORM: Final = re.compile(rb"[\x21-\x7e]{0,16384}")
 _RETURN: Final = "/api/v2/authn/oidc/return"
 _SEE_OTHER: Final[dict[int | str, dict[str, Any]]] = {
-    302: {"description": "to the identity provider, or back to where the login began"}
+    302: {"description": "to the identity provider, or back to the client that began the login"}
 }
 
 
 class Code(Body):
-    """What came back from a login, and the secret whose challenge began it."""
+    """The code of a login, and the secret of its challenge."""
 
     code: str = Field(min_length=1, max_length=4096)
     verifier: str = Field(min_length=1, max_length=256)
@@ -43,7 +43,7 @@ async def _provider(request: Request) -> tuple[SignOn, SingleSignOn]:
     return sign_on, sign_on.sso
 
 
-# Asked for before anything else of a request is looked at: without a provider these addresses do not exist.
+# Checked first: without a provider these routes do not exist.
 Provider = Annotated[tuple[SignOn, SingleSignOn], Depends(_provider)]
 
 
@@ -52,13 +52,11 @@ Provider = Annotated[tuple[SignOn, SingleSignOn], Depends(_provider)]
 async def login(
     request: Request,
     provider: Provider,
-    challenge: Annotated[str, Query(pattern=CHALLENGE, description="SHA-256 of a secret of yours, base64url")],
-    redirect_uri: Annotated[str, Query(max_length=2048, description="where to come back to")] = "/",
-    origin: Annotated[
-        str, Query(alias="from", max_length=2048, pattern=_TEXT, description="handed back as it is")
-    ] = "",
+    challenge: Annotated[str, Query(pattern=CHALLENGE, description="SHA-256 of a secret of the client, base64url")],
+    redirect_uri: Annotated[str, Query(max_length=2048, description="the address to return to")] = "/",
+    origin: Annotated[str, Query(alias="from", max_length=2048, pattern=_TEXT, description="returned unchanged")] = "",
 ) -> Response:
-    """Send the browser to the identity provider; it comes back to `redirect_uri` with a `code` for the token route."""
+    """Send the browser to the identity provider; it returns to `redirect_uri` with a `code` for the token route."""
     sign_on, sso = provider
     target = checked_target(redirect_uri, sign_on)
     started = await sso.start(_return_to(request, sign_on), {"target": target, "from": origin, "challenge": challenge})
@@ -70,17 +68,17 @@ async def login(
 @router.post(_RETURN, status_code=303, responses={303: {"description": "the same answer, as a GET"}})
 @router.post("/api/v1/authn/oidc/return", include_in_schema=False)
 async def posted(request: Request) -> Response:
-    """Take an answer that the provider posts as a form, and look at it again as a GET, which brings the cookie."""
+    """Accept an answer that the provider posts as a form; redirect to a GET, which carries the cookie."""
     form = await request.body()
     if not _FORM.fullmatch(form):
-        raise Refused("InvalidParametersError", "this is no answer of an identity provider", "begin the login again")
+        raise Refused("InvalidParametersError", "this is not the answer of an identity provider", "log in again")
     return Response(status_code=303, headers={"location": f"{_RETURN}?{form.decode()}"})
 
 
 @router.get(_RETURN, status_code=302, responses=_SEE_OTHER)
 @router.get("/api/v1/authn/oidc/return", include_in_schema=False)
 async def come_back(request: Request, provider: Provider) -> Response:
-    """Take the provider's answer, and send the browser on with a `code`, or with an `errorMessage`."""
+    """Accept the provider's answer, and redirect the browser with a `code`, or with an `errorMessage`."""
     context = context_of(request)
     sign_on, sso = provider
     keepsake = request.cookies.get(KEEPSAKE, "")
@@ -95,8 +93,8 @@ async def come_back(request: Request, provider: Provider) -> Response:
         place = onward(back["target"], code=code_for(context, user, back["challenge"]), **_origin(back))
     except SignOnFailed as failed:
         if not failed.back:
-            # Nobody knows where this login began, so there is no page of ours to tell it to.
-            raise Refused("UnauthorizedUserError", failed.message, "begin the login again") from failed
+            # It is unknown where this login began, so there is no page that could show the error.
+            raise Refused("UnauthorizedUserError", failed.message, "log in again") from failed
         place = onward(failed.back["target"], errorMessage=failed.message, **_origin(failed.back))
     answer = RedirectResponse(place, 302)
     answer.delete_cookie(KEEPSAKE, **_cookie(request, sign_on))
@@ -105,7 +103,7 @@ async def come_back(request: Request, provider: Provider) -> Response:
 
 @router.post("/api/v2/authn/oidc/token", openapi_extra=takes(Code))
 async def token(request: Request, provider: Provider) -> Response:
-    """Return a token for the code of a login and the secret that goes with it; each code works once, for a minute."""
+    """Return a token for the code of a login and its secret; each code works once, within a minute."""
     asked = await read_body(request, Code)
     login = await redeem(context_of(request), asked.code, asked.verifier)
     about(request, actor=login["user"], target=login["user"], owner=login["user"])
@@ -117,9 +115,9 @@ async def token(request: Request, provider: Provider) -> Response:
 async def logout(
     request: Request,
     provider: Provider,
-    redirect_uri: Annotated[str, Query(max_length=2048, description="where to come back to")] = "/",
+    redirect_uri: Annotated[str, Query(max_length=2048, description="the address to return to")] = "/",
 ) -> Response:
-    """Send the browser to where the provider ends its own session; revoke the token by the basic logout first."""
+    """Send the browser to the provider's logout page; revoke the token with the basic logout first."""
     sign_on, sso = provider
     target = checked_target(redirect_uri, sign_on)
     absolute = f"{_base(request, sign_on)}{target}" if target.startswith("/") else target

@@ -1,7 +1,7 @@
-"""Prometheus's two queries, for pages of OpenPAI's old portal that are blank without an answer.
+"""Prometheus's two query routes, without which pages of OpenPAI's old portal stay blank.
 
-The portal sends no Authorization header with them, but its pages keep the token in a cookie, which the browser sends
-along: that is enough to look at nodes here, and for nothing else.
+The portal sends no Authorization header with them, but its pages store the token in a cookie, which the browser sends.
+The cookie is accepted here, for reading nodes, and nowhere else.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from openpai.wire.prometheus import Metrics
 
 router = APIRouter(tags=["cluster"])
 Expression = Annotated[str, Query(max_length=10_000, description="The expression, as OpenPAI's portal writes it.")]
-Time = Annotated[float | None, Query(description="In seconds since 1970; now, if it is left away.")]
+Time = Annotated[float | None, Query(description="In seconds since 1970; the present time if omitted.")]
 
 
 @router.get("/prometheus/api/v1/query")
 async def query(
     request: Request, caller: Annotated[Caller, needs_or_cookie("node.list")], query: Expression, time: Time = None
 ) -> Response:
-    """Answer a query at one moment: what jobs hold of the nodes; nothing else is known."""
+    """Answer a query at one moment, from what jobs hold on the nodes; other metrics are unknown."""
     return reply(await _answer(request, query, "vector", (time, time)))
 
 
@@ -40,7 +40,7 @@ async def query_range(
     start: Time = None,
     end: Time = None,
 ) -> Response:
-    """Answer a query over a span of time: only its newest value is known."""
+    """Answer a query over a span of time with its newest value; older values are unknown."""
     return reply(await _answer(request, query, "matrix", (start, end)))
 
 

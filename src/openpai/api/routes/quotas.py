@@ -1,4 +1,4 @@
-"""Quotas: what a user may use at a time, in one job and in a month."""
+"""Quotas: limits for users at a time, in one job and in a month."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def quotas(request: Request, caller: Annotated[Caller, needs("quota.list")
 
 @router.get("/api/v2/quotas/me")
 async def mine(request: Request, caller: Annotated[Caller, needs("quota.own")]) -> Response:
-    """Return the quotas that hold for oneself, each with what of it is used up."""
+    """Return the quotas that hold for oneself, each with its present use."""
     context = context_of(request)
     held = await context.quotas.of(caller.user)
     if not held:
@@ -49,7 +49,7 @@ async def mine(request: Request, caller: Annotated[Caller, needs("quota.own")]) 
 
 @router.put("/api/v2/quotas", status_code=201, openapi_extra=takes(shapes.QuotaBody))
 async def set_quota(request: Request, caller: Annotated[Caller, needs("quota.change")]) -> Response:
-    """Set or replace a quota, or with `patch` the limits that are given; it holds from the next submission on."""
+    """Set or replace a quota, or with `patch` the given limits of it; it holds from the next submission on."""
     body = await read_body(request, shapes.QuotaBody)
     wanted = body.quota()
     about(request, target=f"{wanted.user or '*'}@{wanted.virtual_cluster or '*'}", owner=wanted.user)
@@ -68,13 +68,13 @@ async def remove_quota(
     virtual_cluster: Annotated[_Name, Query(alias="virtualCluster")] = "",
     user: _Name = "",
 ) -> Response:
-    """Remove a quota; what it limited is limited no more, unless by the one for everybody."""
+    """Remove a quota; only the quota for all users, if there is one, holds afterwards."""
     about(request, target=f"{user or '*'}@{virtual_cluster or '*'}", owner=user)
     caller.check(_thing(virtual_cluster))
     context = context_of(request)
     label = shapes.label(virtual_cluster, user)
     if not await context.services.usage.remove_quota(virtual_cluster, user):
-        raise Refused("NoQuotaError", f"there is no such quota: {label}", "`pai quota list` shows the quotas there are")
+        raise Refused("NoQuotaError", f"there is no such quota: {label}", "`pai quota list` shows the quotas")
     await _apply_change(context)
     return done(f"{label} is removed")
 
@@ -94,4 +94,4 @@ async def _check_there(context: ApiContext, wanted: Quota) -> None:
     name = wanted.virtual_cluster
     if name and all(view.name != name for view in await context.services.platform.virtual_clusters()):
         message = f"there is no virtual cluster {name!r}"
-        raise Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters there are")
+        raise Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters")

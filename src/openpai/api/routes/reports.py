@@ -1,4 +1,4 @@
-"""What was used: hours of GPUs, CPUs and memory, as JSON or for a spreadsheet."""
+"""Reports of use: hours of GPUs, CPUs and memory, as JSON or CSV."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from openpai.ports.usage import UseRow
 
 router = APIRouter(tags=["reports"])
 PERIOD_MAX_MS: Final = 3 * 366 * 86_400_000
-# Only described: `moment` says better what is wrong.
+# For the description only: `moment` gives better messages.
 _WHEN: Final[dict[str, Any]] = {"pattern": r"^[0-9-]{1,15}$"}
 _Name = Annotated[str, StringConstraints(max_length=255, pattern=r"^[^\x00]*$")]
 _Names = Annotated[list[_Name] | None, Query(max_length=100)]
@@ -36,19 +36,23 @@ async def use(
     caller: Annotated[Caller, needs("report.own")],
     from_: Annotated[
         str | None,
-        Query(alias="from", json_schema_extra=_WHEN, description="ms or YYYY-MM-DD in UTC; else the month's first"),
+        Query(
+            alias="from",
+            json_schema_extra=_WHEN,
+            description="ms or YYYY-MM-DD in UTC; by default the first of the month",
+        ),
     ] = None,
     to: Annotated[
-        str | None, Query(json_schema_extra=_WHEN, description="ms or YYYY-MM-DD in UTC, not included; else now")
+        str | None, Query(json_schema_extra=_WHEN, description="ms or YYYY-MM-DD in UTC, not included; by default now")
     ] = None,
     by: Annotated[list[str] | None, Query(max_length=8, description="day, user, group, vc: one or several")] = None,
     user: _Names = None,
     vc: _Names = None,
     format_: Annotated[Literal["json", "csv"] | None, Query(alias="format", description="or by Accept")] = None,
 ) -> Response:
-    """Return what was held, in hours: one's own use, that of virtual clusters one manages, or everybody's for admins.
+    """Return use in hours: one's own, that of virtual clusters one manages, or for administrators that of all users.
 
-    What still runs counts until now. What somebody in several groups used counts in each; the total counts it once.
+    Running tasks count until now. Use of a user in several groups counts in each group, and once in the total.
     """
     context = context_of(request)
     now_ms = context.services.clock.now_ms()
@@ -56,7 +60,7 @@ async def use(
     words = shapes.dimensions(by or ("user",))
     rows = await _rows(context, caller, (from_ms, min(to_ms, max(now_ms, from_ms))), (_names(user), _names(vc)))
     groups = await _groups(context, caller) if "group" in words else _no_groups
-    # A year by day and user is many thousand rows: others have their turn meanwhile.
+    # A year by day and user is many thousand rows: yield to other requests in between.
     entries = await asyncio.to_thread(shapes.added_up, rows, words, groups)
     total = await asyncio.to_thread(shapes.total, rows)
     if wants_csv(format_, request.headers.get("accept")):
@@ -67,7 +71,7 @@ async def use(
 
 
 def _names(given: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names that were given, in one list or in several."""
+    """Return the given names, in one comma list or in several parameters."""
     return tuple(name for text in given or () for name in text.split(",") if name)
 
 
@@ -90,7 +94,7 @@ def _day(at_ms: int) -> str:
 async def _rows(
     context: ApiContext, caller: Caller, period: tuple[int, int], asked: tuple[Sequence[str], Sequence[str]]
 ) -> tuple[UseRow, ...]:
-    """Return the rows somebody may see of those they asked for; raise ForbiddenUserError where that is none."""
+    """Return the requested rows that the caller may see; raise ForbiddenUserError if they may see none."""
     usage, who, (users, virtual_clusters) = context.services.usage, caller.principal, asked
     if period[0] >= period[1]:
         return ()
@@ -101,7 +105,7 @@ async def _rows(
     if others and not managed:
         caller.check(Thing(label=f"what {others[0]} used"), "report.read")
     found: dict[tuple[str, str, str], UseRow] = {}
-    # What was used before their account was made, somebody used who had their name before.
+    # Use before their account was created belongs to an earlier user of the same name.
     own = max(period[0], who.since_ms), period[1]
     if own[0] < own[1] and (not users or who.name in users):
         for row in await usage.use(*own, users=[who.name], virtual_clusters=virtual_clusters):
@@ -120,7 +124,7 @@ async def _groups(context: ApiContext, caller: Caller) -> Callable[[UseRow], Seq
     def groups(row: UseRow) -> Sequence[str]:
         mine = of.get(row.user, ())
         if not sees_all and row.user != caller.user:
-            # A manager knows who may use their virtual cluster; what else people belong to is not theirs to know.
+            # A manager may see only those groups that grant one of their virtual clusters.
             mine = [group for group in mine if row.virtual_cluster in (*group.virtual_clusters, *group.managed)]
         return [group.name for group in mine] or [""]
 

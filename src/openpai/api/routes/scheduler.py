@@ -1,4 +1,4 @@
-"""How the scheduler thinks: its cells and gangs in HiveD's shapes, snapshots, fairness, and places in the queue."""
+"""The scheduler: its cells and gangs in HiveD's shapes, snapshots, fair share, and the order of queues."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from openpai.wire import scheduler as wire
 router = APIRouter(tags=["scheduler"])
 INSPECT: Final = "/api/v2/scheduler/inspect"
 HIVED: Final = "/v1/inspect"
-"""Where HiveD itself answers."""
+"""The path of HiveD's own API."""
 _HOUR_MS: Final = 3_600_000
 Inspecting = Annotated[Caller, needs("vc.inspect")]
 
 
 class Fairness(Body):
-    """How long what a user has used counts against them."""
+    """How fast past use is forgotten in fair share."""
 
     halfLifeHours: float | None = Field(  # noqa: N815
-        ge=0.01, le=24 * 365, description="After so long half of it is forgotten; null compares no use."
+        ge=0.01, le=24 * 365, description="After this time past use counts half; with null it does not count."
     )
-    version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if it is at another version by now.")
+    version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if the stored version is another.")
 
 
 class Orders(Body):
-    """Who goes first among equally urgent jobs, by virtual cluster."""
+    """The order of jobs of equal priority, by virtual cluster."""
 
     orders: dict[str, Order] = Field(
-        description="`fair` where none is named: who used less; `fifo`: the oldest; `shortest`: by expected run time."
+        description="`fair` (default): least past use first; `fifo`: oldest first; `shortest`: by expected run time."
     )
-    version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if it is at another version by now.")
+    version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if the stored version is another.")
 
 
 async def _inspected(request: Request) -> Inspection:
@@ -93,7 +93,7 @@ async def virtual_cells_of(request: Request, caller: Inspecting, vc: str) -> Res
 @router.get(f"{HIVED}/affinitygroups", include_in_schema=False)
 @router.get(f"{HIVED}/affinitygroups/", include_in_schema=False)
 async def affinity_groups(request: Request, caller: Inspecting) -> Response:
-    """Return the gangs that hold or have claimed devices, with where they are."""
+    """Return the gangs that hold or have reserved cells, with their placements."""
     gangs: wire.Gangs = {"items": (await _inspected(request))["affinityGroups"]}
     return reply(gangs)
 
@@ -104,29 +104,29 @@ async def affinity_groups(request: Request, caller: Inspecting) -> Response:
 async def affinity_group(
     request: Request, caller: Inspecting, name: Annotated[str, Path(min_length=1, max_length=1000)]
 ) -> Response:
-    """Return one gang that holds or has claimed devices."""
+    """Return one gang that holds or has reserved cells."""
     for group in (await _inspected(request))["affinityGroups"]:
         if group["metadata"]["name"] == name:
             return reply(group)
-    message = f"no gang named {name!r} holds devices"
+    message = f"no affinity group named {name!r} is running"
     raise Refused("NoJobError", message, f"GET {INSPECT}/affinitygroups lists those that do")
 
 
 @router.get("/api/v2/scheduler/snapshot")
 async def snapshot(request: Request, caller: Annotated[Caller, needs("scheduler.snapshot")]) -> Response:
-    """Return the scheduler's whole state, with which `pai scheduler replay` works decisions out again."""
+    """Return the scheduler's whole state, from which `pai scheduler replay` computes decisions again."""
     return reply(await context_of(request).services.platform.scheduler_snapshot())
 
 
 @router.get("/api/v2/scheduler/fairness")
 async def fairness(request: Request, caller: Annotated[Caller, needs("vc.list")]) -> Response:
-    """Return how long what a user has used counts when users of a virtual cluster are compared."""
+    """Return how fast past use is forgotten when users of a virtual cluster are compared."""
     return reply(_fairness(await context_of(request).services.cluster_settings.setting(FAIRNESS)))
 
 
 @router.put("/api/v2/scheduler/fairness", openapi_extra=takes(Fairness))
 async def set_fairness(request: Request, caller: Annotated[Caller, needs("cluster.change")]) -> Response:
-    """Set how long what a user has used counts; null lets only priority, rank and age order the queue."""
+    """Set how fast past use is forgotten; with null, only priority, rank and age order the queue."""
     body = await read_body(request, Fairness)
     services = context_of(request).services
     saved = await services.cluster_settings.set_setting(
@@ -153,13 +153,13 @@ def _fairness(setting: Setting | None) -> wire.Fairness:
 
 @router.get("/api/v2/scheduler/orders")
 async def orders(request: Request, caller: Annotated[Caller, needs("vc.list")]) -> Response:
-    """Return who goes first among equally urgent jobs, for the virtual clusters where that was set."""
+    """Return the order of jobs of equal priority, for the virtual clusters where it was set."""
     return reply(_orders(await context_of(request).services.cluster_settings.setting(ORDERS)))
 
 
 @router.put("/api/v2/scheduler/orders", openapi_extra=takes(Orders))
 async def set_orders(request: Request, caller: Annotated[Caller, needs("cluster.change")]) -> Response:
-    """Set who goes first among equally urgent jobs of which virtual cluster; it counts at once."""
+    """Set the order of jobs of equal priority for virtual clusters; it takes effect at once."""
     body = await read_body(request, Orders)
     services = context_of(request).services
     known = {view.name for view in await services.platform.virtual_clusters()}

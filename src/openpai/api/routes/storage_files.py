@@ -1,6 +1,6 @@
-"""What is in a storage: browsing, downloading with ranges, uploading as a stream, removing.
+"""The files in a storage: list, download with ranges, upload as a stream, remove.
 
-Nobody gets out of the storage, nor where it has a folder for each user out of their own; `openpai.storage` sees to it.
+`openpai.storage` keeps every path inside the storage and, where it has a folder for each user, inside the user's own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _DOWNLOAD: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": _BYTES, "description": "The file."},
-    206: {"content": _BYTES, "description": "The bytes that `Range` asked for."},
+    206: {"content": _BYTES, "description": "The bytes that `Range` requested."},
     416: {"description": "The file has no such bytes."},
 }
 
@@ -44,7 +44,7 @@ async def entries(
     offset: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=1, le=ENTRIES_MAX)] = ENTRIES_MAX,
 ) -> Response:
-    """Return what is in a directory of a storage, by name."""
+    """Return the entries of a directory of a storage, by name."""
     found = await (await _area(request, caller, name)).list(path)
     shown = [shapes.entry(each) for each in found[offset : offset + limit]]
     return reply(FileList(storage=name, path=path.strip("/"), totalCount=len(found), entries=shown))
@@ -65,7 +65,7 @@ async def download(
     headers = _headers(found)
     wanted = request.headers.get("range")
     if request.headers.get("if-range") not in (None, headers.get("ETag")):
-        # Whoever has the beginning of another version gets all of this one.
+        # A client with the beginning of another version gets the whole file.
         wanted = None
     asked = _asked(wanted, found.size)
     if asked is None:
@@ -87,9 +87,9 @@ async def download(
     openapi_extra={"requestBody": {"required": False, "content": _BYTES}},
 )
 async def upload(request: Request, caller: Annotated[Caller, needs("storage.write")], name: str, path: str) -> Response:
-    """Make or replace a file with the body of the request; nobody sees it before it is complete."""
+    """Create or replace a file with the body of the request; it becomes visible when it is complete."""
     if "content-range" in request.headers:
-        raise invalid("a file is put as a whole, and Content-Range says that this is a part of one")
+        raise invalid("only whole files can be uploaded, and Content-Range marks this body as a part of one")
     area = await _area(request, caller, name)
     size = await area.write(path, request.stream())
     return reply(UploadedFile(storage=name, path=path.strip("/"), size=size), 201)
@@ -103,7 +103,7 @@ async def remove(
     path: str,
     recursive: bool = False,
 ) -> Response:
-    """Remove a file or an empty directory, or with `recursive` a directory and all that is in it."""
+    """Remove a file or an empty directory, or with `recursive` a directory and its contents."""
     area = await _area(request, caller, name)
     await area.remove(path, recursive=recursive)
     return accepted(f"{path.strip('/')} is removed from storage {name}")
@@ -113,14 +113,14 @@ async def _area(request: Request, caller: Caller, name: str) -> Area:
     storage = await storage_for(request, caller, name)
     if caller.action == "storage.write" and storage.is_read_only:
         message = f"the storage {name} is read-only"
-        raise Refused("ReadOnlyStorageError", message, "an administrator can let it be written to")
+        raise Refused("ReadOnlyStorageError", message, "an administrator can make it writable")
     return await storages_of(request).area(name, caller.user)
 
 
 def _headers(found: Entry) -> dict[str, str]:
     headers = {
         "Accept-Ranges": "bytes",
-        # Encoded, so that no name can break out of the header.
+        # Encode the name, so that it cannot inject anything into the header.
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(found.name, safe='')}",
     }
     if found.modified_at_ms is not None:
@@ -129,7 +129,7 @@ def _headers(found: Entry) -> dict[str, str]:
 
 
 def _asked(header: str | None, size: int) -> tuple[int, int] | None:
-    """Return from where up to where the file is wanted, None when it has nothing there."""
+    """Return the range of bytes that is requested, or None if the file has no such bytes."""
     if header is None:
         return 0, size
     found = _RANGE.fullmatch(header.strip())
@@ -144,7 +144,7 @@ def _asked(header: str | None, size: int) -> tuple[int, int] | None:
 
 
 async def _begun(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Return the same content with its beginning fetched, so that a failure there can still be an error."""
+    """Return the same content with its first part read, so that a failure there can still become an error."""
     first = await anext(content, b"")
 
     async def whole() -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""Storages: which there are, where they are, who is granted them, and whether they work."""
+"""Storages: list, show, add, change, test, remove, and grant them to groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from openpai.wire.storages import StorageDetail, StorageList
 
 router = APIRouter(tags=["storages"])
 
-Names = Annotated[list[str] | None, Query(description="Only these.")]
+Names = Annotated[list[str] | None, Query(description="Only these storages.")]
 
 
 def _takes(*, is_named_by_path: bool = False) -> dict[str, Any]:
@@ -34,13 +34,13 @@ def _takes(*, is_named_by_path: bool = False) -> dict[str, Any]:
 
 
 class Said(Body):
-    """A storage as it is described; what it may say depends on its type, and is checked where that is known."""
+    """The description of a storage; the storage checks the fields that depend on its type."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
 def storages_of(request: Request) -> Storages:
-    """Return the storages of the server a request came to."""
+    """Return the storages of this server."""
     return context_of(request).services.storages
 
 
@@ -64,7 +64,7 @@ def _is_default(caller: Caller, storage: Storage) -> bool:
 async def storages(
     request: Request, caller: Annotated[Caller, needs("storage.list")], default: bool = False
 ) -> Response:
-    """Return the storages one is granted, or only the default ones of one's groups."""
+    """Return the storages that the caller may use, or only the default ones of their groups."""
     found = await _visible(request, caller)
     shown = [shapes.listed(each, is_default=_is_default(caller, each)) for each in found]
     return reply(StorageList(storages=[each for each in shown if each["default"] or not default]))
@@ -72,7 +72,7 @@ async def storages(
 
 @router.post("/api/v2/storages", status_code=201, openapi_extra=_takes())
 async def add_storage(request: Request, caller: Annotated[Caller, needs("storage.change")]) -> Response:
-    """Add a storage. Credentials go into `data`, are encrypted, and never come back; nothing is connected yet."""
+    """Add a storage. Credentials in `data` are encrypted and never returned; the server does not connect to it yet."""
     said = await read_body(request, Said)
     storage = await storages_of(request).add(said.model_dump())
     return reply(await _detail(request, caller, storage), 201)
@@ -80,13 +80,13 @@ async def add_storage(request: Request, caller: Annotated[Caller, needs("storage
 
 @router.get("/api/v2/storages/{name}")
 async def storage(request: Request, caller: Annotated[Caller, needs("storage.read")], name: str) -> Response:
-    """Return where a storage is, without its credentials."""
+    """Return a storage, without its credentials."""
     return reply(await _detail(request, caller, await storage_for(request, caller, name)))
 
 
 @router.put("/api/v2/storages/{name}", status_code=201, openapi_extra=_takes(is_named_by_path=True))
 async def change_storage(request: Request, caller: Annotated[Caller, needs("storage.change")], name: str) -> Response:
-    """Replace a storage. When no credentials are given, those it has stay, unless it moves to another place."""
+    """Replace a storage. Without new credentials the stored ones remain, unless its address changes."""
     said = (await read_body(request, Said)).model_dump()
     if said.get("name", name) != name:
         message = f"the storage {name!r} cannot be renamed to {said['name']!r}"
@@ -98,7 +98,7 @@ async def change_storage(request: Request, caller: Annotated[Caller, needs("stor
 
 @router.delete("/api/v2/storages/{name}")
 async def remove_storage(request: Request, caller: Annotated[Caller, needs("storage.change")], name: str) -> Response:
-    """Forget a storage and who was granted it; the data in it stays."""
+    """Remove a storage and its grants; the data in it is not touched."""
     groups = await storages_of(request).groups(name)
     await storages_of(request).remove(name)
     await _forget_members(request, *groups)
@@ -107,7 +107,7 @@ async def remove_storage(request: Request, caller: Annotated[Caller, needs("stor
 
 @router.post("/api/v2/storages/{name}/test")
 async def check_storage(request: Request, caller: Annotated[Caller, needs("storage.change")], name: str) -> Response:
-    """Connect to a storage; list, and unless it is read-only write, read and remove a small file; say what failed."""
+    """Connect to a storage, list it and, unless it is read-only, write, read and remove a small file."""
     steps = await storages_of(request).check(name)
     return reply(
         {"name": name, "ok": all(step.is_ok for step in steps), "steps": [shapes.step(each) for each in steps]}
@@ -122,7 +122,7 @@ async def grant(
     group: str,
     default: Annotated[bool, Query(description="Make it the group's default storage.")] = False,
 ) -> Response:
-    """Let a group use a storage; the first storage of a group is its default one."""
+    """Grant a storage to a group; the first storage of a group is its default one."""
     await storages_of(request).grant(name, group, is_default=default)
     await _forget_members(request, group)
     return accepted(f"group {group} may use the storage {name}", 201)
@@ -132,7 +132,7 @@ async def grant(
 async def revoke(
     request: Request, caller: Annotated[Caller, needs("storage.change")], name: str, group: str
 ) -> Response:
-    """Let a group use a storage no longer; jobs that run go on."""
+    """Revoke a storage from a group; running jobs continue."""
     await storages_of(request).revoke(name, group)
     await _forget_members(request, group)
     return accepted(f"group {group} may no longer use the storage {name}")
@@ -162,13 +162,13 @@ async def servers(
     caller: Annotated[Caller, needs("storage.list")],
     names: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
-    """Return storages as OpenPAI's older clients know them: where they are."""
+    """Return storages as OpenPAI's older clients know them: their servers."""
     return reply([shapes.server(each) for each in await _named(request, caller, names)])
 
 
 @router.get("/api/v2/storage/server/{name}", deprecated=True)
 async def one_server(request: Request, caller: Annotated[Caller, needs("storage.read")], name: str) -> Response:
-    """Return one storage as OpenPAI's older clients know it: where it is."""
+    """Return one storage as OpenPAI's older clients know it: its server."""
     return reply(shapes.server(await storage_for(request, caller, name)))
 
 
@@ -185,7 +185,7 @@ async def _named(request: Request, caller: Caller, names: list[str] | None) -> l
 
 
 async def _forget_members(request: Request, *groups: str) -> None:
-    """Let a grant count at once, also for those whose tokens are believed for another moment."""
+    """Make a grant take effect at once, also for users with a cached token."""
     context = context_of(request)
     for group in groups:
         for member in await context.services.users.members(group):

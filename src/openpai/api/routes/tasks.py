@@ -1,4 +1,4 @@
-"""One task of a job attempt, with every try at running it."""
+"""One task of a job attempt, with all of its attempts."""
 
 from __future__ import annotations
 

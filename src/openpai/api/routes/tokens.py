@@ -1,6 +1,6 @@
-"""A user's tokens: listing, making one for an application, revoking, checking.
+"""Tokens of users: list, create one for an application, revoke, check.
 
-Tokens themselves are shown once, when they are made. Lists name them by an id, and revoking takes either.
+A token itself is shown once, when it is created. Lists name tokens by their ids; to revoke one, give either.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ YEARS_TEN_S: Final = 10 * 366 * 86_400
 
 
 class NewApplication(Body):
-    """A token to be: what it may be used for, how many seconds it lasts (for ever if that is not said), and a name."""
+    """A new token: its scope, its lifetime in seconds (by default unlimited), and a name."""
 
     name: str = Field("", max_length=255, pattern=r"^[^\x00]*$")
     scope: Literal["all", "jobs", "read"] = "all"
@@ -36,9 +36,9 @@ class NewApplication(Body):
 
 @_tokens.get("")
 async def tokens(request: Request, caller: Annotated[Caller, needs("token.list")]) -> Response:
-    """Return the ids of one's own tokens that are valid, and what is known of each.
+    """Return the ids and details of one's own valid tokens.
 
-    An id in `tokens` has the shape of a JWT, for clients that read dates out of it; `details` has it in its short form.
+    An id in `tokens` has the form of a JWT, for clients that read dates out of it; `details` has its short form.
     """
     found = await context_of(request).sessions.live(caller.user)
     details = [shapes.token(token, caller.token) for token in found]
@@ -49,8 +49,8 @@ async def tokens(request: Request, caller: Annotated[Caller, needs("token.list")
 async def application_token(request: Request, caller: Annotated[Caller, needs("token.create")]) -> Response:
     """Return a new token for an application; without an `expiration` it lasts until it is revoked.
 
-    The body may be left away. A token with scope `read` can change nothing, one with scope `jobs` only what concerns
-    jobs and storages; what a person does with their own account no such token can.
+    The body may be omitted. A token with scope `read` can change nothing, one with scope `jobs` only jobs and
+    storages; neither can change the user's own account.
     """
     asked = await read_body(request, NewApplication) if await request.body() else NewApplication.model_validate({})
     token = await context_of(request).sessions.open(
@@ -81,12 +81,12 @@ async def revoke(request: Request, caller: Annotated[Caller, needs("token.revoke
     if found is None:
         raise Refused("NoTokenError", "there is no such token", "it may have been revoked or have expired already")
     if found[0].user != caller.user:
-        raise Refused("ForbiddenUserError", "this token belongs to somebody else", "revoke your own tokens only")
+        raise Refused("ForbiddenUserError", "this token belongs to another user", "revoke your own tokens only")
     await context.sessions.revoke(digest)
     return accepted("revoke successfully")
 
 
 @_tokens.get("/check")
 async def check(request: Request, caller: Annotated[Caller, needs("token.check")]) -> Response:
-    """Return what the token of this request stands for."""
+    """Return the user, scope and times of the token of this request."""
     return reply(shapes.checked(caller.token, caller.is_admin))

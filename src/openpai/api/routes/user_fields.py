@@ -1,4 +1,4 @@
-"""One part of a user at a time: groups, password, e-mail address, tokens. Most are what older clients ask for."""
+"""Single fields of a user: groups, password, e-mail address, tokens. Most are for older clients."""
 
 from __future__ import annotations
 
@@ -46,40 +46,40 @@ class NewClusters(Body):
 
 
 class NewPassword(Body):
-    """A password to be; one's own is changed with the old one."""
+    """A new password; changing one's own needs the old one."""
 
     newPassword: Password  # noqa: N815
     oldPassword: str = Field("", max_length=PASSWORD_MAX)  # noqa: N815
 
 
 class NewEmail(Body):
-    """An e-mail address to be."""
+    """A new e-mail address."""
 
     email: Email
 
 
 class NewRight(Body):
-    """Whether a user is to be an administrator."""
+    """Whether a user becomes an administrator."""
 
     admin: bool
 
 
 class NewUserExtension(Body):
-    """Keys to be replaced of what clients keep with a user."""
+    """Keys to replace among the values that clients store with a user."""
 
     extension: dict[str, Any]
 
 
 @_parts.put("/grouplist", status_code=201, openapi_extra=takes(NewGroups))
 async def set_groups(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
-    """Put a user into exactly these groups, and the one that everybody is in."""
+    """Put a user into exactly these groups, and the default group."""
     asked = await read_body(request, NewGroups)
     return await _changed(request, username, UserChange(groups=asked.grouplist))
 
 
 @_parts.put("/group", status_code=201, openapi_extra=takes(OneGroup))
 async def join_group(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
-    """Put a user into one more group."""
+    """Add a user to a group."""
     asked = await read_body(request, OneGroup)
     user = await find_user(context_of(request), username)
     return await _changed(request, username, UserChange(groups=[*(of.name for of in user.groups), asked.groupname]))
@@ -87,7 +87,7 @@ async def join_group(request: Request, caller: Annotated[Caller, needs("user.cha
 
 @_parts.delete("/group", status_code=201, openapi_extra=takes(OneGroup))
 async def leave_group(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
-    """Take a user out of a group."""
+    """Remove a user from a group."""
     asked = await read_body(request, OneGroup)
     user = await find_user(context_of(request), username)
     if asked.groupname == DEFAULT_GROUP:
@@ -99,7 +99,7 @@ async def leave_group(request: Request, caller: Annotated[Caller, needs("user.ch
 
 @_parts.put("/virtualcluster", status_code=201, openapi_extra=takes(NewClusters), deprecated=True)
 async def set_clusters(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
-    """Grant a user these virtual clusters and no others; administrators have all."""
+    """Grant a user exactly these virtual clusters; administrators have all."""
     asked = await read_body(request, NewClusters)
     user = await find_user(context_of(request), username)
     if user.is_admin:
@@ -110,7 +110,7 @@ async def set_clusters(request: Request, caller: Annotated[Caller, needs("user.c
 
 @_parts.put("/admin", status_code=201, openapi_extra=takes(NewRight), deprecated=True)
 async def set_admin(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
-    """Make a user an administrator, or no longer one."""
+    """Make a user an administrator, or an ordinary user."""
     asked = await read_body(request, NewRight)
     return await _changed(request, username, UserChange(is_admin=asked.admin))
 
@@ -119,7 +119,7 @@ async def set_admin(request: Request, caller: Annotated[Caller, needs("user.chan
 async def set_user_extension(
     request: Request, caller: Annotated[Caller, needs("user.change_own")], username: str
 ) -> Response:
-    """Replace the given keys of what clients keep with a user."""
+    """Replace the given keys of the values that clients store with a user."""
     caller.check(Thing(owner=username, label=username))
     asked = await read_body(request, NewUserExtension)
     return await _changed(request, username, UserChange(extension=asked.extension))
@@ -137,7 +137,7 @@ async def set_email(request: Request, caller: Annotated[Caller, needs("user.chan
 async def set_password(
     request: Request, caller: Annotated[Caller, needs("user.change_own")], username: str
 ) -> Response:
-    """Change a password: one's own with the old one, anybody's for administrators. Ends that user's logins."""
+    """Change a password: one's own with the old one, or as an administrator any. Ends the user's logins."""
     caller.check(Thing(owner=username, label=username))
     asked = await read_body(request, NewPassword)
     context = context_of(request)
@@ -151,7 +151,7 @@ async def set_password(
 
 @_parts.get("/tokens", tags=["tokens"])
 async def tokens_of(request: Request, caller: Annotated[Caller, needs("user.tokens")], username: str) -> Response:
-    """Return a user's logins and the tokens of their applications, by ids that open nothing."""
+    """Return a user's logins and application tokens, by their ids."""
     caller.check(Thing(owner=username, label=username))
     context = context_of(request)
     user = await find_user(context, username)

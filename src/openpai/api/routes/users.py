@@ -1,4 +1,4 @@
-"""People who may log in: oneself, and for administrators everybody. Of others one sees no more than the name."""
+"""Users: oneself, and for administrators all users. Of other users one sees only the name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Password = Annotated[str, Field(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX
 
 
 class NewUser(Body):
-    """A user to be."""
+    """A new user."""
 
     username: str = Field(pattern=USER_NAME)
     password: Password
@@ -56,7 +56,7 @@ class UserData(Body):
 
 
 class ChangeUser(Body):
-    """A change of a user: everything of them, or with `patch` what is given."""
+    """A change of a user: all fields or, with `patch`, the given ones."""
 
     patch: bool = False
     data: UserData
@@ -73,7 +73,7 @@ class MyData(Body):
 
 
 class ChangeMe(Body):
-    """A change of oneself; the password with the old one."""
+    """A change of the caller's own account; a new password needs the old one."""
 
     patch: bool = False
     data: MyData
@@ -81,7 +81,7 @@ class ChangeMe(Body):
 
 @_users.get("")
 async def users(request: Request, caller: Annotated[Caller, needs("user.list")]) -> Response:
-    """Return every user: the names, and in full oneself; administrators see all in full."""
+    """Return every user: only the names of others, unless the caller is an administrator."""
     found = await context_of(request).services.users.users()
     groups = await context_of(request).services.users.groups()
     may_see = [caller.may(Thing(owner=user.name), "user.details") for user in found]
@@ -95,26 +95,26 @@ async def users(request: Request, caller: Annotated[Caller, needs("user.list")])
 
 @_users.get("/me")
 async def me(request: Request, caller: Annotated[Caller, needs("user.details")]) -> Response:
-    """Return oneself."""
+    """Return the caller's own account."""
     return await _shown(request, caller, caller.user)
 
 
 @_users.get("/{username}")
 async def one_user(request: Request, caller: Annotated[Caller, needs("user.read")], username: str) -> Response:
-    """Return a user: the name, or everything for themselves and administrators."""
+    """Return a user: all fields for administrators and the user, else only the name."""
     return await _shown(request, caller, username)
 
 
 @_users.post("", status_code=201, openapi_extra=takes(NewUser))
 async def add_user(request: Request, caller: Annotated[Caller, needs("user.add")]) -> Response:
-    """Let somebody in."""
+    """Create a user."""
     asked = await read_body(request, NewUser)
     if is_reserved(asked.username):
         raise invalid(f"username: {asked.username!r} is a word of the API; choose another name")
     context = context_of(request)
     groups = await all_groups(context.services.users)
     blank = User(asked.username, "", context.services.clock.now_ms(), asked.email, is_viewer=asked.viewer)
-    # What the groups of the list grant is wished as well, or asking for a virtual cluster would take it away.
+    # Include what the listed groups grant: otherwise naming a virtual cluster would revoke those.
     clusters = {*asked.virtualCluster, *granted_clusters(groups_named(groups, asked.grouplist))}
     body = UserChange(
         is_admin=asked.admin, virtual_clusters=sorted(clusters), groups=asked.grouplist, extension=asked.extension
@@ -126,7 +126,7 @@ async def add_user(request: Request, caller: Annotated[Caller, needs("user.add")
 
 @_users.put("", status_code=201, openapi_extra=takes(ChangeUser))
 async def change_user(request: Request, caller: Annotated[Caller, needs("user.change")]) -> Response:
-    """Change a user: everything of them, or with `patch` what is given. A new password ends their logins."""
+    """Change a user: all fields or, with `patch`, the given ones. A new password ends their logins."""
     asked = await read_body(request, ChangeUser)
     data = asked.data
     context = context_of(request)
@@ -150,7 +150,7 @@ async def change_user(request: Request, caller: Annotated[Caller, needs("user.ch
 
 @_users.put("/me", status_code=201, openapi_extra=takes(ChangeMe))
 async def change_me(request: Request, caller: Annotated[Caller, needs("user.change_own")]) -> Response:
-    """Change oneself; a new password needs the old one, and ends one's logins."""
+    """Change the caller's own account; a new password needs the old one, and ends their logins."""
     asked = await read_body(request, ChangeMe)
     data = asked.data
     if data.username != caller.user:
@@ -170,7 +170,7 @@ async def change_me(request: Request, caller: Annotated[Caller, needs("user.chan
 
 @_users.delete("/{username}")
 async def remove_user(request: Request, caller: Annotated[Caller, needs("user.remove")], username: str) -> Response:
-    """Let a user in no more; an administrator cannot be removed."""
+    """Remove a user; an administrator cannot be removed."""
     context = context_of(request)
     user = await find_user(context, username)
     if user.is_admin:
@@ -189,7 +189,7 @@ async def _shown(request: Request, caller: Caller, name: str) -> Response:
 
 
 def _check_complete(user: User, data: UserData) -> None:
-    """Raise for a field that is missing; of those who log in elsewhere only the extension is kept here for good."""
+    """Raise Refused for a missing field; of users of an identity provider, only the extension is kept here."""
     needed = ("email", "virtualCluster", "admin", "password", "extension") if user.source == "local" else ("extension",)
     lacking = [name for name in needed if getattr(data, name) is None]
     if lacking:

@@ -1,7 +1,7 @@
 """Alerts in the shape of Alertmanager's first API, made of the current state of nodes and jobs.
 
-Names and severities are those of OpenPAI's rules where it has one for the matter, so that what reads its alerts
-goes on working.
+Names and severities are those of OpenPAI's alert rules where it has such a rule, so that readers of its alerts keep
+working.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from openpai.wire import alerts as wire
 PENDING_MS: Final = 30 * 60_000
 """How long a job may wait before there is an alert."""
 STUCK_MS: Final = 30 * 60_000
-"""How long a job may take from its grant to its first running task, or to end once it has to."""
+"""How long a job may take from its grant to its first running task, or from a stop to its end."""
 WATCHED: Final = (JobPhase.QUEUED.value, JobPhase.STARTING.value, JobPhase.ENDING.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One thing that is wrong."""
+    """One problem."""
 
     name: str
     severity: str
     labels: tuple[tuple[str, str], ...]
     summary: str
     since_ms: int | None = None
-    """Since when, where that is known."""
+    """When it began, if that is known."""
 
     @property
     def owner(self) -> str:
-        """Return whose job it is about; empty for the cluster's own matters."""
+        """Return the owner of the job it is about; empty for alerts about the cluster."""
         return dict(self.labels).get("username", "")
 
 
 def alerts(nodes: Sequence[NodeView], jobs: Iterable[JobRow], now_ms: int) -> tuple[Alert, ...]:
-    """Return everything that is wrong with these nodes and jobs at this time."""
+    """Return all problems of these nodes and jobs at this time."""
     found = [alert for node in nodes for alert in _of_node(node)]
     return (*found, *(alert for job in jobs for alert in _of_job(job, now_ms)))
 
@@ -58,26 +58,24 @@ def _of_node(node: NodeView) -> Iterator[Alert]:
     because = f": {node.bad_because}" if node.bad_because else ""
     for device in node.bad_devices:
         labels = (*about, ("minor_number", str(device)))
-        yield Alert(
-            "NodeGpuBad", "error", labels, f"device {device} of node {node.name} is bad and is not used{because}"
-        )
+        yield Alert("NodeGpuBad", "error", labels, f"GPU {device} of node {node.name} is bad and is not used{because}")
 
 
 def _of_job(job: JobRow, now_ms: int) -> Iterator[Alert]:
     name = f"{job.user}~{job.name}"
     about = (("job_name", name), ("username", job.user), ("vc_name", job.virtual_cluster))
-    # A job that is tried again waits since then; one that never had its turn, since it was submitted.
+    # A job that is retried has waited since the retry; a job that never ran, since it was submitted.
     since_ms = job.attempt_at_ms or job.submitted_at_ms
     minutes = (now_ms - since_ms) // 60_000
     if job.phase == JobPhase.QUEUED and now_ms - since_ms >= PENDING_MS:
         message = f"job {name} has been waiting in {job.virtual_cluster} for {minutes} minutes; its page says why"
         yield Alert("PaiJobPending", "warn", about, message, since_ms + PENDING_MS)
     if job.phase == JobPhase.STARTING and now_ms - since_ms >= STUCK_MS:
-        message = f"job {name} got its devices {minutes} minutes ago and none of its tasks runs yet"
+        message = f"job {name} was placed {minutes} minutes ago and none of its tasks runs yet"
         yield Alert("PaiJobStarting", "warn", about, message, since_ms + STUCK_MS)
     ended_ms = job.attempt_ended_at_ms
     if job.phase == JobPhase.ENDING and ended_ms is not None and now_ms - ended_ms >= STUCK_MS:
-        message = f"job {name} has been ending for {(now_ms - ended_ms) // 60_000} minutes and still holds devices"
+        message = f"job {name} has been ending for {(now_ms - ended_ms) // 60_000} minutes and still holds its nodes"
         yield Alert("PaiJobsZombie", "info", about, message, ended_ms + STUCK_MS)
 
 

@@ -32,7 +32,7 @@ def entry(row: AuditRow, *, is_shown_whole: bool) -> AuditEntry:
 
 
 def entries_csv(entries: Sequence[AuditEntry]) -> str:
-    """Return entries as CSV; times are written as people read them, in UTC."""
+    """Return entries as CSV, with times in UTC."""
     rows = []
     for each in entries:
         at = datetime.fromtimestamp(each["time"] / 1000, UTC).isoformat(timespec="milliseconds")

@@ -14,7 +14,7 @@ NOTHING: Final = Amount()
 
 
 def amount(of: Amount) -> wire.Resources:
-    """Return resources, under OpenPAI's older names as well."""
+    """Return resources, also under OpenPAI's older names."""
     return {"cpu": of.cpus, "memory": of.memory_mb, "gpu": of.gpus, "vCores": of.cpus, "GPUs": of.gpus}
 
 
@@ -53,12 +53,12 @@ def _percent(part: Amount, whole: Amount) -> float:
 
 
 def sku_types(types: Mapping[str, Amount]) -> dict[str, wire.Sku]:
-    """Return what one device of each type brings along."""
+    """Return the CPUs and memory that belong to one GPU of each SKU type."""
     return {name: {"cpu": of.cpus, "memory": of.memory_mb, "gpu": of.gpus} for name, of in types.items()}
 
 
 def cluster_config(config: ClusterConfig) -> wire.ClusterConfig:
-    """Return what was promised to whom."""
+    """Return the guarantees of virtual clusters."""
     return {
         "promises": config.promises,
         "hived": config.hived,

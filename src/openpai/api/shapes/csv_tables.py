@@ -13,7 +13,7 @@ _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def csv_of(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table as CSV, lines ended as RFC 4180 wants them."""
+    """Return a table as CSV, with line ends as RFC 4180 requires."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\r\n")
     writer.writerow(heads)

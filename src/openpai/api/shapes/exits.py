@@ -1,4 +1,4 @@
-"""How something ended, in OpenPAI's shapes: the row of the exit-code table, a text, and what was seen."""
+"""Exits in OpenPAI's shapes: the row of the exit-code table, a text, and the messages of task and platform."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openpai.protocol.exit_codes import spec_for
 from openpai.wire import exits as wire
 
 Document = dict[str, Any]
-# A task is one container, and OpenPAI calls it this.
+# OpenPAI's name for the one container of a task.
 CONTAINER: Final = "app"
 
 
@@ -41,7 +41,7 @@ def _spec(code: int) -> wire.ExitSpec:
 
 
 def diagnostics(message: str, diagnosis: Diagnosis | None) -> str:
-    """Return how something ended and what to do about it, as text for a person."""
+    """Return the cause of an exit and advice, as text for a person."""
     lines = [message] if message else []
     if diagnosis is not None:
         lines.append(f"{diagnosis.phrase}: {diagnosis.reason}" if diagnosis.reason else diagnosis.phrase)
@@ -51,7 +51,7 @@ def diagnostics(message: str, diagnosis: Diagnosis | None) -> str:
 
 
 def exit_messages(code: int, message: str, diagnosis: Diagnosis | None, report: ExitReport | None) -> wire.ExitMessages:
-    """Return what the task's own end says (`runtime`), or else what the platform has to say (`launcher`)."""
+    """Return the message of the task's own exit (`runtime`), or else that of the platform (`launcher`)."""
     if diagnosis is None or (report is not None and report.reason is not ExitReason.EXITED) or code < 0:
         return {"container": None, "runtime": None, "launcher": (report.message if report else "") or message or None}
     runtime: wire.RuntimeExit = {

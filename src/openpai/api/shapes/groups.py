@@ -18,9 +18,9 @@ Name = Annotated[str, Field(min_length=1, max_length=255)]
 
 
 class Acls(Body):
-    """What a group grants its members."""
+    """The rights that a group grants its members."""
 
-    # Clients of OpenPAI send back every key that they were given, so a key from elsewhere is no fault.
+    # Clients of OpenPAI send back every key that they received, so an unknown key is not a fault.
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     admin: bool = Field(False, strict=True)
@@ -40,7 +40,7 @@ def group(found: Group) -> groups.Group:
 
 
 def extension(found: Group) -> groups.GroupExtension:
-    """Return what a group grants, and what else clients keep with it."""
+    """Return what a group grants, and the other values that clients store with it."""
     acls: groups.GroupAcls = {
         "admin": found.is_admin,
         "virtualClusters": list(found.virtual_clusters),
@@ -51,7 +51,7 @@ def extension(found: Group) -> groups.GroupExtension:
 
 
 def with_extension(found: Group, document: Mapping[str, Any]) -> Group:
-    """Return the group with another extension; raise InvalidParametersError, or ReadOnlyGroupError for what stays."""
+    """Return the group with another extension; raise InvalidParametersError, or ReadOnlyGroupError for fixed values."""
     check_extension(document)
     try:
         acls = Acls.model_validate(document.get("acls", {}))
@@ -83,7 +83,7 @@ def with_value(found: Group, path: Sequence[str], value: Any) -> Group:
     inner = document
     for key in path[:-1]:
         step = inner.get(key)
-        # What is shared with the group as it was must not change under it.
+        # Copy: the values are shared with the old group, which must not change.
         inner[key] = dict(step) if isinstance(step, Mapping) else {}
         inner = inner[key]
     inner[path[-1]] = value
@@ -97,7 +97,7 @@ def _once(names: Sequence[str]) -> tuple[str, ...]:
 def _check_admin(name: str, is_admin: bool) -> None:
     if name == ADMIN_GROUP and not is_admin:
         message = f"group {name!r} is what makes administrators"
-        raise Refused("ReadOnlyGroupError", message, "take its members out of it instead")
+        raise Refused("ReadOnlyGroupError", message, "remove its members instead")
     if name == DEFAULT_GROUP and is_admin:
         message = f"everybody is in group {name!r}, so it makes nobody an administrator"
         raise Refused("ReadOnlyGroupError", message, f"add administrators to the group {ADMIN_GROUP!r}")

@@ -1,4 +1,4 @@
-"""One attempt of a job, whether it is the one the job is in or one that is over."""
+"""One attempt of a job, current or earlier."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AttemptView:
 
 
 def current_attempt(row: JobRow) -> AttemptView:
-    """Return the attempt a job is in, or the one it ended with."""
+    """Return the current or last attempt of a job."""
     phase = JobPhase(row.phase)
     is_over = phase is JobPhase.BACKING_OFF and row.outcome is not None
     state = VERDICT_STATES[row.outcome.verdict] if is_over and row.outcome else JOB_STATES[phase].state
@@ -33,7 +33,7 @@ def current_attempt(row: JobRow) -> AttemptView:
 
 
 def earlier_attempt(row: JobAttemptRow) -> AttemptView:
-    """Return an attempt that is over."""
+    """Return an earlier attempt."""
     state = VERDICT_STATES[row.outcome.verdict]
     times = (row.created_at_ms, row.started_at_ms, row.ended_at_ms)
     return AttemptView(row.attempt, state, *times, row.outcome, is_latest=False)

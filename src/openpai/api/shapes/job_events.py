@@ -22,7 +22,7 @@ def event(row: EventRow) -> Event:
     return {
         "uid": str(row.id),
         "frameworkName": message.job,
-        # OpenPAI's clients expect values; what is about no task names none.
+        # OpenPAI's clients expect values, also in events about no task.
         "podUid": key.path() if key else "",
         "taskroleName": key.role if key else "",
         "taskName": f"{key.role}-{key.index}" if key else "",

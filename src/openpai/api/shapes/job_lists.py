@@ -1,4 +1,4 @@
-"""What may be asked of the list of jobs, in OpenPAI's words, and what that means in ours."""
+"""Queries of the list of jobs: OpenPAI's parameters, and the filters of the store that they mean."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from openpai.api.bodies import Body, invalid
 from openpai.lifecycle.states import phases_of
 from openpai.ports.queries import Cursor, JobFilter
 from openpai.protocol.errors import Refused
+from openpai.wire.states import STATES
 
 LIMIT: Final = 200
 LIMIT_MAX: Final = 50_000
@@ -43,7 +44,7 @@ class JobsWhere(Body):
 
     username: str = Field("", pattern=_TEXT, description="comma list of owners")
     vc: str = Field("", pattern=_TEXT, description="comma list of virtual clusters")
-    state: str = Field("", description="comma list of WAITING, RUNNING, STOPPING, SUCCEEDED, FAILED, STOPPED")
+    state: str = Field("", description=f"comma list of {', '.join(STATES)}")
     keyword: str = Field("", pattern=_TEXT, description="part of the owner's, the job's or the virtual cluster's name")
     tags_contain: str = Field("", alias="tagsContain", pattern=_TEXT, description="comma list: has any of these tags")
     tags_not_contain: str = Field(
@@ -66,8 +67,8 @@ class JobsQuery(JobsWhere):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    node: str = Field("", max_length=253, description="holds something on this node now")
-    after: str = Field("", max_length=2000, description="go on after this place, as the header `Link` of a page says")
+    node: str = Field("", max_length=253, description="holds resources on this node now")
+    after: str = Field("", max_length=2000, description="the place to continue after, from the header `Link` of a page")
     offset: int = Field(0, ge=0, le=2**31 - 1)
     limit: int = Field(LIMIT, ge=0, le=LIMIT_MAX)
     order: str = Field("submissionTime,DESC", description="FIELD,ASC or FIELD,DESC; anything else is newest first")
@@ -75,7 +76,7 @@ class JobsQuery(JobsWhere):
 
 
 def filter_of(query: JobsWhere) -> JobFilter | None:
-    """Return the filter that conditions mean, newest first; None when no job can match it."""
+    """Return the filter for conditions, newest first; None if no job can match."""
     states = _listed(query.state)
     phases = phases_of(states)
     if states and not phases:
@@ -95,7 +96,7 @@ def filter_of(query: JobsWhere) -> JobFilter | None:
 
 
 def page_of(query: JobsQuery) -> JobFilter | None:
-    """Return the filter, order and page a query means; None when no job can be on it."""
+    """Return the filter, order and page of a query; None if no job can match."""
     where = filter_of(query)
     if where is None:
         return None
@@ -118,7 +119,7 @@ def cursor_text(where: JobFilter, end: Cursor) -> str:
 
 
 def _cursor(text: str, where: JobFilter) -> Cursor:
-    """Return the place a text names; raise InvalidParametersError when it is none of a list in this order."""
+    """Return the place in a text; raise InvalidParametersError if it is not a place in a list of this order."""
     try:
         order, is_ascending, value, job = json.loads(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", True))
     except (ValueError, TypeError, RecursionError):
@@ -137,12 +138,12 @@ def _is_value(where: JobFilter, value: object) -> bool:
 
 
 def _is_word(value: object) -> bool:
-    """Return whether databases take a value as text: without NUL, and without halves of characters."""
+    """Return whether databases accept a value as text: without NUL and lone surrogates."""
     return isinstance(value, str) and not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in value)
 
 
 def _strange(text: str) -> Refused:
-    return invalid(f"after: {text[:40]!r} is no place in a list of this order")
+    return invalid(f"after: {text[:40]!r} is not a place in a list of this order")
 
 
 def _listed(text: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ def _status(row: JobRow, now_ms: int) -> wire.JobStatus:
     phase = JobPhase(row.phase)
     state = JOB_STATES[phase]
     delay_s = None if row.retry_at_ms is None else max(row.retry_at_ms - now_ms, 0) / 1000
-    # A retry counts from when it is decided, and is one when it begins.
+    # A retry is counted when it begins, not when it is decided.
     counted = min(row.retries_counted, row.attempt)
     return {
         "username": row.user,
@@ -108,7 +108,7 @@ def _attempt_status(row: JobRow, attempt: AttemptView, now_ms: int) -> wire.Atte
 def _cause(outcome: Outcome | None) -> AttemptCause:
     spec = None if outcome is None else exit_spec(outcome.code, outcome.diagnosis)
     if spec and outcome and outcome.verdict is Verdict.PREEMPTED:
-        # OpenPAI's code for what was preempted is that of what vanished.
+        # OpenPAI has one code for preempted and for vanished tasks.
         spec = {**spec, "reason": outcome.message}
     trigger = outcome.trigger if outcome else None
     return {

@@ -1,7 +1,7 @@
-"""Nodes and running tasks as Kubernetes would list them, for tools that know OpenPAI through that.
+"""Nodes and running tasks in the form of Kubernetes lists, for tools that read OpenPAI's.
 
-There need be no Kubernetes anywhere: a node becomes a Node, a task attempt that holds something becomes a Pod with
-the labels OpenPAI's pods have.
+No Kubernetes is needed: a node becomes a Node, and a task attempt that holds resources becomes a Pod with the labels of
+OpenPAI's pods.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PHASES: Final = {TaskPhase.RUNNING: "Running"}
 
 
 def node_list(views: Iterable[NodeView]) -> KubernetesList:
-    """Return machines as a NodeList."""
+    """Return nodes as a NodeList."""
     return {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [_node(view) for view in views]}
 
 
@@ -31,7 +31,7 @@ POD_LIST: Final[dict[str, Any]] = {"kind": "PodList", "apiVersion": "v1", "metad
 
 
 def pod(of: tuple[JobRow, TaskAttemptRow], wanted: Mapping[str, str | None]) -> dict[str, Any] | None:
-    """Return a task attempt as an item of a PodList; None without all labels wanted (None: any value)."""
+    """Return a task attempt as an item of a PodList; None if it lacks a requested label (None: any value)."""
     found = _pod(*of)
     return found if _carries(found["metadata"]["labels"], wanted) else None
 

@@ -10,7 +10,7 @@ from openpai.wire.clusters import NodeGpus
 
 
 def node(view: NodeView) -> wire.Node:
-    """Return one machine and how much of it is in use."""
+    """Return one node and how much of it is in use."""
     return {
         "name": view.name,
         "address": view.address,
@@ -47,7 +47,7 @@ def holding(of: Holding) -> wire.Holding:
 
 
 def held(shown: Sequence[Holding], others: Sequence[Holding]) -> wire.Holdings:
-    """Return what jobs hold, and of those that the reader may not see only how much it is."""
+    """Return what jobs hold, and for jobs that the reader may not see only the sums."""
     return {
         "jobs": [holding(one) for one in shown],
         "others": {
@@ -60,7 +60,7 @@ def held(shown: Sequence[Holding], others: Sequence[Holding]) -> wire.Holdings:
 
 
 def node_gpus(view: NodeView) -> NodeGpus:
-    """Return a machine's GPUs in OpenPAI's shape; GPUs that no job can be given are not available."""
+    """Return a node's GPUs in OpenPAI's shape; bad GPUs and those of closed nodes are not available."""
     is_open = view.is_healthy and not view.is_drained
     free = view.gpus_total - view.gpus_used - len(view.bad_devices)
     return {"gpuUsed": view.gpus_used, "gpuAvailable": max(0, free) if is_open else 0, "gpuTotal": view.gpus_total}

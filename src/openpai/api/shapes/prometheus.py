@@ -1,8 +1,8 @@
-"""The queries that OpenPAI's old portal sends to Prometheus, answered from what the platform knows of its nodes.
+"""The queries that OpenPAI's old portal sends to Prometheus, answered from the state of the nodes.
 
-This is no query language: each row of the table is one query of the portal's source. The portal's hardware page shows
-use in percent; what is answered is how much of a node jobs hold, because real use is not measured. A query about what
-is neither held nor measured, such as traffic or the use that a job makes of its GPUs, finds nothing.
+There is no query language: each row of the table is one query of the portal's source. The portal's hardware page shows
+use in percent; the answer is the share of a node that jobs hold, because real use is not measured. Other queries, such
+as traffic or the use of GPUs by a job, have an empty result.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ Kind = Literal["vector", "matrix"]
 
 HELD: Final = "the values are what jobs hold of each node; real use is not measured"
 NOT_MEASURED: Final = "this platform does not measure what the query asks for"
-ONLY_NOW: Final = "this platform keeps no history: it knows only values of now"
+ONLY_NOW: Final = "this platform keeps no history of these values"
 NEAR_S: Final = 300.0
-"""How far from now a time may lie and still mean now: as far as Prometheus itself looks back."""
+"""How far from the present a time may lie: as far as Prometheus itself looks back."""
 _MIB: Final = 1024 * 1024
-# The portal takes what stands before the colon for the address; the number is the one of OpenPAI's node exporter.
+# The portal reads the address before the colon; the port is that of OpenPAI's node exporter.
 _PORT: Final = 9100
 
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """A query that can be answered: its text without white space, and the value that a node has."""
+    """A query that can be answered: its text without white space, and the value of a node."""
 
     text: str
     value: Callable[[NodeView], float | None]
     name: str = ""
-    """The name of the metric, which Prometheus leaves away from what was calculated."""
+    """The name of the metric; Prometheus omits it from calculated values."""
     is_held: bool = True
 
 
@@ -60,12 +60,12 @@ _RANGE: Final = re.compile(r"\[\w{1,20}\]")
 
 
 def is_answered(query: str) -> bool:
-    """Return whether a query is one of the table."""
+    """Return whether a query is in the table."""
     return _plain(query) in _ANSWERED
 
 
 def found(query: str, nodes: Sequence[NodeView], at_s: float, kind: Kind) -> wire.Metrics:
-    """Return what a query of the table finds, as values of one time."""
+    """Return the result of a query of the table, at one time."""
     row = _ANSWERED[_plain(query)]
     results: list[dict[str, Any]] = []
     shared = _shared(nodes)
@@ -79,7 +79,7 @@ def found(query: str, nodes: Sequence[NodeView], at_s: float, kind: Kind) -> wir
 
 
 def nothing(kind: Kind, why: str) -> wire.Metrics:
-    """Return that a query found nothing, and why."""
+    """Return an empty result with the reason."""
     return _document(kind, [], [why])
 
 
@@ -88,12 +88,12 @@ def _document(kind: Kind, results: list[dict[str, Any]], warnings: list[str]) ->
 
 
 def _plain(query: str) -> str:
-    """Return a query without what makes no difference: white space, and the span that a rate is taken over."""
+    """Return a query without white space and without the span of rates."""
     return _RANGE.sub("[T]", "".join(query.split()))
 
 
 def _labels(row: _Query, node: NodeView, shared: frozenset[str]) -> dict[str, Any]:
-    # Nodes on one address, and addresses with colons, would fall together in the portal.
+    # The portal could not distinguish nodes with the same address, or with colons in it.
     host = node.name if node.address in shared or ":" in node.address or not node.address else node.address
     labels = {"instance": f"{host}:{_PORT}"}
     if row.name:

@@ -1,4 +1,4 @@
-"""Quotas as documents: what limits nothing is null."""
+"""Quotas as documents: a limit that is not set is null."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _NAMED: Final = dict(zip(("gpusRunning", "gpusPerJob", "jobsUnfinished", "gpuHou
 
 
 class QuotaBody(Body):
-    """A new quota, or with `patch` the changes of one; without `patch`, a missing limit limits nothing."""
+    """A new quota, or with `patch` changes of one; without `patch`, omitted limits are removed."""
 
-    patch: bool = Field(False, description="true: limits that are not given stay as they are.")
+    patch: bool = Field(False, description="true: omitted limits do not change.")
     virtualCluster: str = Field(  # noqa: N815
         "", max_length=255, pattern=NAME, description="Empty: over all virtual clusters together."
     )
-    user: str = Field("", max_length=255, pattern=NAME, description="Empty: for each user who has none of their own.")
+    user: str = Field(
+        "", max_length=255, pattern=NAME, description="Empty: for each user without a quota of their own."
+    )
     gpusRunning: int | None = Field(  # noqa: N815
         None, ge=0, le=MANY, description="GPUs at a time; further jobs wait."
     )
@@ -40,11 +42,11 @@ class QuotaBody(Body):
     )
 
     def named(self) -> tuple[str, ...]:
-        """Return the limits to set, as the store calls them."""
+        """Return the limits to set, with the store's names."""
         return tuple(of for name, of in _NAMED.items() if not self.patch or name in self.model_fields_set)
 
     def quota(self) -> Quota:
-        """Return the quota this asks for."""
+        """Return the requested quota."""
         return Quota(self.virtualCluster, self.user, **{of: getattr(self, name) for name, of in _NAMED.items()})
 
 
@@ -63,7 +65,7 @@ def quota(row: Quota) -> wire.Quota:
 def used(
     row: Quota, gpus: Mapping[str, int], unfinished: Mapping[str, int], hours: Mapping[str, float]
 ) -> wire.QuotaUsage:
-    """Return what of a quota is used up, from what is used by virtual cluster."""
+    """Return the use that counts for a quota, from the use by virtual cluster."""
 
     def here(by_cluster: Mapping[str, N]) -> N | int:
         return by_cluster.get(row.virtual_cluster, 0) if row.virtual_cluster else sum(by_cluster.values())
@@ -76,6 +78,6 @@ def used(
 
 
 def label(virtual_cluster: str, user: str) -> str:
-    """Return what people call a quota."""
+    """Return the name of a quota for people."""
     where = f"virtual cluster {virtual_cluster}" if virtual_cluster else "all virtual clusters together"
     return f"the quota of {user or 'each user'} in {where}"

@@ -19,7 +19,7 @@ GroupsOf = Callable[[UseRow], Sequence[str]]
 
 
 def dimensions(by: Iterable[str]) -> tuple[str, ...]:
-    """Return what to add up by, from words and comma lists of them, each once and in the order they were given."""
+    """Return the dimensions to sum by, from names and comma lists of them, each once and in the given order."""
     words = dict.fromkeys(word.strip() for text in by for word in text.split(",") if word.strip())
     strange = [word for word in words if word not in NAMES]
     if strange:
@@ -28,20 +28,20 @@ def dimensions(by: Iterable[str]) -> tuple[str, ...]:
 
 
 def moment(text: str | None, name: str, default_ms: int) -> int:
-    """Return a time that was given as milliseconds or as a day, YYYY-MM-DD in UTC."""
+    """Return a time given in milliseconds or as a day, YYYY-MM-DD in UTC."""
     if text is None:
         return default_ms
     if text.isascii() and text.isdigit() and len(text) <= 15:
         return int(text)
     try:
-        text.encode("ascii")  # the digits of other scripts count as digits below
+        text.encode("ascii")  # `strptime` accepts the digits of other scripts
         return int(datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp() * 1000)
     except ValueError:
         raise invalid(f"{name}: give milliseconds since 1970, or a day such as 2026-01-31") from None
 
 
 def day(at_ms: int) -> str:
-    """Return the day a time lies in, in UTC; nothing for one that no calendar names."""
+    """Return the UTC day of a time; empty for a time outside the calendar."""
     try:
         return (_FIRST_DAY + timedelta(milliseconds=at_ms)).date().isoformat()
     except OverflowError:
@@ -49,7 +49,7 @@ def day(at_ms: int) -> str:
 
 
 def added_up(rows: Iterable[UseRow], by: Sequence[str], groups: GroupsOf) -> list[dict[str, Any]]:
-    """Return the sums, in order. The use of a user in several groups counts in each of them."""
+    """Return the sums, sorted. The use of a user in several groups counts in each of them."""
     sums: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
         known = {"day": row.day, "user": row.user, "vc": row.virtual_cluster}
@@ -61,7 +61,7 @@ def added_up(rows: Iterable[UseRow], by: Sequence[str], groups: GroupsOf) -> lis
 
 
 def total(rows: Iterable[UseRow]) -> dict[str, Any]:
-    """Return what was used in all, each hour once."""
+    """Return the total use, counting each hour once."""
     sums: list[float] = [0.0, 0.0, 0.0, 0]
     for row in rows:
         _add(sums, row)

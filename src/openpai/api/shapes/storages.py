@@ -8,7 +8,7 @@ from typing import Any, Final
 from openpai.ports.storages import Step, Storage
 from openpai.wire import storages as wire
 
-# What OpenPAI calls it. The page of its portal that lists storages is blank with a kind that it does not know.
+# OpenPAI's names. The storage page of its portal stays blank if it does not know a type.
 _TYPE: Final = {"nfs": "nfs", "smb": "samba", "azureBlob": "azureBlob"}
 
 
@@ -55,7 +55,7 @@ def config(storage: Storage, *, is_default: bool) -> wire.StorageConfig:
 
 
 def server(storage: Storage) -> wire.StorageServer:
-    """Return a storage as OpenPAI's older clients know one: where it is."""
+    """Return a storage as OpenPAI's older clients know one: its server."""
     return {"spn": storage.name, "type": _type(storage).lower(), "data": _server_data(storage), "extension": {}}
 
 
@@ -78,7 +78,7 @@ def _type(storage: Storage) -> str:
 
 
 def step(tried: Step) -> wire.StorageStep:
-    """Return one thing that was tried."""
+    """Return one step of a test."""
     return {"step": tried.what, "ok": tried.is_ok, "message": tried.message}
 
 
@@ -87,6 +87,6 @@ def _data(storage: Storage) -> dict[str, Any]:
     if storage.kind == "smb":
         rest = f"/{data['path'].strip('/')}" if data.get("path") else ""
         data["address"] = f"//{data['server']}/{data['share']}{rest}"
-    # OpenPAI's portal takes for granted that every storage has a path.
+    # OpenPAI's portal requires a path of every storage.
     data.setdefault("path", str(data.get("prefix") or ""))
     return data

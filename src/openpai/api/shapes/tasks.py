@@ -1,7 +1,7 @@
 """Tasks and their attempts in OpenPAI's shapes.
 
-A task that was never granted anything has no attempt yet; it is shown nevertheless, as the job file asks for it,
-so that a waiting job lists what it waits for.
+A task that was never placed has no attempt yet; it is listed nevertheless, so that a waiting job shows all of its
+tasks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from openpai.wire.states import FINAL_STATES
 
 @dataclass(frozen=True, slots=True)
 class TaskHistory:
-    """One task of a job attempt with its own attempts, oldest first; none while it never was granted anything."""
+    """One task of a job attempt with its own attempts, oldest first; none before it was first placed."""
 
     role: str
     index: int
@@ -39,7 +39,7 @@ class TaskHistory:
 
 
 def histories(spec: JobSpec, rows: Iterable[TaskAttemptRow]) -> list[TaskHistory]:
-    """Return every task the job file asks for, in its order, with what became of it."""
+    """Return every task of the job file, in its order, with its attempts."""
     attempts: dict[tuple[str, int], list[TaskAttemptRow]] = {}
     for row in rows:
         attempts.setdefault((row.key.role, row.key.index), []).append(row)
@@ -128,7 +128,7 @@ def ssh_address(task: TaskHistory) -> SshAddress | None:
 
 
 def logs_path(job: JobRow, row: TaskAttemptRow) -> str:
-    """Return where in the API a task attempt's logs are."""
+    """Return the path of a task attempt's logs in the API."""
     key = row.key
     return (
         f"/api/v2/jobs/{path_name(job)}/attempts/{key.job_attempt}"
@@ -137,7 +137,7 @@ def logs_path(job: JobRow, row: TaskAttemptRow) -> str:
 
 
 def path_name(job: JobRow) -> str:
-    """Return what names a job in paths; the name of an archived one may be another job's by now."""
+    """Return the name of a job in paths, or the id of an archived job, whose name another job may have."""
     return f"{job.user}~{job.name}" if job.archived_at_ms is None else job.id
 
 
@@ -147,7 +147,7 @@ def _uid(job: JobRow, attempt: AttemptView, task: TaskHistory) -> str:
 
 def _state(attempt: AttemptView, row: TaskAttemptRow | None) -> State:
     if row is None:
-        # A task that never got its turn ended with its attempt.
+        # A task that was never placed ended with the job attempt.
         return TASK_STATES[TaskPhase.WAITING if attempt.outcome is None else TaskPhase.STOPPED]
     phase = TaskPhase(row.phase)
     state = TASK_STATES[phase]
@@ -195,7 +195,7 @@ def _container(job: JobRow, row: TaskAttemptRow | None, attempt: AttemptView) ->
 
 
 def _ending(row: TaskAttemptRow | None, attempt: AttemptView) -> tuple[int | None, Diagnosis | None]:
-    """Return the exit code a task attempt ended with, and why; the platform's own code when the task has none."""
+    """Return the exit code of a task attempt and its diagnosis; the platform's own code if the task has none."""
     if row is None:
         why = ended_with_attempt(attempt.outcome) if attempt.outcome else None
         return (why.code, why) if why else (None, None)

@@ -9,7 +9,7 @@ from openpai.wire import tokens
 
 
 def checked(token: Token, is_admin: bool) -> tokens.TokenInfo:
-    """Return what a valid token stands for, with times in seconds as in a JWT."""
+    """Return the user, scope and times of a valid token; times are in seconds, as in a JWT."""
     document: tokens.TokenInfo = {
         "username": token.user,
         "application": token.is_application,

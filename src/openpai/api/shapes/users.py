@@ -10,7 +10,7 @@ from openpai.wire import groups, users
 
 
 def user(found: User, groups: Iterable[Group]) -> users.User:
-    """Return a user in full, for themselves and administrators; `groups` are all there are."""
+    """Return all fields of a user, for the user and administrators; `groups` are all groups."""
     return {
         "username": found.name,
         "email": found.email,
@@ -26,7 +26,7 @@ def user(found: User, groups: Iterable[Group]) -> users.User:
 
 
 def public_user(found: User) -> users.PublicUser:
-    """Return what every user may know of another."""
+    """Return the fields that all users may see."""
     return {"username": found.name}
 
 

@@ -1,1 +1,1 @@
-"""What can be asked of the platform, a file per noun, each method written once for both clients."""
+"""The operations of the platform, a file per noun, each method written once for both clients."""

@@ -11,5 +11,5 @@ class Alerts:
 
     @asks
     def alerts(self) -> Call[tuple[model.Alert, ...]]:
-        """Return what wants attention: one's own jobs, and everything for administrators."""
+        """Return alerts: about one's own jobs, and for administrators all."""
         return Call("GET", "/alerts", listed(model.Alert.read))

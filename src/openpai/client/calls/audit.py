@@ -11,7 +11,7 @@ AUDIT_PAGE: Final = 500
 
 
 class AuditFilters(TypedDict, total=False):
-    """Which entries of the audit log."""
+    """Filters of the audit log."""
 
     actor: str
     action: str

@@ -14,7 +14,7 @@ class Authn:
 
     @asks
     def info(self) -> Call[Mapping[str, Any]]:
-        """Return what the server says about itself: name, version, how to log in."""
+        """Return the name and version of the server and how to log in."""
         return Call("GET", "/info", as_it_came)
 
     @asks

@@ -35,7 +35,7 @@ class Clusters:
 
     @asks
     def promise(self, name: str, promise: str) -> Call[model.ClusterConfig]:
-        """Promise a virtual cluster something, such as `3 nodes`; it is made if it is new."""
+        """Guarantee a virtual cluster resources, such as `3 nodes`; it is created if it is new."""
         return Call("PUT", _vc(name), whole(model.ClusterConfig.read), json={"promise": promise})
 
     @asks
@@ -45,20 +45,20 @@ class Clusters:
 
     @asks
     def sku_types(self, virtual_cluster: str | None = None) -> Call[Mapping[str, Any]]:
-        """Return the kinds of hardware and what one device of each brings along."""
+        """Return the SKU types, with the CPUs and memory that belong to one GPU of each."""
         return Call("GET", "/cluster/sku-types", as_it_came, said(vc=virtual_cluster))
 
     @asks
     def cluster_config(self) -> Call[model.ClusterConfig]:
-        """Return what was promised to whom."""
+        """Return the guarantees of virtual clusters."""
         return Call("GET", "/cluster/config", whole(model.ClusterConfig.read))
 
     @asks
     def configure(
         self, *, promises: str | None = None, hived: str | None = None, version: int | None = None
     ) -> Call[model.ClusterConfig]:
-        """Replace the promises, in words or in HiveD's format; running jobs are not stopped."""
-        message = {"promises": promises, "hived": hived, "version": version}
-        body = {key: value for key, value in message.items() if value is not None}
-        # With a version a second try would be refused although the first one was granted.
+        """Replace the guarantees, in words or in HiveD's format; running jobs are not stopped."""
+        given = {"promises": promises, "hived": hived, "version": version}
+        body = {key: value for key, value in given.items() if value is not None}
+        # With a version, a repeated request would be refused although the first one succeeded.
         return Call("PUT", "/cluster/config", whole(model.ClusterConfig.read), json=body, is_repeatable=version is None)

@@ -15,7 +15,7 @@ def _group(name: str) -> str:
 
 
 class Groups:
-    """People who are granted the same."""
+    """The groups of the platform."""
 
     @asks
     def groups(self) -> Call[tuple[model.Group, ...]]:
@@ -65,7 +65,7 @@ class Groups:
         managed: Sequence[str] | None = None,
         storages: Sequence[str] | None = None,
     ) -> Call[None]:
-        """Change what is given of a group, and leave the rest."""
+        """Change the given fields of a group."""
         acls = _acls(is_admin, virtual_clusters, managed, storages)
         data = given(
             groupname=name,
@@ -77,17 +77,17 @@ class Groups:
 
     @asks
     def remove_group(self, name: str) -> Call[None]:
-        """Remove a group; its members are members no longer."""
+        """Remove a group; its members keep their accounts."""
         return Call("DELETE", _group(name), nothing)
 
     @asks
     def add_member(self, group: str, user: str) -> Call[None]:
-        """Put a user into a group."""
+        """Add a user to a group."""
         return Call("PUT", f"/users/{segment(user, 'a user')}/group", nothing, json={"groupname": group})
 
     @asks
     def remove_member(self, group: str, user: str) -> Call[None]:
-        """Take a user out of a group."""
+        """Remove a user from a group."""
         return Call(
             "DELETE", f"/users/{segment(user, 'a user')}/group", nothing, json={"groupname": group}, is_repeatable=True
         )

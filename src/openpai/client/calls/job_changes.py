@@ -20,7 +20,7 @@ class JobChanges(Naming):
 
     @asks
     def stop(self, name: str, *, force: bool = False, reason: str = "") -> Call[None]:
-        """Let a job end; harmless when it is over. With `force` its tasks get no time to save their work.
+        """Stop a job; does nothing if it is finished. With `force` its tasks get no grace period.
 
         The job's owner reads the reason.
         """
@@ -30,7 +30,7 @@ class JobChanges(Naming):
 
     @asks
     def restart(self, name: str, *, reason: str = "") -> Call[None]:
-        """Let a job run again from its beginning, as a new attempt, whether it runs or is over.
+        """Run a job from its beginning as a new attempt, whether it runs or is finished.
 
         The job's owner reads the reason.
         """
@@ -39,33 +39,33 @@ class JobChanges(Naming):
 
     @asks
     def start(self, name: str, *, reason: str = "") -> Call[None]:
-        """Let a finished job run again as a new attempt. The job's owner reads the reason."""
+        """Start a finished job again as a new attempt. The job's owner reads the reason."""
         body = {"value": "START", **({"reason": reason} if reason else {})}
         return Call("PUT", f"{self.path(name)}/executionType", nothing, json=body, is_repeatable=False)
 
     @asks
     def tag(self, name: str, tag: str) -> Call[None]:
-        """Put a tag on a job; harmless when it is there."""
+        """Put a tag on a job; does nothing if the job has it."""
         return Call("PUT", f"{self.path(name)}/tag", nothing, json={"value": tag})
 
     @asks
     def untag(self, name: str, tag: str) -> Call[None]:
-        """Take a tag off a job."""
+        """Remove a tag from a job."""
         return Call("DELETE", f"{self.path(name)}/tag", nothing, json={"value": tag})
 
     @asks
     def archive(self, name: str) -> Call[None]:
-        """Put a finished job away: its name is free, and its id is what it is called from then on."""
+        """Archive a finished job: its name is free, and its id names it from then on."""
         return Call("PUT", f"{self.path(name)}/archive", nothing, is_repeatable=False)
 
     @asks
     def unarchive(self, id_: str) -> Call[None]:
-        """Give an archived job, named by its id, its name back."""
+        """Take a job, named by its id, out of the archive, under its old name."""
         return Call("DELETE", f"{self.path(id_)}/archive", nothing)
 
     @asks
     def delete(self, name: str) -> Call[None]:
-        """Delete a finished job with its logs, for good."""
+        """Delete a finished job and its logs permanently."""
         return Call("DELETE", self.path(name), nothing)
 
     @asks
@@ -78,10 +78,10 @@ class JobChanges(Naming):
         tag: str | None = None,
         reason: str = "",
     ) -> Call[model.Results]:
-        """Do one thing to many jobs, those named or all that match, and return what became of each.
+        """Perform one action on many jobs, those named or all that match, and return the result for each.
 
         `action` is stop, kill, start, restart, tag, untag, archive, unarchive or delete. Without `username`, `where`
-        means one's own.
+        matches only one's own jobs.
         """
         if isinstance(names, str):
             names = [names]
@@ -97,10 +97,10 @@ class JobChanges(Naming):
 
     @asks
     def move(self, name: str, rank: int | str) -> Call[None]:
-        """Move a waiting job among equally urgent ones: `front`, `back`, or a rank, of which the higher goes first."""
+        """Move a waiting job among those of equal priority: `front`, `back`, or a rank; a higher one goes first."""
         return Call("PUT", f"{self.path(name)}/rank", nothing, json={"value": rank})
 
     @asks
     def checkpointed(self, name: str) -> Call[None]:
-        """Say that a job has just saved its work."""
+        """Record that a job has just saved its work."""
         return Call("POST", f"{self.path(name)}/checkpoint", nothing, is_repeatable=True)

@@ -14,26 +14,26 @@ from openpai.client.calls_core import (
 
 
 class JobEvents(Naming):
-    """What happens to a job."""
+    """Events of jobs, reasons for waiting, and SSH addresses."""
 
     @asks
     def events(self, name: str, kind: str | None = None) -> Call[tuple[model.Event, ...]]:
-        """Return the job's history, newest first; `kind` keeps only Normal or only Warning events."""
+        """Return the job's events, newest first; `kind` selects only Normal or only Warning events."""
         return Call("GET", f"{self.path(name)}/events", listed(model.Event.read, "data"), said(type=kind))
 
     @asks
     def why(self, name: str) -> Call[tuple[model.Wait, ...]]:
-        """Return why the job waits; empty when nothing of it waits."""
+        """Return why the job waits; empty if no task of it waits."""
         return Call("GET", f"{self.path(name)}/why", listed(model.Wait.read, "waits"))
 
     @asks
     def in_the_way(self, name: str) -> Call[model.Held]:
-        """Return what jobs hold the room that a waiting job wants, the largest first."""
+        """Return the jobs that hold the resources that a waiting job needs, largest first."""
         return Call(
             "GET", f"{self.path(name)}/why", whole(lambda document: model.Held.read(document.get("held") or {}))
         )
 
     @asks
     def ssh(self, name: str) -> Call[tuple[model.SshTask, ...]]:
-        """Return how to reach each running task by SSH; raise NoJobSshInfoError when none can be."""
+        """Return the SSH address of each running task; raise NoJobSshInfoError if there is none."""
         return Call("GET", f"{self.path(name)}/ssh", listed(model.SshTask.read, "containers"))

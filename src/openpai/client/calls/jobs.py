@@ -1,4 +1,4 @@
-"""Jobs: submitting them, finding them, and what their owners may want of them."""
+"""Jobs: submit, list, show, wait, and find their logs."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ POLL_FIRST_S: Final = 0.1
 FAILURES_IN_A_ROW: Final = 10
 POLL_MAX_S: Final = 2.0
 LOOK_S: Final = 2.0
-"""What the server has for an answer, however little is left of a wait."""
+"""The least time for an answer of the server, even at the end of a wait."""
 PAGE: Final = 200
 
 
 class JobFilters(TypedDict, total=False):
-    """Which jobs, and in which order, by the API's own names."""
+    """Filters and order of jobs, with the API's names."""
 
     username: str | Sequence[str]
     vc: str | Sequence[str]
@@ -71,11 +71,11 @@ class Jobs(Naming):
 
     @asks
     def submit(self, text: bytes | str, *, key: str | None = None, clone_of: str = "") -> Call[model.Submitted]:
-        """Submit a job file; the platform has promised to run it when this returns.
+        """Submit a job file; the job is stored durably when this returns.
 
-        However often the request is sent, and whatever answer is lost on the way, it makes one job: `key` names the
-        request, and is made up here unless a program wants to repeat it later. With `clone_of`, a job of one's own, the
-        file may be what `config` returned: where it shows a mask, that job's secret is meant.
+        A request that is sent several times because answers were lost makes one job: `key` names the request, and is
+        generated unless it is given, so that a program can repeat it later. With `clone_of`, one of the user's jobs,
+        the file may be what `config` returned: each mask in it stands for the secret of that job.
         """
         headers = {"Content-Type": "text/yaml", "Idempotency-Key": key or uuid4().hex}
         content = text.encode() if isinstance(text, str) else text
@@ -93,25 +93,25 @@ class Jobs(Naming):
     def all_jobs(self, /, *, page: int = PAGE, **where: Unpack[JobFilters]) -> Pages[model.JobPage, model.JobSummary]:
         """Yield every job that matches, newest first, reading `page` of them at a time.
 
-        In another `order`, a job that finds another place in it meanwhile may come twice or not at all.
+        In another `order`, a job whose place changes meanwhile may appear twice or not at all.
         """
         seen: set[str] = set()
-        tells_places = False
+        has_cursor = False
 
         def fresh(answer: model.JobPage) -> tuple[model.JobSummary, ...]:
-            # A server that only counts lists a job twice when others come meanwhile.
+            # A server that pages by offset lists a job twice if others are submitted meanwhile.
             found = tuple(job for job in answer.jobs if job.full_name not in seen)
             if not answer.next:
                 seen.update(job.full_name for job in answer.jobs)
             return found
 
         def after(answer: model.JobPage) -> Call[model.JobPage] | None:
-            nonlocal tells_places
+            nonlocal has_cursor
             if answer.next:
-                tells_places = True
+                has_cursor = True
                 return self._page({**where, "after": answer.next}, page, 0)
             offset = answer.offset + len(answer.jobs)
-            is_last = tells_places or not answer.jobs or offset >= answer.total
+            is_last = has_cursor or not answer.jobs or offset >= answer.total
             return None if is_last else self._page(where, page, offset)
 
         return Pages(self._page(where, page, 0), fresh, after)
@@ -139,15 +139,15 @@ class Jobs(Naming):
 
     @asks
     def kept_work(self, name: str) -> Call[tuple[WorkKept, ...]]:
-        """Return what is kept of the files that the job's tasks left in their working directories."""
+        """Return which files are kept that the job's tasks left in their working directories."""
         return Call("GET", f"{self.path(name)}/work", listed(WorkKept.read, "kept"))
 
     @proceeds
     def wait(self, name: str, timeout_s: float | None = None) -> Steps[model.JobDetail]:
-        """Return the job once it is over; raise Unavailable when that takes longer than `timeout_s`.
+        """Return the job after it has finished; raise Unavailable if that takes longer than `timeout_s`.
 
-        A server that answered once and is started again meanwhile is waited for as well, and one that says nothing no
-        longer than `timeout_s`, or two seconds where that is less.
+        After its first answer, the server may be restarted meanwhile. Waiting for a server that does not answer takes
+        at most `timeout_s`, or two seconds if that is less.
         """
         begun, pause_s, failures, state = self.clock(), POLL_FIRST_S, 0, ""
         while True:
@@ -179,7 +179,7 @@ class Jobs(Naming):
     def log_places(
         self, name: str, role: str, index: int, attempt: int | None, job_attempt: int | None
     ) -> Steps[LogPlaces]:
-        """Find out where the logs of a task attempt are: of the newest, unless one is named."""
+        """Return the addresses of the logs of a task attempt: of the newest, unless one is named."""
         from openpai.client.log_locations import LogPlaces
 
         if attempt is None or job_attempt is None:
@@ -191,7 +191,7 @@ class Jobs(Naming):
 
 
 def newest(job: model.JobDetail, role: str, index: int, attempt: int | None) -> tuple[int, int]:
-    """Return the attempt of a task that is meant, and that of its job; raise NoTaskLogError when there is none."""
+    """Return the chosen attempt of a task, and that of its job; raise NoTaskLogError if there is none."""
     task = job.task(role, index)
     attempt = attempt if task is None or attempt is not None else task.attempt
     if task is None and job.tasks:

@@ -1,4 +1,4 @@
-"""How things are named in the paths of the API, so that a name never leaves its place there."""
+"""Names in paths of the API, quoted so that a name is always exactly one segment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def segment(name: str, what: str) -> str:
-    """Return a name as one segment of a path; raise Refused for what cannot be one."""
+    """Return a name as one segment of a path; raise Refused for an invalid name."""
     if not name or "/" in name or name in (".", ".."):
         raise Refused(
             "InvalidParametersError", f"{name!r} is not {what}'s name", "a name is not empty and has no slash in it"
@@ -21,12 +21,12 @@ def segment(name: str, what: str) -> str:
 
 
 class Naming:
-    """Knows whose jobs are meant by bare names."""
+    """Completes names of jobs with the user of the client."""
 
     user: str | None
 
     def path(self, name: str) -> str:
-        """Return a job's path in the API; a bare name is a job of our own, unless it is the id of a job."""
+        """Return a job's path in the API; a name without a user is one's own job, unless it is an id."""
         is_whole = "~" in name or not self.user or _ID.fullmatch(name)
         full = name if is_whole else f"{self.user}~{name}"
         if not name or "/" in name or name in (".", ".."):

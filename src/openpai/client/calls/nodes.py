@@ -33,17 +33,17 @@ class Nodes:
         reason: str = "",
         deadline_s: float | None = None,
     ) -> Call[model.NodeView]:
-        """Drain a node or give it back, or say which of its GPUs are bad; nothing is stopped for it.
+        """Drain a node or put it back into service, or mark its bad GPUs; running tasks continue.
 
-        With `deadline_s`, jobs that run after so many seconds on a node that is drained are put back into the queue.
+        With `deadline_s`, jobs that still run on a drained node after so many seconds are put back into the queue.
         """
         devices = None if bad_devices is None else sorted(bad_devices)
-        message: dict[str, Any] = {"drained": is_drained, "badDevices": devices, "reason": reason}
-        message["deadlineSeconds"] = None if deadline_s is None else round(deadline_s)
-        body = {key: value for key, value in message.items() if value is not None}
+        change: dict[str, Any] = {"drained": is_drained, "badDevices": devices, "reason": reason}
+        change["deadlineSeconds"] = None if deadline_s is None else round(deadline_s)
+        body = {key: value for key, value in change.items() if value is not None}
         return Call("PUT", f"/nodes/{segment(name, 'a node')}", whole(model.NodeView.read), json=body)
 
     @asks
     def forget_node(self, name: str) -> Call[None]:
-        """Forget a node that is gone for good."""
+        """Forget a node that no longer exists."""
         return Call("DELETE", f"/nodes/{segment(name, 'a node')}", nothing)

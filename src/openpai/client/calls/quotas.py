@@ -9,7 +9,7 @@ from openpai.client.calls_core import Call, asks, listed, nothing, said
 
 
 class QuotaLimits(TypedDict, total=False):
-    """Which limits of a quota; None limits nothing."""
+    """Limits of a quota; None is no limit."""
 
     gpus_running: int | None
     gpus_per_job: int | None
@@ -32,7 +32,7 @@ class Quotas:
 
     @asks
     def my_quotas(self) -> Call[tuple[model.Quota, ...]]:
-        """Return the quotas that hold for oneself, with what of them is used up."""
+        """Return the quotas that hold for oneself, with their present use."""
         return Call("GET", "/quotas/me", listed(model.Quota.read))
 
     @asks
@@ -42,7 +42,7 @@ class Quotas:
 
     @asks
     def change_quota(self, virtual_cluster: str = "", user: str = "", **limits: Unpack[QuotaLimits]) -> Call[None]:
-        """Set the limits that are given and leave the others as they are; None takes a limit away."""
+        """Set the given limits of a quota; None removes a limit."""
         written = model.Quota(virtual_cluster, user, **limits).describe()
         left = {_written(name) for name in QuotaLimits.__annotations__.keys() - limits.keys()}
         body = {name: value for name, value in written.items() if name not in left}
@@ -50,6 +50,6 @@ class Quotas:
 
     @asks
     def remove_quota(self, virtual_cluster: str = "", user: str = "") -> Call[None]:
-        """Remove a quota, named by what it is for."""
+        """Remove the quota of a user in a virtual cluster."""
         params = said(virtualCluster=virtual_cluster, user=user)
         return Call("DELETE", "/quotas", nothing, params)

@@ -1,4 +1,4 @@
-"""Reports: what was used."""
+"""Reports of use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from openpai.client.calls_core import Call, as_text, asks, said, whole
 
 
 class Reports:
-    """What was used."""
+    """Reports of use."""
 
     @asks
     def report(
@@ -21,7 +21,7 @@ class Reports:
         users: str | Sequence[str] = (),
         virtual_clusters: str | Sequence[str] = (),
     ) -> Call[model.Report]:
-        """Return what was used since the month began, or in a time; `by` takes user, group, vc and day.
+        """Return the use of this month, or of a period; `by` takes user, group, vc and day.
 
         Times are milliseconds or days such as 2026-01-31, in UTC.
         """
@@ -38,7 +38,7 @@ class Reports:
         users: str | Sequence[str] = (),
         virtual_clusters: str | Sequence[str] = (),
     ) -> Call[str]:
-        """Return the same as CSV, for a spreadsheet."""
+        """Return the same report as CSV."""
         asked = {"by": by, "from": from_, "to": to, "user": users, "vc": virtual_clusters}
         params = said(**asked, format="csv")
         return Call("GET", "/reports/use", as_text, params)

@@ -13,7 +13,7 @@ class Scheduler:
 
     @asks
     def inspect(self, what: str = "clusterstatus") -> Call[Any]:
-        """Return cells or gangs in HiveD's shape: `clusterstatus`, `affinitygroups` and what lies below them."""
+        """Return cells or gangs in HiveD's shape: `clusterstatus`, `affinitygroups`, and paths below them."""
         return Call("GET", f"/scheduler/inspect/{what}", as_it_came)
 
     @asks
@@ -23,21 +23,21 @@ class Scheduler:
 
     @asks
     def fairness(self) -> Call[Mapping[str, Any]]:
-        """Return how long what a user has used counts against them: `halfLifeHours`, None when it does not."""
+        """Return how fast past use is forgotten: `halfLifeHours`, None if it does not count."""
         return Call("GET", "/scheduler/fairness", as_it_came)
 
     @asks
     def set_fairness(self, half_life_hours: float | None) -> Call[Mapping[str, Any]]:
-        """Set how long what a user has used counts against them."""
+        """Set how fast past use is forgotten."""
         return Call("PUT", "/scheduler/fairness", as_it_came, json={"halfLifeHours": half_life_hours})
 
     @asks
     def orders(self) -> Call[Mapping[str, Any]]:
-        """Return who goes first among equally urgent jobs, by virtual cluster; `fair` where none is named."""
+        """Return the order of jobs of equal priority, by virtual cluster; `fair` if none is set."""
         return Call("GET", "/scheduler/orders", as_it_came)
 
     @asks
     def set_orders(self, orders: Mapping[str, str], version: int | None = None) -> Call[Mapping[str, Any]]:
-        """Set who goes first in which virtual cluster: `fair`, `fifo` or `shortest`."""
+        """Set the order of queues by virtual cluster: `fair`, `fifo` or `shortest`."""
         body = {"orders": dict(orders)} | ({} if version is None else {"version": version})
         return Call("PUT", "/scheduler/orders", as_it_came, json=body, is_repeatable=version is None)

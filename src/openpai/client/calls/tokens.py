@@ -22,12 +22,12 @@ class Tokens:
 
     @asks
     def check(self) -> Call[model.Checked]:
-        """Return what this client's token stands for."""
+        """Return the user and scope of this client's token."""
         return Call("GET", "/tokens/check", whole(model.Checked.read))
 
     @asks
     def whoami(self) -> Call[str]:
-        """Return the name of the user this client's token belongs to."""
+        """Return the name of the user of this client's token."""
         return Call("GET", "/tokens/check", _username)
 
     @asks

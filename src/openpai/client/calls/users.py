@@ -15,7 +15,7 @@ def _user(name: str) -> str:
 
 
 class Users:
-    """People who may log in."""
+    """The users of the platform."""
 
     @asks
     def users(self) -> Call[tuple[model.User, ...]]:
@@ -63,7 +63,7 @@ class Users:
         virtual_clusters: Sequence[str] | None = None,
         extension: Mapping[str, Any] | None = None,
     ) -> Call[None]:
-        """Change what is given of a user, and leave the rest; for administrators."""
+        """Change the given fields of a user; for administrators."""
         data = given(
             username=name,
             email=email,
@@ -85,23 +85,23 @@ class Users:
         new_password: str | None = None,
         extension: Mapping[str, Any] | None = None,
     ) -> Call[None]:
-        """Change what is given of oneself; `name` is one's own."""
+        """Change the given fields of one's own account, whose name is `name`."""
         data = given(
             username=name, email=email, oldPassword=old_password, newPassword=new_password, extension=extension
         )
-        # A password that was changed is not the old one any more.
+        # A repeated request would give the old password, which was changed.
         is_repeatable = new_password is None
         return Call("PUT", "/users/me", nothing, json={"patch": True, "data": data}, is_repeatable=is_repeatable)
 
     @asks
     def set_password(self, name: str, new_password: str, old_password: str | None = None) -> Call[None]:
-        """Change a password; one's own needs the old one. That user's logins end."""
+        """Change a password, one's own with the old one; ends the user's logins."""
         body = given(newPassword=new_password, oldPassword=old_password)
         return Call("PUT", f"{_user(name)}/password", nothing, json=body, is_repeatable=False)
 
     @asks
     def remove_user(self, name: str) -> Call[None]:
-        """Let a user in no more."""
+        """Remove a user."""
         return Call("DELETE", _user(name), nothing)
 
     @asks
