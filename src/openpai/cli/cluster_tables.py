@@ -1,6 +1,6 @@
-"""Virtual clusters, nodes and cells drawn as bars of used, free and bad devices.
+"""Virtual clusters, nodes and cells drawn as bars of used, free and bad GPUs or CPUs.
 
-One character stands for one device where there is room, and for a share of them where there is not.
+One character stands for one GPU or CPU if the bar is long enough, and for several otherwise.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def vc_facts(vc: VirtualCluster) -> Table:
         ("CPUs", "cpus", str),
         ("memory", "memory_mb", formatting.memory),
     )
-    for message, key, put in rows:
+    for name, key, put in rows:
         used, good, total, borrowed = (getattr(each, key) for each in (vc.used, vc.guaranteed, vc.total, vc.borrowed))
-        table.add_row(message, bar(used, good, total, WIDE_BAR // 2), put(used), put(good), put(total), put(borrowed))
+        table.add_row(name, bar(used, good, total, WIDE_BAR // 2), put(used), put(good), put(total), put(borrowed))
     return table
 
 

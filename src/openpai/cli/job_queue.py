@@ -101,7 +101,7 @@ def priority(
     priority_class: Annotated[
         Literal["crit", "prod", "test", "oppo"],
         typer.Argument(
-            metavar="CLASS", help="crit, prod, test (the default) or oppo (opportunistic: on free devices only)."
+            metavar="CLASS", help="crit, prod, test (the default) or oppo (opportunistic: on idle resources only)."
         ),
     ],
     json: output.Json = False,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = {
     "list": ("openpai.cli.node:list_", "List the nodes and how much of each is in use."),
-    "show": ("openpai.cli.node_show:show", "Show a node: its devices, the jobs on it, and its history."),
+    "show": ("openpai.cli.node_show:show", "Show a node: its GPUs, the jobs on it, and its history."),
     "drain": (
         "openpai.cli.node:drain",
         "Drain a node: it gets no new tasks, and those that run there may end.",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def show(node: Node, json: output.Json = False) -> None:
-    """Show a node: its devices, the jobs on it, and its history.
+    """Show a node: its GPUs, the jobs on it, and its history.
 
     Jobs that you may not see are only counted. The history is shown to administrators.
     """

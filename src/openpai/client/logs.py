@@ -48,7 +48,7 @@ class AttemptLogs:
 
     def follow(self, stream: str = "all") -> Iterator[LogPiece]:
         """Yield what the task writes until its attempt is over, beginning with what it wrote so far."""
-        # Most commands follow no log, and need not load this.
+        # Few commands follow a log; the others do not load this.
         from httpx_sse import EventSource
 
         follower = Follower(self.transport.url, self.places.uri(stream))

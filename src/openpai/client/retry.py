@@ -1,9 +1,8 @@
-"""When a request is tried again, how long after, and in which family of errors a failure is.
+"""Decides when a request is retried, after which pause, and to which family of errors a failure belongs.
 
-A refusal is passed on as it came. What may work later (no connection, 429, 503) is tried a few more times with
-growing pauses, or after as long as the server asks for. A request that may have taken effect is never repeated
-unless repeating it is harmless. Silence is waited out no more than twice: who said nothing for a minute seldom
-speaks in the fifth.
+Refusals are not retried. Failures that may pass (no connection, 429, 503) are retried a few times, after growing pauses
+or the time that the server asks for. A request that may have taken effect is repeated only if it is idempotent. After a
+timeout there is one more try: a server that was silent for a minute seldom answers later.
 """
 
 from __future__ import annotations
@@ -26,37 +25,37 @@ TRIES_IN_SILENCE: Final = 2
 PAUSE_FIRST_S: Final = 0.2
 PAUSE_MAX_S: Final = 30.0
 BUSY_MAX_S: Final = 10.0
-"""A server that asks for a longer pause because of too many requests, or wrong passwords, is not waited for."""
+"""The longest pause on request of the server; if it asks for more, as after wrong passwords, the error is raised."""
 RETRIED_STATUS: Final = frozenset({429, 502, 503, 504})
-# A proxy between us and the server answers so, and does not know whether the server did what it was asked.
+# Answers of a proxy, which does not know whether the server carried out the request.
 UNSURE_STATUS: Final = frozenset({502, 504})
 # The server sends a keep-alive every 15 s; three missed ones mean that the connection is dead.
 STREAM_TIMEOUT: Final = httpx.Timeout(10.0, read=50.0)
 TIMEOUT_S: Final = 60.0
 CONNECT_WITHIN_S: Final = 5.0
-LOOK: Final = "it may have been done nevertheless: look before you repeat it"
+LOOK: Final = "it may have taken effect: check before you repeat it"
 
 
 def options(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
-    """Return how to set up the HTTP library for one server and one token; raise Refused for what can be neither."""
+    """Return the settings of the HTTP library for a server and a token; raise Refused if either is invalid."""
     if token and not (token.isascii() and token.isprintable()):
-        message = "the token holds a line break or another character that no token has"
-        raise Refused("InvalidParametersError", message, "copy it again, without what stands around it")
+        message = "the token contains a line break or another invalid character"
+        raise Refused("InvalidParametersError", message, "copy it again, without the text around it")
     return {
         "base_url": url,
         "headers": {"Authorization": f"Bearer {token}"} if token else {},
         "timeout": httpx.Timeout(timeout_s, connect=min(CONNECT_WITHIN_S, timeout_s)),
-        # A log that is followed holds its connection; a hundred of them must not keep every other request waiting.
+        # A followed log occupies a connection; a hundred of them must not block other requests.
         "limits": httpx.Limits(max_connections=None, max_keepalive_connections=20),
-        # Loading the certificates of the world takes longer than a whole command; plain HTTP needs none.
+        # Loading the system's certificates takes longer than a whole command; plain HTTP needs none.
         "verify": httpx.create_ssl_context() if url.startswith("https:") else False,
-        # A proxy for the outside world knows nothing of this machine's own servers.
+        # An Internet proxy cannot reach this machine's own servers.
         "trust_env": not is_loopback(url),
     }
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether an address is this machine's own."""
+    """Return whether an address is on this machine."""
     try:
         host = httpx.URL(url).host
     except httpx.InvalidURL as error:
@@ -69,18 +68,18 @@ def is_loopback(url: str) -> bool:
 
 
 class Deadline:
-    """Until when a call may take, its tries and the pauses between them together."""
+    """The deadline of a call, with all tries and pauses."""
 
     def __init__(self, within_s: float | None, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._ends = math.inf if within_s is None else clock() + within_s
 
     def left_s(self) -> float:
-        """Return how much time is left."""
+        """Return the remaining time."""
         return max(0.0, self._ends - self._clock())
 
     def timeout(self, usual: httpx.Timeout) -> httpx.Timeout:
-        """Return how long the next try may take, at most as long as usual."""
+        """Return how long the next try may take, at most the usual limit."""
         if self._ends == math.inf:
             return usual
         left_s = self.left_s()
@@ -89,21 +88,21 @@ class Deadline:
 
 
 def pause_s(attempt: int, headers: Mapping[str, str] | None = None) -> float:
-    """Return how long to wait before try number `attempt` + 1: as the server asks, else longer each time."""
+    """Return the pause before try number `attempt` + 1: as the server asks, else longer each time."""
     asked_s = None if headers is None else _retry_after_s(headers)
     if asked_s is not None:
         return min(asked_s, PAUSE_MAX_S)
-    # Spread out, so that a thousand clients of a restarted server do not come back in the same instant.
+    # Add jitter, so that a thousand clients of a restarted server do not return in the same instant.
     return float(min(PAUSE_FIRST_S * 2**attempt, PAUSE_MAX_S) * random.uniform(0.5, 1.0))  # noqa: S311
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that `Retry-After` asks for; a date counts from the server's own clock."""
+    """Return the seconds of `Retry-After`; a date is compared with the server's own clock."""
     message = headers.get("Retry-After", "")
     if message.isascii() and message.isdigit():
         return float(message)
     until, now = _date(message), _date(headers.get("Date", ""))
-    # A date that is over asks for nothing, and proxies put such ones into answers that they kept.
+    # Ignore dates in the past, which cached answers of proxies have.
     return None if until is None or now is None or until <= now else (until - now).total_seconds()
 
 
@@ -118,12 +117,12 @@ def _date(text: str) -> datetime | None:
 def after_failure(
     url: str, call: Call[Any], attempt: int, error: httpx.TransportError, *, left_s: float = math.inf
 ) -> float:
-    """Return how long to wait before the next try after no answer came; raise Unavailable when there is none."""
+    """Return the pause before the next try if no answer came; raise Unavailable after the last try."""
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         raise Refused(
             "UntrustedServerError",
             f"the certificate of {url} is not to be trusted: {error}",
-            "if your organisation signs its own, name its certificate with SSL_CERT_FILE=/path/to/ca.pem",
+            "if your organisation has its own CA, name its certificate with SSL_CERT_FILE=/path/to/ca.pem",
         ) from error
     was_sent = not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout))
     if was_sent and not call.is_harmless_twice:
@@ -140,11 +139,11 @@ def after_failure(
 
 
 def after_refusal(call: Call[Any], attempt: int, response: httpx.Response, *, left_s: float = math.inf) -> float:
-    """Return how long to wait before the next try after a request was not granted; raise its error."""
+    """Return the pause before the next try after an error response; raise the error if it is final."""
     if response.status_code not in RETRIED_STATUS or attempt == TRIES - 1:
         raise error_of(response)
     if response.status_code == 429 and (_retry_after_s(response.headers) or 0) > BUSY_MAX_S:
-        # People at a prompt want to hear at once that it takes a minute; the error says so.
+        # The user should see at once that it takes a minute; the error says so.
         raise error_of(response)
     if response.status_code in UNSURE_STATUS and not call.is_harmless_twice:
         unsure = error_of(response)
@@ -157,10 +156,10 @@ def after_refusal(call: Call[Any], attempt: int, response: httpx.Response, *, le
 
 
 def unsendable(call: Call[Any], error: Exception) -> Refused:
-    """Return the error for a request that no server could be sent, such as one with a line break in a header."""
+    """Return the error for a request that cannot be sent, such as one with a line break in a header."""
     why = f"{error.object[:80]!r} is no text that fits there" if isinstance(error, UnicodeEncodeError) else error
     return Refused(
-        "InvalidParametersError", f"{call.method} {call.url} cannot be sent: {why}", "change what it is given"
+        "InvalidParametersError", f"{call.method} {call.url} cannot be sent: {why}", "correct the values of the request"
     )
 
 
@@ -186,7 +185,7 @@ def _faults(body: Mapping[str, Any]) -> tuple[Fault, ...]:
 
 
 def _of_a_stranger(response: httpx.Response, message: str) -> PaiError:
-    """Return the error for an answer without a code, which no server of ours gives."""
+    """Return the error for an answer without a code, which no OpenPAI server sends."""
     advice = f"is {response.request.url.copy_with(path='/', query=None)} an OpenPAI server?"
     if response.status_code in (*range(500), 501):
         return Refused("InvalidParametersError", message, advice)
@@ -206,7 +205,7 @@ def error_of(response: httpx.Response) -> PaiError:
     status = response.status_code
     message = body.get("message") or f"the server answered {status} {response.reason_phrase}"
     if response.has_redirect_location and not body:
-        # Not followed: our token is for the server that was named.
+        # Do not follow it: the token is for the named server only.
         message += f", which leads to {response.headers['Location']}"
     advice = body.get("advice") or ""
     code = body.get("code")
@@ -218,10 +217,10 @@ def error_of(response: httpx.Response) -> PaiError:
     if faults := _faults(body):
         return InvalidProtocol(faults)
     if status == 413 and code is None:
-        # The server would have said who it is.
-        message = "a proxy before the server takes nothing as large"
+        # An OpenPAI server would have sent its own error.
+        message = "a proxy before the server refuses so large a request"
         return Refused(
-            "RequestTooLargeError", message, "its administrator can let it: nginx with client_max_body_size 0"
+            "RequestTooLargeError", message, "its administrator can allow it, in nginx with client_max_body_size 0"
         )
     if (status >= 500 and code != "NotImplementedError") or code is None:
         return Broken(message) if code else _of_a_stranger(response, message)

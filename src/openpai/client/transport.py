@@ -1,4 +1,4 @@
-"""Requests to one server over kept connections, tried again as `retry` says; this one blocks."""
+"""Requests to one server over persistent connections, retried as `retry` decides, for the blocking client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from openpai.client.calls_core import Call
 
 
 class Transport:
-    """Sends requests to one server with one token, for as many threads as ask."""
+    """Sends requests to one server with one token, from any number of threads."""
 
     def __init__(
         self,
@@ -33,11 +33,11 @@ class Transport:
         self._http = httpx.Client(**retry.options(url, token, timeout_s), transport=transport)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._http.close()
 
     def send(self, call: Call[Any]) -> httpx.Response:
-        """Return the response to a request that was granted; raise Refused, Unavailable or Broken otherwise."""
+        """Return the response to a request that succeeded; raise Refused, Unavailable or Broken otherwise."""
         deadline = retry.Deadline(call.within_s, self._clock)
         for attempt in count():
             try:
@@ -50,7 +50,7 @@ class Transport:
             if response.is_success:
                 return response
             self.sleep(retry.after_refusal(call, attempt, response, left_s=deadline.left_s()))
-        raise AssertionError("counting has no end")
+        raise AssertionError("the loop of tries never ends")
 
     @contextmanager
     def stream(
@@ -62,9 +62,9 @@ class Transport:
         method: str = "GET",
         content: Any = None,
     ) -> Iterator[httpx.Response]:
-        """Open a response that is read as it comes, once; raise like `send`, and httpx's errors while it is read.
+        """Open a response for streaming, once; raise like `send`, and httpx's errors while it is read.
 
-        `content` may be an iterable of bytes, which is sent as it comes.
+        `content` may be an iterable of bytes, which is streamed.
         """
         with self._http.stream(
             method, url, params=params, headers=headers, content=content, timeout=retry.STREAM_TIMEOUT

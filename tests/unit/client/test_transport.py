@@ -107,7 +107,7 @@ def test_what_a_proxy_may_have_passed_on_is_not_repeated(scripted, status, tries
     with pytest.raises(Unavailable) as caught:
         server.client().add_user("bob", "secret-1")
     assert len(server.requests) == tries
-    assert ("look before you repeat it" in caught.value.advice) is (tries == 1)
+    assert ("check before you repeat it" in caught.value.advice) is (tries == 1)
 
 
 @pytest.mark.parametrize(

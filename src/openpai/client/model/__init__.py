@@ -1,7 +1,7 @@
-"""What the platform answers, as plain frozen values a Python program can lean on.
+"""The answers of the platform as frozen values.
 
-Names are in snake case and times are milliseconds since the epoch. What a newer server adds to these
-fields is not lost: `document` holds its answer as it came, and `--json` prints that.
+Names are in snake case and times are milliseconds since the epoch. Fields that a newer server adds are in
+`document`, the unchanged answer, which `--json` prints.
 """
 
 from importlib import import_module
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from openpai.client.model.tokens import TokenView as TokenView
     from openpai.client.model.users import User as User
 
-# Making a data class takes half a millisecond, there are many, and each command of the terminal needs a few.
+# Creating a data class takes half a millisecond, and each command of the terminal needs only a few of them.
 _PLACE: Final = {
     "alerts": "Alert",
     "audit": "AuditEntry AuditPage",

@@ -17,7 +17,7 @@ from openpai.client.model.reading import (
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry(Answer):
-    """A user changed the platform, or tried to."""
+    """One request that changed something, or tried to."""
 
     id: int = amount("id")
     at_ms: int | None = number("time")
@@ -33,7 +33,7 @@ class AuditEntry(Answer):
 
 @dataclass(frozen=True, slots=True)
 class AuditPage(Answer):
-    """Some entries, newest first, and where the page after them begins."""
+    """A page of entries, newest first, and the beginning of the next page."""
 
     entries: tuple[AuditEntry, ...] = parts(AuditEntry, "entries", is_needed=True)
     next: int | None = number("next")

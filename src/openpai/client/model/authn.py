@@ -15,7 +15,7 @@ from openpai.client.model.reading import (
 
 @dataclass(frozen=True, slots=True)
 class Login(Answer):
-    """A person the server recognised, and the token that proves it."""
+    """A login and its token."""
 
     user: str = needed("user", str)
     token: str = needed("token", str, repr=False)

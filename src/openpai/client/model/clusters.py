@@ -34,14 +34,14 @@ class Resources(Answer):
 
 @dataclass(frozen=True, slots=True)
 class VirtualCluster(Answer):
-    """What a virtual cluster was promised, what of that is healthy, and what its jobs hold."""
+    """The guaranteed, healthy and used resources of a virtual cluster."""
 
     name: str
     total: Resources = part(Resources, "resourcesTotal")
     guaranteed: Resources = part(Resources, "resourcesGuaranteed")
     used: Resources = part(Resources, "resourcesUsed")
     borrowed: Resources = part(Resources, "resourcesBorrowed")
-    """Held by its opportunistic jobs over the promise."""
+    """Held by its opportunistic jobs, in addition to the guarantee."""
     skus: tuple[tuple[str, int], ...] = value("skus", convert=_counts)
     running: int = amount("runningGangs")
     waiting: int = amount("waitingGangs")
@@ -50,13 +50,13 @@ class VirtualCluster(Answer):
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig(Answer):
-    """What was promised to whom, as it was written and as the scheduler goes by it."""
+    """The guarantees of virtual clusters, as written and as the scheduler uses them."""
 
     promises: str | None = value("promises", convert=as_text_if_any)
     hived: str = text("hived")
     version: int = amount("version")
     problems: tuple[str, ...] = texts("problems")
-    """What of it cannot be kept at the moment."""
+    """Guarantees that cannot be kept at the moment."""
     demoted: tuple[str, ...] = texts("demoted")
-    """Jobs that run on without their guarantee because of the last change."""
+    """Jobs that lost their guarantee in the last change; they continue to run."""
     document: Document = whole()

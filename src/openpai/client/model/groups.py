@@ -20,7 +20,7 @@ from openpai.client.model.reading import (
 
 @dataclass(frozen=True, slots=True)
 class Group(Answer):
-    """People who are granted the same."""
+    """Users with the same rights."""
 
     name: str = needed("groupname", str)
     description: str = text("description")

@@ -1,4 +1,4 @@
-"""What happened to a job, and why it waits."""
+"""Events of a job, and reasons for waiting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _names(found: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Event(Answer):
-    """One line of a job's history."""
+    """One event of a job."""
 
     type: str = text("type")
     reason: str = text("reason")
@@ -39,7 +39,7 @@ class Event(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Answer):
-    """When something may start: between these times, None where that is unknown, and what the guess rests on."""
+    """When a job may start: between these times (None if unknown), and the basis of the estimate."""
 
     earliest_ms: int | None = number("earliestTime")
     latest_ms: int | None = number("latestTime")
@@ -48,7 +48,7 @@ class Estimate(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Wait(Answer):
-    """Why a gang of a job waits, in the words of the scheduler or the quota that decided it."""
+    """One reason why a job waits, from the scheduler or a quota."""
 
     code: str = text("code")
     message: str = text("message")
@@ -57,5 +57,5 @@ class Wait(Answer):
     position: int | None = number("position")
     estimate: Estimate | None = part_if_any(Estimate, "estimate")
     more: int = amount("more")
-    """How many further tasks of the job wait for the same, behind this one."""
+    """How many more tasks of the job wait for the same reason, after this one."""
     document: Document = whole()

@@ -11,7 +11,7 @@ from openpai.client.model.tasks import FINAL_STATES, TaskView
 
 @dataclass(frozen=True, slots=True)
 class Submitted(Answer):
-    """A job the server has promised to run."""
+    """A job that was accepted and stored durably."""
 
     user: str = text("user")
     name: str = text("name")
@@ -44,7 +44,7 @@ class JobSummary(Answer):
     gpus: int = amount("totalGpuNumber")
     tasks: int = amount("totalTaskNumber")
     id: str = text("debugId")
-    """Names it for good, in the archive too."""
+    """Never changes; names an archived job."""
     tags: tuple[str, ...] = texts("tags")
     priority: str = text("jobPriority")
     """crit, prod, test or oppo; empty for the default."""
@@ -58,15 +58,15 @@ class JobSummary(Answer):
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Some of the jobs that match, and how many match in all."""
+    """A page of matching jobs, and how many match in all."""
 
     jobs: tuple[JobSummary, ...]
     total: int
     document: Document = field(repr=False, compare=False)
     offset: int = 0
-    """How many that match were left out before these."""
+    """How many matching jobs precede these."""
     next: str = field(default="", repr=False)
-    """Where the page after this one begins; empty at the end, and of servers that do not say."""
+    """The beginning of the next page; empty at the end, and if the server does not send it."""
 
     @classmethod
     def read(cls, document: Document, offset: int = 0, next_: str = "") -> JobPage:
@@ -81,24 +81,24 @@ def _is_success(status: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Result(Answer):
-    """What became of one of many jobs."""
+    """The result for one of many jobs."""
 
     job: str = text("job")
     is_done: bool = value("status", convert=_is_success)
     message: str = text("message")
     code: str = text("code")
-    """Name of the error; empty when it was done."""
+    """Name of the error; empty after success."""
 
     @classmethod
     def read(cls, document: Document, **given: Any) -> Self:
-        """Return what the server says of one job."""
+        """Return the result for one job."""
         result = super(Result, cls).read(document, **given)
         return result if result.is_done or result.code else replace(result, code="UnknownError")
 
 
 @dataclass(frozen=True, slots=True)
 class Results(Answer):
-    """What became of many jobs."""
+    """The results for many jobs."""
 
     results: tuple[Result, ...] = parts(Result, "results", is_needed=True)
     more: int = amount("more")
@@ -113,7 +113,7 @@ class Restart(Answer):
     attempt: int = amount("attemptId")
     at_ms: int | None = number("time")
     message: str = text("message")
-    """Who wanted that, and why."""
+    """The user and the reason."""
 
 
 def _seconds(minutes: Any) -> float | None:
@@ -147,14 +147,14 @@ class JobDetail(Answer):
     """When the first task of this attempt ran."""
     attempt_ended_at_ms: int | None = number("jobStatus.appCompletedTime")
     time_limit_s: float | None = value("timeLimitMinutes", convert=_seconds)
-    """How long an attempt may run; None for as long as it likes."""
+    """How long an attempt may run; None: without limit."""
     restarts: tuple[Restart, ...] = parts(Restart, "restarts")
-    """Attempts that people asked for, oldest first; every other attempt but the first is a retry."""
+    """Attempts that users requested, oldest first; every other attempt but the first is a retry."""
     exit_code: int | None = number("jobStatus.appExitCode")
     exit_phrase: str = text("jobStatus.appExitSpec.phrase")
     exit_diagnostics: str = text("jobStatus.appExitDiagnostics")
     trigger_role: str = text("jobStatus.appExitTriggerTaskRoleName")
-    """Role of the task that decided how the attempt ended; empty when none did."""
+    """Role of the task that decided how the attempt ended; empty if none did."""
     trigger_index: int | None = number("jobStatus.appExitTriggerTaskIndex")
     trigger_message: str = text("jobStatus.appExitTriggerMessage")
     tasks: tuple[TaskView, ...] = value("taskRoles", convert=_tasks)
@@ -167,12 +167,12 @@ class JobDetail(Answer):
 
     @property
     def is_final(self) -> bool:
-        """Return whether nothing more happens until a user starts the job again."""
+        """Return whether the job is finished."""
         return self.state in FINAL_STATES
 
     @property
     def retried(self) -> int:
-        """Return how many attempts the platform began by itself after the first."""
+        """Return how many retries the platform began by itself."""
         return max(0, self.retries - len(self.restarts))
 
     @property

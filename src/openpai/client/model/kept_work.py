@@ -1,4 +1,4 @@
-"""What tasks left in their working directories."""
+"""Files that tasks left in their working directories."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ class WorkKept(Answer):
 
     @property
     def task(self) -> str:
-        """Return the task as people name it."""
+        """Return `role-index`."""
         return f"{self.role}-{self.index}"

@@ -23,7 +23,7 @@ from openpai.client.model.reading import (
 
 @dataclass(frozen=True, slots=True)
 class Amount(Answer):
-    """How much there is of something and how much of it is in use."""
+    """Total and used amount of a resource."""
 
     total: int = amount("total")
     used: int = amount("used")
@@ -31,7 +31,7 @@ class Amount(Answer):
 
 @dataclass(frozen=True, slots=True)
 class NodeView(Answer):
-    """A machine and how much of it is in use."""
+    """A node and how much of it is in use."""
 
     name: str = text("name")
     address: str = text("address")
@@ -49,13 +49,13 @@ class NodeView(Answer):
     bad_devices: tuple[int, ...] = amounts("badDevices")
     bad_because: str = text("badBecause")
     virtual_clusters: tuple[str, ...] = texts("virtualClusters")
-    """Whose jobs hold something there."""
+    """Virtual clusters whose jobs hold resources there."""
     document: Document = whole()
 
 
 @dataclass(frozen=True, slots=True)
 class Holding(Answer):
-    """What one job holds, on a node or wherever another job waits for room."""
+    """The resources that one job holds, on a node or where another job waits."""
 
     job: str = text("job")
     virtual_cluster: str = text("virtualCluster")
@@ -71,7 +71,7 @@ class Holding(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Held(Answer):
-    """What jobs hold; of those that we may not look at, only how much it is."""
+    """The resources that jobs hold; for jobs that the user may not see, only the sums."""
 
     jobs: tuple[Holding, ...] = parts(Holding, "jobs")
     other_jobs: int = amount("others.jobs")
@@ -82,7 +82,7 @@ class Held(Answer):
 
 @dataclass(frozen=True, slots=True)
 class NodeDetail(Answer):
-    """A machine, the jobs on it, and, for administrators, what was done to it."""
+    """A node, the jobs on it and, for administrators, the changes made to it."""
 
     node: NodeView = part(NodeView)
     held: Held = part(Held)

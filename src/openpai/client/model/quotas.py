@@ -17,25 +17,25 @@ from openpai.client.model.reading import (
 
 @dataclass(frozen=True, slots=True)
 class Quota(Answer):
-    """Limits for a user in a virtual cluster; None limits nothing."""
+    """Limits for a user in a virtual cluster; None is no limit."""
 
     virtual_cluster: str = text("virtualCluster")
     """Empty: over all virtual clusters together."""
     user: str = text("user")
-    """Empty: for each user who has none of their own."""
+    """Empty: for each user without a quota of their own."""
     gpus_running: int | None = number("gpusRunning")
     gpus_per_job: int | None = number("gpusPerJob")
     jobs_unfinished: int | None = number("jobsUnfinished")
     gpu_hours_per_month: float | None = value("gpuHoursPerMonth", convert=as_real_if_any)
     gpus_used: int | None = number("used.gpusRunning")
-    """GPUs that one's jobs hold now, where the quota is one's own."""
+    """In one's own quotas: GPUs that one's jobs hold now."""
     jobs_used: int | None = number("used.jobsUnfinished")
-    """Jobs that wait or run, where the quota is one's own."""
+    """In one's own quotas: jobs that wait or run."""
     gpu_hours_used: float | None = value("used.gpuHoursThisMonth", convert=as_real_if_any)
     document: Document = whole()
 
     def describe(self) -> dict[str, object]:
-        """Return the quota as the server takes it."""
+        """Return the quota as a body of a request."""
         return {
             "virtualCluster": self.virtual_cluster,
             "user": self.user,

@@ -1,7 +1,7 @@
-"""Reading the server's documents into values: each field names the key that it is read from.
+"""Reads the server's documents into values: each field names the key that it is read from.
 
-What is missing or of another kind becomes an empty value, never an error: a newer server may say more and an older one
-less. The keys are those of the types in `openpai.wire`; a test compares them.
+A missing value or one of another type becomes an empty value, never an error: newer and older servers may send more or
+fewer keys. The keys are those of the types in `openpai.wire`; a test compares them.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any, Final, Self, TypeVar, cast
 
 Document = Mapping[str, Any]
 SOURCE: Final = "source"
-"""Where the metadata of a field keep its `Source`."""
+"""The key of a field's `Source` in its metadata."""
 A = TypeVar("A", bound="Answer")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where in a document the value of a field is, and what becomes of it."""
+    """The place of a field's value in a document, and its conversion."""
 
     paths: tuple[tuple[str, ...], ...]
-    """Of these the first that is there counts; none at all: the whole document."""
+    """The first path that exists is used; without paths, the whole document."""
     convert: Callable[[Any], Any]
     is_needed: bool = False
     kind: object = None
@@ -32,12 +32,12 @@ class Source:
 
     @property
     def only_key(self) -> str | None:
-        """Return the key to look under, None where there is more to do."""
+        """Return the key, if one key and a conversion are all; else None."""
         is_plain = len(self.paths) == 1 and len(self.paths[0]) == 1 and not self.is_needed
         return self.paths[0][0] if is_plain else None
 
     def find(self, document: Document) -> Any:
-        """Return the value in a document; raise KeyError where it is needed and missing."""
+        """Return the value in a document; raise KeyError if it is needed and missing."""
         if not self.paths:
             return self.convert(document)
         for path in self.paths:
@@ -60,10 +60,10 @@ class Answer:
 
     @classmethod
     def read(cls, document: Document, **given: Any) -> Self:
-        """Return the value that a document describes; `given` are fields that it does not hold."""
+        """Return the value of a document; `given` are fields that it does not have."""
         if not isinstance(document, Mapping):
             raise TypeError(f"{document!r:.40} is no object")
-        # Nearly every field is one key, and a list has thousands of documents.
+        # Nearly every field is a single key, and lists have thousands of documents.
         found = {
             name: source.find(document) if key is None else source.convert(document.get(key))
             for name, key, source in _sources(cast("Hashable", cls))
@@ -73,26 +73,26 @@ class Answer:
 
 @cache
 def _sources(kind: Any) -> tuple[tuple[str, str | None, Source], ...]:
-    """Return the fields that are read, each with its key where one key is all that it takes."""
+    """Return the fields to read, each with its key if it is a single key."""
     found = [(each.name, each.metadata[SOURCE]) for each in fields(kind) if SOURCE in each.metadata]
     return tuple((name, source.only_key, source) for name, source in found)
 
 
 def value(*keys: str, convert: Callable[[Any], T], repr: bool = True) -> T:  # noqa: A002 - as `field` calls it
-    """Declare a field that is read from the first of `keys` that is there; dots lead into inner documents."""
+    """Declare a field that is read from the first of `keys` that exists; dots lead into inner documents."""
     declared: T = _declared(Source(_paths(keys), convert), repr=repr)
     return declared
 
 
 def needed(key: str, kind: type[T], *, repr: bool = True) -> T:  # noqa: A002
-    """Declare a value without which the answer makes no sense."""
+    """Declare a value without which the answer is invalid."""
     source = Source(_paths((key,)), kind, is_needed=True)
     declared: T = field(default_factory=kind, repr=repr, metadata={SOURCE: source})
     return declared
 
 
 def text(*keys: str) -> str:
-    """Declare a text; nothing is the empty text."""
+    """Declare a text, empty if missing."""
     return value(*keys, convert=as_text)
 
 
@@ -112,7 +112,7 @@ def real(*keys: str) -> float:
 
 
 def flag(*keys: str) -> bool:
-    """Declare a truth value, False for nothing."""
+    """Declare a truth value, False if missing."""
     return value(*keys, convert=bool)
 
 
@@ -122,12 +122,12 @@ def texts(*keys: str) -> tuple[str, ...]:
 
 
 def amounts(*keys: str) -> tuple[int, ...]:
-    """Declare a list of whole numbers, empty for nothing."""
+    """Declare a list of whole numbers, empty if missing."""
     return value(*keys, convert=_as_amounts)
 
 
 def mapping(*keys: str, repr: bool = True) -> Mapping[str, Any]:  # noqa: A002
-    """Declare an object of any keys, empty for nothing."""
+    """Declare an object of any keys, empty if missing."""
     return value(*keys, convert=_as_mapping, repr=repr)
 
 
@@ -138,21 +138,21 @@ def part(kind: type[A], *keys: str, is_needed: bool = False) -> A:
 
 
 def parts(kind: type[A], key: str, *, is_needed: bool = False) -> tuple[A, ...]:
-    """Declare a list of inner values, empty for nothing unless it is needed."""
+    """Declare a list of inner values, empty if missing unless it is needed."""
     source = Source(_paths((key,)), lambda found: tuple(map(kind.read, found or ())), is_needed, kind)
     declared: tuple[A, ...] = _declared(source)
     return declared
 
 
 def part_if_any(kind: type[A], key: str) -> A | None:
-    """Declare an inner value, None for nothing."""
+    """Declare an inner value, None if missing."""
     source = Source(_paths((key,)), lambda found: None if found is None else kind.read(found), kind=kind)
     declared: A | None = _declared(source)
     return declared
 
 
 def whole() -> Document:
-    """Declare the field that keeps the document as it came."""
+    """Declare the field that holds the unchanged document."""
     source = Source((), lambda found: found)
     declared: Document = field(default_factory=dict, repr=False, compare=False, metadata={SOURCE: source})
     return declared
@@ -167,12 +167,12 @@ def _paths(keys: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as text; nothing is the empty text."""
+    """Return a value as text, empty for None."""
     return "" if value is None else str(value)
 
 
 def as_text_if_any(value: Any) -> str | None:
-    """Return a value as text, None for nothing."""
+    """Return a value as text, or None."""
     return None if value is None else str(value)
 
 

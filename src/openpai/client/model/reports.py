@@ -18,7 +18,7 @@ from openpai.client.model.reading import (
 
 @dataclass(frozen=True, slots=True)
 class Use(Answer):
-    """What was used, added up; what the report is not by is empty."""
+    """A sum of use; dimensions that the report does not have are empty."""
 
     day: str = text("day")
     user: str = text("user")
@@ -32,7 +32,7 @@ class Use(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Report(Answer):
-    """What was used in a time, row by row and in all."""
+    """The use of a period, by rows and in total."""
 
     from_ms: int = amount("from")
     to_ms: int = amount("to")

@@ -49,7 +49,7 @@ class FileView(Answer):
 
 @dataclass(frozen=True, slots=True)
 class FilePage(Answer):
-    """A part of a directory's list."""
+    """A page of the entries of a directory."""
 
     files: tuple[FileView, ...] = parts(FileView, "entries", is_needed=True)
     total: int = amount("totalCount")
@@ -57,7 +57,7 @@ class FilePage(Answer):
 
 @dataclass(frozen=True, slots=True)
 class StorageTest(Answer):
-    """What was tried with a storage, as pairs of a step and why it failed, empty when it did not."""
+    """The result of a test of a storage, with its steps."""
 
     is_ok: bool = needed("ok", bool)
     steps: tuple[Document, ...] = needed("steps", tuple)

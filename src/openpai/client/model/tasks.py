@@ -21,7 +21,7 @@ class TaskView(Answer):
     index: int = amount("taskIndex")
     state: str = text("taskState")
     attempt: int | None = number("attemptId")
-    """Number of its newest attempt; None while it never had one."""
+    """Number of its newest attempt; None if it never had one."""
     retries: int = amount("retries")
     node: str = text("containerNodeName")
     address: str = text("containerIp")
@@ -35,7 +35,7 @@ class TaskView(Answer):
 
     @property
     def name(self) -> str:
-        """Return `role-index`, as people call it."""
+        """Return `role-index`."""
         return f"{self.role}-{self.index}"
 
     @property
@@ -46,7 +46,7 @@ class TaskView(Answer):
 
 @dataclass(frozen=True, slots=True)
 class SshTask(Answer):
-    """How to reach a running task by SSH."""
+    """The SSH address of a running task."""
 
     role: str = text("taskRoleName")
     index: int = amount("taskIndex")
@@ -57,5 +57,5 @@ class SshTask(Answer):
 
     @property
     def name(self) -> str:
-        """Return `role-index`, as people call it."""
+        """Return `role-index`."""
         return f"{self.role}-{self.index}"

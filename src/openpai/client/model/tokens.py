@@ -24,7 +24,7 @@ def _scope(found: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Checked(Answer):
-    """What a token stands for."""
+    """The user and scope of a token."""
 
     user: str = needed("username", str)
     is_admin: bool = flag("admin")
@@ -50,7 +50,7 @@ class TokenView(Answer):
 
 @dataclass(frozen=True, slots=True)
 class NewToken(Answer):
-    """A token just made; it is shown this once."""
+    """A new token; it is shown only now."""
 
     token: str = needed("token", str, repr=False)
     document: Document = whole()

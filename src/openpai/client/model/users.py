@@ -20,7 +20,7 @@ from openpai.client.model.reading import (
 
 @dataclass(frozen=True, slots=True)
 class User(Answer):
-    """A person or service that may log in. Of others, only administrators see more than the name."""
+    """An account. Only administrators see more than the name of other users."""
 
     name: str = needed("username", str)
     email: str = text("email")
@@ -34,5 +34,5 @@ class User(Answer):
 
     @property
     def role(self) -> str:
-        """Return what they are on the platform: admin, user or viewer."""
+        """Return their role: admin, user or viewer."""
         return "admin" if self.is_admin else "viewer" if self.is_viewer else "user"
