@@ -106,17 +106,17 @@ def next_step(*commands: str) -> None:
 
 
 def aside(text: str) -> None:
-    """Say something that belongs to neither table nor JSON, on standard error."""
+    """Print a remark on standard error, apart from tables and JSON."""
     error_console().print(harmless(text), style="dim", markup=False, soft_wrap=True)
 
 
 def warn(text: str) -> None:
-    """Say what was understood but may not be what its author expects, on standard error."""
+    """Print a warning on standard error."""
     error_console().print(harmless(f"warning: {text}"), style="yellow", markup=False, soft_wrap=True)
 
 
 def complain(error: PaiError) -> None:
-    """Tell an error: what and which in red, then what to do about it."""
+    """Print an error: the message in red, then the advice."""
     error_console().print(harmless(error.message), style="red", markup=False, soft_wrap=True)
     if error.advice:
         error_console().print(harmless(error.advice), markup=False, soft_wrap=True)

@@ -89,7 +89,7 @@ def _save(file: Path, text: str, json: bool) -> None:
         sys.stdout.write(text)
         return
     try:
-        # The lines of a CSV file end as its format says, whatever the machine.
+        # Keep the line ends of CSV on every machine.
         file.write_bytes(text.encode())
     except OSError as error:
         raise Refused("InvalidParametersError", f"cannot write {file}: {error}", "name another file") from error

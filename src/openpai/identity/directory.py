@@ -56,7 +56,7 @@ class LdapSettings:
             message = f"{self.url} would send passwords in clear"
             raise Refused("BadConfigurationError", message, "use ldaps://, or set startTLS: true")
         if "{name}" not in self.user_filter:
-            message = f"the directory's user filter {self.user_filter!r} finds the same people whoever logs in"
+            message = f"the directory's user filter {self.user_filter!r} finds the same entry for every user"
             raise Refused("BadConfigurationError", message, "write it as (uid={name})")
         for pattern in (self.user_filter, self.group_filter):
             if not (pattern.startswith("(") and pattern.endswith(")")):

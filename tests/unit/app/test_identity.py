@@ -56,7 +56,7 @@ def test_every_fault_is_reported(tmp_path: Path) -> None:
     [
         ("https://id", "http://id", "http://id.example.org/realms/lab would send keys and secrets unencrypted"),
         ("userBase:", "caFile: /nowhere/ca.pem\n  userBase:", "there is no file /nowhere/ca.pem, named for caFile"),
-        ("userBase:", "userFilter: (uid=carol)\n  userBase:", "finds the same people whoever logs in"),
+        ("userBase:", "userFilter: (uid=carol)\n  userBase:", "finds the same entry for every user"),
         ("userBase:", "bindPassword: hush\n  userBase:", "both bindPassword and bindPasswordEnv are given"),
     ],
 )

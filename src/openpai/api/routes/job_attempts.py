@@ -45,12 +45,12 @@ async def job_document(request: Request, caller: Caller, row: JobRow, attempt: A
 
 
 async def _task_roles(request: Request, caller: Caller, row: JobRow, attempt: AttemptView, shape: TaskShape) -> bytes:
-    async def tell() -> bytes:
+    async def compute() -> bytes:
         tasks = await tasks_of(request, caller, row, attempt.number)
         return await _roles(tasks, lambda task: shape(row, attempt, task))
 
     what = attempt.number, shape.__name__, may_read_logs(caller, row)
-    return await context_of(request).task_cache.get(row, what, tell)
+    return await context_of(request).task_cache.get(row, what, compute)
 
 
 async def _roles(tasks: Iterable[TaskHistory], shape: Callable[[TaskHistory], TaskStatus | ShortTask]) -> bytes:

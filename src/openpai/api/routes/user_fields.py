@@ -91,7 +91,7 @@ async def leave_group(request: Request, caller: Annotated[Caller, needs("user.ch
     asked = await read_body(request, OneGroup)
     user = await find_user(context_of(request), username)
     if asked.groupname == DEFAULT_GROUP:
-        message = f"everybody is in group {DEFAULT_GROUP!r}"
+        message = f"every user is in group {DEFAULT_GROUP!r}"
         raise Refused("ReadOnlyGroupError", message, "change what the group grants instead")
     kept = [of.name for of in user.groups if of.name != asked.groupname]
     return await _changed(request, username, UserChange(groups=kept))

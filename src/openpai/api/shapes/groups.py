@@ -99,5 +99,5 @@ def _check_admin(name: str, is_admin: bool) -> None:
         message = f"group {name!r} is what makes administrators"
         raise Refused("ReadOnlyGroupError", message, "remove its members instead")
     if name == DEFAULT_GROUP and is_admin:
-        message = f"everybody is in group {name!r}, so it makes nobody an administrator"
+        message = f"every user is in group {name!r}, so it cannot make its members administrators"
         raise Refused("ReadOnlyGroupError", message, f"add administrators to the group {ADMIN_GROUP!r}")
