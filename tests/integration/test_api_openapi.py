@@ -42,7 +42,7 @@ def test_every_operation_has_one_name_and_a_summary_of_its_own(document: dict[st
         assert tags.issuperset(operation["tags"]), name
 
 
-def test_nothing_is_told_of_operations_that_are_not_there(document: dict[str, Any]) -> None:
+def test_the_description_lists_no_operations_that_do_not_exist(document: dict[str, Any]) -> None:
     assert OPERATIONS.keys() == {name for name, _ in _operations(document)}
 
 

@@ -89,7 +89,7 @@ async def test_who_gets_a_name_later_gets_nothing_of_who_had_it_before(world: Wo
     for path in ("executionType", "tag"):
         answer = await world.ask("PUT", f"/jobs/ann~first/{path}", json={"value": "STOP"})
         assert (answer.status_code, answer.json()["code"]) == (403, "ForbiddenUserError"), path
-        assert "had this name before" in answer.json()["message"]
+        assert "belongs to an earlier user of this name" in answer.json()["message"]
     answer = await world.ask("POST", "/jobs", content=FILE.replace("first", "mine").encode(), headers=key)
     assert answer.json()["name"] == "mine"
     # A server whose clock is behind is not to take her own job for one of somebody else.

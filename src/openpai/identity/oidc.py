@@ -222,7 +222,9 @@ class Oidc:
         if claim not in claims and isinstance(elsewhere, dict) and claim in elsewhere:
             # Admitting them without groups would take their rights away.
             message = "the identity provider omits the groups of this user, who is in too many groups"
-            raise SignOnFailed(f"{message}; an administrator can configure it to send only the groups of this platform", back)
+            raise SignOnFailed(
+                f"{message}; an administrator can configure it to send only the groups of this platform", back
+            )
         listed = claims.get(claim)
         groups = listed if isinstance(listed, list) else [listed]
         return frozenset(group for group in groups if isinstance(group, str))

@@ -1,4 +1,4 @@
-"""Who may do what, asked of the function that decides, and laws that hold for any table."""
+"""Decisions about permissions, and laws that hold for any table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def may(who: Principal, action: str, thing: Thing = NOTHING) -> bool:
 
 
 @given(PEOPLE, ANY_ACTION, THINGS)
-def test_whom_the_door_turns_away_may_do_it_to_nothing(who: Principal, action: str, thing: Thing) -> None:
+def test_an_actor_refused_at_the_route_may_do_it_to_no_resource(who: Principal, action: str, thing: Thing) -> None:
     try:
         at_door(who, action)
     except Refused:
@@ -41,7 +41,7 @@ def test_whom_the_door_turns_away_may_do_it_to_nothing(who: Principal, action: s
 
 
 @given(PEOPLE, ANY_ACTION, THINGS)
-def test_a_guest_may_do_what_is_open_and_nothing_else(who: Principal, action: str, thing: Thing) -> None:
+def test_a_guest_may_do_only_open_actions(who: Principal, action: str, thing: Thing) -> None:
     assert may(GUEST, action, thing) == (ACTIONS[action].role is Role.GUEST)
     if ACTIONS[action].role is Role.GUEST:
         assert may(who, action, thing)
@@ -68,7 +68,7 @@ def test_a_token_to_read_changes_nothing(who: Principal, action: str, thing: Thi
 
 
 @given(PEOPLE, ANY_ACTION, THINGS)
-def test_a_viewer_may_nothing_a_user_in_their_place_may_not(who: Principal, action: str, thing: Thing) -> None:
+def test_a_viewer_may_do_nothing_that_a_user_may_not(who: Principal, action: str, thing: Thing) -> None:
     def as_role(role: Role) -> Principal:
         return Principal(who.name, role, who.virtual_clusters, who.managed, who.storages, scope=Scope.ALL)
 
@@ -76,7 +76,7 @@ def test_a_viewer_may_nothing_a_user_in_their_place_may_not(who: Principal, acti
     assert may(as_role(Role.ADMIN), action, thing) or not may(as_role(Role.USER), action, thing)
 
 
-def test_nobody_without_a_name_owns_what_has_no_owner() -> None:
+def test_an_actor_without_a_name_owns_nothing() -> None:
     assert not may(Principal("", Role.USER), "job.stop", Thing(owner=""))
     assert not may(Principal("ann", Role.USER), "job.stop", NOTHING)
 

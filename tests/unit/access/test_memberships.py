@@ -1,4 +1,4 @@
-"""Groups after a wish: whoever shall be granted something is, and nothing else changes hands."""
+"""Groups after a change of a user: exactly the requested rights change."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ GROUPS = {
     )
 }
 HELD = st.lists(st.sampled_from(sorted(GROUPS)), unique=True).map(lambda names: groups_named(GROUPS, names))
-WISHED = st.lists(st.sampled_from(("default", *CLUSTERS)), unique=True)
+REQUESTED = st.lists(st.sampled_from(("default", *CLUSTERS)), unique=True)
 
 
-@given(HELD, WISHED)
-def test_one_is_granted_what_was_wished_and_no_more(held: tuple[Group, ...], wished: list[str]) -> None:
-    after = with_clusters(GROUPS, held, wished)
+@given(HELD, REQUESTED)
+def test_a_user_is_granted_exactly_what_was_requested(held: tuple[Group, ...], requested: list[str]) -> None:
+    after = with_clusters(GROUPS, held, requested)
     by_admin = granted_clusters(group for group in held if group.is_admin)
-    assert granted_clusters(after) | GRANTED_TO_ALL == {*wished, *by_admin, *GRANTED_TO_ALL}
+    assert granted_clusters(after) | GRANTED_TO_ALL == {*requested, *by_admin, *GRANTED_TO_ALL}
     kept = [group for group in held if group.is_admin or not granted_clusters([group])]
     assert set(map(str, kept)) <= set(map(str, after))
     assert after[0].name == DEFAULT_GROUP
-    assert with_clusters(GROUPS, after, wished) == after
+    assert with_clusters(GROUPS, after, requested) == after
 
 
 @given(HELD, st.booleans())
@@ -64,7 +64,7 @@ def test_a_provider_decides_over_its_own_groups_alone(held: tuple[Group, ...], m
 
 
 @given(HELD)
-def test_a_wish_for_nothing_changes_nothing(held: tuple[Group, ...]) -> None:
+def test_an_empty_change_changes_nothing(held: tuple[Group, ...]) -> None:
     user = User("ann", "hash", 1, "a@example.org", held, extension={"a": 1})
     assert changed_user(user, UserChange(), GROUPS) == user
 
@@ -76,9 +76,9 @@ def test_what_a_client_was_shown_of_an_administrator_may_be_handed_back(held: tu
     assert changed_user(root, UserChange(is_admin=True, virtual_clusters=shown), GROUPS) == root
 
 
-@pytest.mark.parametrize(("wished", "code"), [("nowhere", "NoVirtualClusterError"), ("disk", "ConflictGroupError")])
-def test_a_cluster_without_a_group_that_stands_for_it_is_not_granted(wished: str, code: str) -> None:
+@pytest.mark.parametrize(("requested", "code"), [("nowhere", "NoVirtualClusterError"), ("disk", "ConflictGroupError")])
+def test_a_cluster_without_a_group_that_stands_for_it_is_not_granted(requested: str, code: str) -> None:
     with pytest.raises(Refused) as refused:
-        with_clusters(GROUPS, (), [wished])
+        with_clusters(GROUPS, (), [requested])
     assert refused.value.code == code
     assert refused.value.advice

@@ -1,4 +1,4 @@
-"""Which quotas hold: the user's own before the one for every user, one of a virtual cluster and one over all."""
+"""Which quotas hold: a user's own before the one for every user, for a virtual cluster and over all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long answers are the same as short ones, and others have their turn while they are made."""
+"""Long answers equal short ones, and yield to other requests while they are encoded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_rows_without_a_shape_are_left_out_even_where_many_follow_each_oth
     assert await encoded_list(rows, lambda _row: None) == b"[]"
 
 
-async def test_others_have_their_turn_while_a_long_list_is_made() -> None:
+async def test_other_requests_run_while_a_long_list_is_encoded() -> None:
     turns = 0
     shaped_at: list[int] = []
 

@@ -55,11 +55,11 @@ def test_default_is_there_even_when_nothing_is() -> None:
         (replace(NODE, is_drained=True), 0),
     ],
 )
-def test_what_nobody_can_be_given_is_not_available(node: NodeView, available: int) -> None:
+def test_gpus_that_no_job_can_get_are_not_available(node: NodeView, available: int) -> None:
     assert node_gpus(node) == {"gpuUsed": 3, "gpuAvailable": available, "gpuTotal": 8}
 
 
-def test_a_reason_to_wait_says_when_it_may_end_if_anybody_knows() -> None:
+def test_a_reason_for_waiting_has_an_estimate_if_there_is_one() -> None:
     reason = Wait("g", Why.NOT_ENOUGH_FREE, "message")
     assert wait(reason)["estimate"] is None
     known = replace(reason, estimate=Estimate(1, None, "time limits"))

@@ -16,7 +16,7 @@ KEY = AttemptKey("a" * 32, 0, "worker", 0, 0)
 
 
 class Counting(FileLogs):
-    """Logs that count the bytes that were read."""
+    """Logs that count the bytes read."""
 
     read_bytes = 0
 

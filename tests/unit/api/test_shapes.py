@@ -1,4 +1,4 @@
-"""The tables and shapes of the API that need nothing but values."""
+"""The tables and shapes of the API that are pure functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_asking_for_a_state_finds_exactly_the_phases_shown_as_it() -> None:
     assert phases_of(()) == ()
 
 
-def test_a_failure_of_the_task_is_told_as_the_runtimes_and_one_of_the_platform_as_the_launchers() -> None:
+def test_a_failure_of_the_task_is_the_runtimes_and_one_of_the_platform_the_launchers() -> None:
     own = ExitReport(1)
     diagnosis = diagnose(own, "ModuleNotFoundError: No module named 'torch'")
     message = exit_messages(1, "", diagnosis, own)

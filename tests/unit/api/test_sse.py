@@ -1,4 +1,4 @@
-"""Followed logs as events: no character cut in two, every byte placed, silence broken."""
+"""Followed logs as events: whole characters, exact offsets, and comments in silence."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read(event: bytes) -> tuple[str, dict[str, object]]:
     return lines["id"], json.loads(lines["data"])
 
 
-def test_an_event_says_where_every_stream_stands_after_it() -> None:
+def test_an_event_has_the_offset_of_every_stream_after_it() -> None:
     events = LogEvents({"stdout": 5, "stderr": 0})
     id_, data = read(events.of(LogChunk("stdout", 5, b"line\n\nline", 15)))
     assert (id_, data) == ("stdout=15,stderr=0", {"stream": "stdout", "offset": 5, "text": "line\n\nline"})
@@ -101,7 +101,7 @@ async def test_logs_that_vanish_end_the_stream() -> None:
     assert (await events_of(chunks_of(b"ok", Refused("NoTaskLogError", "gone"))))[-1] == END
 
 
-async def test_silence_is_broken_now_and_then() -> None:
+async def test_comments_are_sent_in_silence() -> None:
     quiet = asyncio.Event()
     events = log_events(chunks_of(b"one", quiet, b"two"), {"stdout": 0}, 0.01, yes)
     assert b'"one"' in await anext(events)
@@ -113,7 +113,7 @@ async def test_silence_is_broken_now_and_then() -> None:
 
 
 @pytest.mark.parametrize("parts", [(b"one", asyncio.Event()), (b"one",)])
-async def test_who_may_not_read_any_more_gets_no_more(parts: tuple[bytes | asyncio.Event, ...]) -> None:
+async def test_a_reader_who_loses_the_right_gets_no_more(parts: tuple[bytes | asyncio.Event, ...]) -> None:
     events = log_events(chunks_of(*parts, b"two"), {"stdout": 0}, 0.0 if len(parts) == 1 else 0.01, no)
     assert not any(b"two" in event or b"event: end" in event for event in [event async for event in events])
 

@@ -1,4 +1,4 @@
-"""What was told about large jobs is worked out once for each version, by one request at a time, and bounded."""
+"""Task lists of large jobs are computed once for each version, by one request at a time, and bounded."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LARGE = JobRow(
 )  # fmt: skip
 
 
-class Telling:
-    """Tells something else each time, after others had their turn, and counts."""
+class Computation:
+    """Returns another value each time, after a turn of the loop, and counts."""
 
     def __init__(self, size: int = 10) -> None:
         self.times = 0
@@ -32,9 +32,9 @@ class Telling:
 
 
 async def test_many_requests_at_once_have_one_answer() -> None:
-    jobs, tell = TaskCache(), Telling()
-    answers = await asyncio.gather(*(jobs.get(LARGE, "detail", tell) for _ in range(20)))
-    assert (set(answers), tell.times) == ({b"1" * 10}, 1)
+    jobs, compute = TaskCache(), Computation()
+    answers = await asyncio.gather(*(jobs.get(LARGE, "detail", compute) for _ in range(20)))
+    assert (set(answers), compute.times) == ({b"1" * 10}, 1)
 
 
 @pytest.mark.parametrize(
@@ -51,36 +51,36 @@ async def test_many_requests_at_once_have_one_answer() -> None:
 async def test_an_answer_serves_the_same_version_and_what_is_older(
     change: dict[str, object], what: str, times: int
 ) -> None:
-    jobs, tell = TaskCache(), Telling()
-    await jobs.get(LARGE, "detail", tell)
-    await jobs.get(replace(LARGE, **change), what, tell)  # type: ignore[arg-type]
-    assert tell.times == times
+    jobs, compute = TaskCache(), Computation()
+    await jobs.get(LARGE, "detail", compute)
+    await jobs.get(replace(LARGE, **change), what, compute)  # type: ignore[arg-type]
+    assert compute.times == times
 
 
-async def test_a_small_job_is_told_each_time() -> None:
-    jobs, tell = TaskCache(), Telling()
+async def test_a_small_job_is_computed_each_time() -> None:
+    jobs, compute = TaskCache(), Computation()
     small = replace(LARGE, tasks_total=TASKS_OF_SMALL)
-    assert await jobs.get(small, "detail", tell) != await jobs.get(small, "detail", tell)
+    assert await jobs.get(small, "detail", compute) != await jobs.get(small, "detail", compute)
 
 
 async def test_no_more_is_kept_than_there_is_room_for() -> None:
-    jobs, tell = TaskCache(bytes_max=25), Telling()
+    jobs, compute = TaskCache(bytes_max=25), Computation()
     for job in ("a", "b", "c", "c", "b"):
-        await jobs.get(replace(LARGE, id=job), "detail", tell)
-    assert tell.times == 3
-    await jobs.get(replace(LARGE, id="a"), "detail", tell)
-    assert tell.times == 4, "the oldest was let go"
-    huge = Telling(26)
+        await jobs.get(replace(LARGE, id=job), "detail", compute)
+    assert compute.times == 3
+    await jobs.get(replace(LARGE, id="a"), "detail", compute)
+    assert compute.times == 4, "the oldest was let go"
+    huge = Computation(26)
     for _ in range(2):
         await jobs.get(replace(LARGE, id="huge"), "detail", huge)
     assert huge.times == 2
 
 
-async def test_a_request_that_fails_keeps_nobody_waiting() -> None:
+async def test_a_request_that_fails_blocks_no_other() -> None:
     async def fail() -> bytes:
         raise OSError("the disk is gone")
 
-    jobs, tell = TaskCache(), Telling()
+    jobs, compute = TaskCache(), Computation()
     with pytest.raises(OSError, match="the disk is gone"):
         await jobs.get(LARGE, "detail", fail)
-    assert await jobs.get(LARGE, "detail", tell) == b"1" * 10
+    assert await jobs.get(LARGE, "detail", compute) == b"1" * 10

@@ -1,4 +1,4 @@
-"""Tokens that clients of OpenPAI can read, and that open nothing but by their hash."""
+"""Tokens that clients of OpenPAI can read, and that only their hash validates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openpai.api.token_format import digest_in, id_of, new_token
 
 
 def claims(token: str) -> dict[str, object]:
-    """Return what clients read out of a token, as jwt-decode does it."""
+    """Return the claims that clients read from a token, as jwt-decode does."""
     header, payload, _ = token.split(".")
     assert json.loads(base64.urlsafe_b64decode(header + "=" * (-len(header) % 4)))["typ"] == "JWT"
     found: dict[str, object] = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

@@ -42,7 +42,7 @@ def test_tables_say_what_the_commands_say():
     for above, table in tables():
         for name, (_, message) in table.items():
             help_ = by_path["pai", *above, name].help.strip().split("\n\n")[0].replace("\n", " ")
-            # A line of the help may be shorter than the sentence, but it is about the same deed.
+            # A line of the help may be shorter than the sentence, but it is about the same action.
             assert message.split()[0] == help_.split()[0], (*above, name)
 
 

@@ -1,4 +1,4 @@
-"""What all commands have in common: how they tell what went wrong, whom they ask, and whatever terminal they meet."""
+"""What all commands have in common: errors, prompts, and terminals of any kind."""
 
 from __future__ import annotations
 

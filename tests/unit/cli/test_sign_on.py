@@ -20,7 +20,7 @@ SERVER = "https://pai.example.org"
 
 
 class Browser:
-    """A browser that goes where it is told and then straight back, as after a login."""
+    """A browser that opens an address and is redirected straight back, as after a login."""
 
     def __init__(self, answer: str) -> None:
         self._answer = answer

@@ -1,4 +1,4 @@
-"""A server by script for the client's own manners: what it sends, tries again and makes of answers.
+"""A scripted server for tests of the client: what it sends and retries, and how it reads answers.
 
 That client and real server understand each other is what the end-to-end tests show.
 """
@@ -18,7 +18,7 @@ Answer = httpx.Response | Exception
 
 @dataclass
 class Script:
-    """Gives prepared answers in order, the last one for ever, and remembers what was asked."""
+    """Gives prepared answers in order, the last one repeatedly, and records the requests."""
 
     answers: list[Answer]
     requests: list[httpx.Request] = field(default_factory=list)
@@ -33,14 +33,14 @@ class Script:
         return answer
 
     def client(self) -> Client:
-        """Return a client that talks to this script and notes its pauses instead of making them."""
+        """Return a client of this script that records its pauses instead of sleeping."""
         transport = httpx.MockTransport(self)
         return Client("http://pai.test", "t0ken", user="ann", transport=transport, sleep=self.pauses.append)
 
 
 @dataclass
 class Silence:
-    """Gives prepared answers and then none; time passes only as it is waited for."""
+    """Gives prepared answers and then none; time advances only while a client waits."""
 
     answers: list[httpx.Response]
     at_s: float = 0.0

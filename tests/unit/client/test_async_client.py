@@ -1,4 +1,4 @@
-"""The client that is awaited: the same methods and manners as the one that blocks."""
+"""The asynchronous client: the same methods and behaviour as the blocking one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BUSY = httpx.Response(503, json={"code": "UnavailableError", "message": "startin
 
 @dataclass
 class Script:
-    """Gives prepared answers in order, the last one for ever, and remembers what was asked."""
+    """Gives prepared answers in order, the last one repeatedly, and records the requests."""
 
     answers: list[httpx.Response | Exception]
     requests: list[httpx.Request] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Script:
         self.pauses.append(seconds)
 
     def client(self) -> AsyncClient:
-        """Return a client that talks to this script and notes its pauses instead of making them."""
+        """Return a client of this script that records its pauses instead of sleeping."""
         return AsyncClient(
             "http://pai.test", "t0ken", user="ann", transport=httpx.MockTransport(self), sleep=self.sleep
         )
@@ -66,7 +66,7 @@ def test_both_clients_can_do_the_same():
 
 
 @pytest.mark.parametrize("name", [name for name, found in public(Nouns).items() if isinstance(found, _Mark)])
-def test_what_is_asked_is_told_where_people_look(name):
+def test_methods_have_the_signatures_and_docstrings_of_their_descriptions(name):
     method = getattr(Client, name)
     assert inspect.getdoc(method)
     assert "self" in inspect.signature(method).parameters
@@ -105,7 +105,7 @@ async def test_what_may_have_been_done_is_not_repeated():
     assert len(server.requests) == 1
 
 
-async def test_the_hundredth_log_that_is_followed_keeps_nobody_else_waiting():
+async def test_a_hundred_followed_logs_block_no_other_request():
     count, arrived, all_there = 120, [], asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -153,7 +153,7 @@ async def test_a_wait_for_a_silent_server_takes_no_longer_than_it_may(silent):
     assert server.at_s <= 30
 
 
-async def test_all_jobs_reads_page_after_page_and_tells_no_job_twice():
+async def test_all_jobs_reads_page_after_page_and_yields_no_job_twice():
     def page(*names: str) -> httpx.Response:
         return httpx.Response(200, json={"totalCount": 5, "data": [{"username": "ann", "name": n} for n in names]})
 

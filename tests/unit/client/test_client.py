@@ -1,4 +1,4 @@
-"""What the client asks for and what it makes of the answers."""
+"""The requests of the client, and how it reads the answers."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_wait_for_a_silent_server_takes_no_longer_than_it_may(silent, timeout_
     assert server.at_s <= max(timeout_s, LOOK_S)
 
 
-def test_a_wait_tells_what_it_last_heard_of_the_job(silent):
+def test_a_wait_reports_the_last_state_of_the_job(silent):
     server = silent(state("RUNNING"))
     pai = Client("http://pai.test", transport=httpx.MockTransport(server), sleep=server.sleep, clock=server.clock)
     with pytest.raises(Unavailable, match="it was RUNNING, and the server does not answer"):
@@ -167,7 +167,7 @@ def test_a_list_of_values_is_sent_as_a_comma_list(scripted):
     assert (params["state"], "vc" in params) == ("RUNNING,WAITING", False)
 
 
-def test_a_client_can_be_told_how_long_to_wait_for_an_answer(scripted):
+def test_a_client_has_a_timeout_for_answers(scripted):
     assert Client("http://pai.test", timeout_s=2).wire._http.timeout.read == 2
 
 

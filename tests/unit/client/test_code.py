@@ -1,4 +1,4 @@
-"""Code that travels with a job: what ignore rules leave, the same that git would take, and nothing that harms."""
+"""The code that is sent with a job: the same files that git would take, and no dangerous ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def names(root: Path) -> list[str]:
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git, which knows its own rules best, is not here")
 @pytest.mark.parametrize("below", ["", "sub", "sub/deeper"])
-def test_what_travels_is_what_git_would_take(tmp_path, below):
+def test_the_files_sent_are_those_that_git_would_take(tmp_path, below):
     def git(*words: str) -> str:
         where, quiet = make(tmp_path) / below, {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
         return subprocess.check_output(["git", *words], cwd=where, env=os.environ | quiet).decode()

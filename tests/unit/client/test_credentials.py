@@ -1,4 +1,4 @@
-"""Where credentials are kept, who may read them, and what goes before them."""
+"""The credentials file: its path, its mode, and what takes precedence over it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def home(tmp_path):
     return {"XDG_CONFIG_HOME": str(tmp_path / "config")}
 
 
-def test_nobody_else_may_read_the_file(home):
+def test_no_other_user_may_read_the_file(home):
     path = save(Credentials("http://a:1", "ann", "t"), home)
     assert path == credentials_file(home)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -87,7 +87,7 @@ def test_a_file_of_another_form_holds_no_login(home, content):
     assert load(None, home).user == "ann"
 
 
-def test_a_place_that_takes_no_file_is_told(tmp_path):
+def test_a_directory_that_cannot_be_written_is_reported(tmp_path):
     (tmp_path / "openpai").symlink_to(tmp_path / "gone")
     with pytest.raises(Refused, match="cannot keep the credentials in") as caught:
         save(Credentials("http://a:1", "ann", "t"), {"XDG_CONFIG_HOME": str(tmp_path)})

@@ -1,4 +1,4 @@
-"""Files into and out of storages: what breaks off is taken up again, and never left half done."""
+"""Uploads and downloads of storages: interrupted ones continue, and leave no incomplete file."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_refused_upload_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["..", "../..", "a/../../b", "", "/", ".", "a\\..\\b", "a\nb", "\udcff"])
-def test_no_path_leads_to_another_door_of_the_api(path: str, tmp_path: Path) -> None:
+def test_no_path_leads_to_another_route_of_the_api(path: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"x")
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -96,7 +96,7 @@ def test_no_path_leads_to_another_door_of_the_api(path: str, tmp_path: Path) -> 
                 act()
 
 
-def test_an_upload_that_broke_off_begins_anew(tmp_path: Path) -> None:
+def test_an_interrupted_upload_starts_again(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(CONTENT)
     bodies: list[bytes] = []
 

@@ -1,4 +1,4 @@
-"""What the client asks for when it wants something of jobs."""
+"""The requests of the client about jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def page(*names: str, total: int, after: str = "") -> httpx.Response:
         ("delete", ("x",), "DELETE /api/v2/jobs/ann~x", None),
     ],
 )
-def test_a_wish_for_one_job_goes_to_its_route(scripted, method, arguments, request_line, body):
+def test_a_change_of_one_job_goes_to_its_route(scripted, method, arguments, request_line, body):
     server = scripted(DONE)
     getattr(server.client(), method)(*arguments)
     (request,) = server.requests

@@ -59,6 +59,6 @@ def test_nothing_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == "mine"
 
 
-def test_an_archive_that_breaks_off_is_told(tmp_path: Path) -> None:
+def test_an_archive_that_breaks_off_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="did not arrive whole"):
         fetch_work(client(packed("a" * 90)[:530]), "train", KEPT, tmp_path)

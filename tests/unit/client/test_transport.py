@@ -1,4 +1,4 @@
-"""What the client does when a request fails, and in which family it tells of it."""
+"""Retries after failed requests, and the families of their errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_server_says_how_long_to_wait(scripted):
     assert server.pauses == [7.0]
 
 
-def test_nobody_is_kept_waiting_for_a_minute_without_a_word(scripted):
+def test_a_long_pause_is_an_error_at_once(scripted):
     body = {"code": "TooManyRequestsError", "message": "too many failed logins", "advice": "wait 58 s and try again"}
     server = scripted(httpx.Response(429, headers={"Retry-After": "58"}, json=body))
     with pytest.raises(Unavailable, match="too many failed logins") as caught:
@@ -55,7 +55,7 @@ def test_the_server_says_until_when_to_wait_by_its_own_clock(scripted, until):
     assert server.pauses == [9.0]
 
 
-def test_a_time_that_is_over_when_it_is_told_is_not_believed(scripted):
+def test_a_retry_time_in_the_past_is_ignored(scripted):
     then, now = "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:09 GMT"
     server = scripted(httpx.Response(503, headers={"Retry-After": then, "Date": now}), NODES)
     server.client().nodes()
@@ -147,7 +147,7 @@ def test_a_header_with_a_line_break_is_not_taken_for_a_server_that_is_away(scrip
 
 @pytest.mark.parametrize("token", ["t0ken\n", "t\xf6ken"])
 def test_a_token_that_is_none_is_refused(token):
-    with pytest.raises(Refused, match="the token holds"):
+    with pytest.raises(Refused, match="the token contains"):
         Client("http://pai.test", token)
 
 
@@ -171,7 +171,7 @@ def test_a_silent_server_is_not_waited_for_five_times(scripted):
     assert len(server.requests) == 2
 
 
-def test_a_redirect_is_told_and_not_followed(scripted):
+def test_a_redirect_is_reported_and_not_followed(scripted):
     server = scripted(httpx.Response(302, headers={"Location": "https://pai.test/"}))
     with pytest.raises(Refused, match=r"302 Found, which leads to https://pai\.test/"):
         server.client().nodes()
@@ -192,7 +192,7 @@ def test_reading_is_repeated_after_a_broken_connection(scripted):
         (500, "UnknownError", Broken),
     ],
 )
-def test_a_failure_keeps_its_code_and_is_told_once(scripted, status, code, family):
+def test_a_failure_keeps_its_code_and_is_reported_once(scripted, status, code, family):
     server = scripted(httpx.Response(status, json={"code": code, "message": "so it is", "advice": "do that"}))
     with pytest.raises(family) as caught:
         server.client().job("hello")
@@ -208,7 +208,7 @@ def test_a_forgotten_login_says_how_to_log_in(scripted):
     assert "pai login" in caught.value.advice
 
 
-def test_a_server_whose_certificate_nobody_signed_is_asked_once_and_told_so(scripted):
+def test_a_server_with_an_untrusted_certificate_is_tried_once(scripted):
     server = scripted(httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed"))
     with pytest.raises(Refused) as caught:
         server.client().nodes()
@@ -232,7 +232,7 @@ def test_all_faults_of_a_file_arrive(scripted):
     assert (first.path, first.line, first.allowed, second.line) == ("taskRoles.w.instances", 7, ">= 1", None)
 
 
-def test_a_proxy_that_takes_nothing_as_large_is_told(scripted):
+def test_a_proxy_that_refuses_a_large_request_is_reported(scripted):
     with pytest.raises(Refused) as caught:
         scripted(httpx.Response(413, text="<html>nginx</html>")).client().submit("x")
     assert "client_max_body_size" in caught.value.advice
@@ -251,7 +251,7 @@ def test_a_stranger_that_fails_is_no_bug_of_ours(scripted, status, family):
     assert caught.value.advice == "is http://pai.test/ an OpenPAI server?"
 
 
-def test_a_server_without_tls_is_told_as_one(scripted):
+def test_a_server_without_tls_is_reported_as_one(scripted):
     server = scripted(httpx.ConnectError("[SSL: WRONG_VERSION_NUMBER] wrong version number"))
     with pytest.raises(Unavailable, match="cannot reach") as caught:
         server.client().nodes()

@@ -1,4 +1,4 @@
-"""What the client asks for when it wants to know what was used, or who did what."""
+"""The requests of the client about quotas, reports and the audit log."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_change_of_a_quota_names_only_what_changes(scripted):
     )
 
 
-def test_a_filter_there_is_not_is_refused_and_does_not_tell_everything(scripted):
+def test_an_unknown_filter_is_refused(scripted):
     server = scripted(LAST)
     with pytest.raises(Refused, match="is no filter of the audit log"):
         list(server.client().all_audit(user="ann"))
