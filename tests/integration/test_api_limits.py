@@ -61,7 +61,7 @@ async def test_readiness_names_the_server(world: World) -> None:
     assert (answer.status_code, answer.json()["status"], answer.json()["checks"]["server"]) == (200, "ready", "ok")
     world.is_ready = False
     answer = await world.http.get("/readyz")
-    assert (answer.status_code, answer.json()["message"]) == (503, "server: the server starts or stops")
+    assert (answer.status_code, answer.json()["message"]) == (503, "server: the server is starting or stopping")
 
 
 async def test_the_first_page_says_where_to_go_and_runs_nothing(world: World) -> None:

@@ -99,7 +99,7 @@ def test_a_private_job_is_hidden_from_those_who_share_its_virtual_cluster() -> N
             Principal("bob", Role.USER),
             "job.stop",
             Thing("ann", "team", label="job ann~train"),
-            "bob may not stop a job or let it run again: job ann~train",
+            "bob may not stop, start or restart a job: job ann~train",
             "only ann, administrators and managers of its virtual cluster may",
         ),
         (Principal("bob", Role.USER), "user.add", NOTHING, "bob may not add users", "only administrators may"),
@@ -130,7 +130,7 @@ def test_a_private_job_is_hidden_from_those_who_share_its_virtual_cluster() -> N
             "storage.read",
             Thing(storage="data"),
             "bob may not browse",
-            "those whom a group grants it may",
+            "members of groups that are granted it may",
         ),
     ],
 )

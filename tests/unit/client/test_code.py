@@ -74,9 +74,9 @@ def test_the_archive_holds_the_files_and_is_always_the_same(tmp_path):
     os.mkfifo(root / "pipe")
     code = code_of(root)
     assert sorted(code.left_out) == [
-        "out is a link that leads out",
-        "pipe is no plain file",
-        "up is a link that leads out",
+        "out is a link to a place outside",
+        "pipe is not a regular file",
+        "up is a link to a place outside",
     ]
     first, second = io.BytesIO(), io.BytesIO()
     pack(code, first)

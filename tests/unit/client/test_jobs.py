@@ -75,7 +75,7 @@ def test_one_name_is_one_job_and_not_a_job_for_each_letter(scripted):
 @pytest.mark.parametrize("ask", [lambda pai: pai.jobs(user="bob"), lambda pai: list(pai.all_jobs(limit=3))])
 def test_a_filter_there_is_not_is_refused_and_does_not_match_everything(scripted, ask):
     server = scripted(page("a", total=1))
-    with pytest.raises(Refused, match=r"is no filter of jobs") as caught:
+    with pytest.raises(Refused, match=r"is not a filter of jobs") as caught:
         ask(server.client())
     assert "username" in caught.value.advice
     assert server.requests == []

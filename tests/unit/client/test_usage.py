@@ -47,6 +47,6 @@ def test_a_change_of_a_quota_names_only_what_changes(scripted):
 
 def test_an_unknown_filter_is_refused(scripted):
     server = scripted(LAST)
-    with pytest.raises(Refused, match="is no filter of the audit log"):
+    with pytest.raises(Refused, match="is not a filter of the audit log"):
         list(server.client().all_audit(user="ann"))
     assert server.requests == []
