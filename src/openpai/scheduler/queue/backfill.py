@@ -26,13 +26,13 @@ from openpai.scheduler.queue.requests import GangRequests
 from openpai.scheduler.queue.waiting_queue import Waiting
 
 PATIENCE_MAX_MS: Final = 30 * 24 * 60 * 60 * 1000
-"""However long gangs run, after waiting so long a gang of several members has cells kept for it."""
+"""The longest run time that counts for how long a gang may wait before its cells are closed."""
 
 CLOSED_AFTER: Final = 2
-"""After waiting so many times longer than that, its cells are closed."""
+"""After so many times the longest run time the cells kept for a gang of several members are closed."""
 
 ALONE_AFTER: Final = 4
-"""After so many times longer cells are kept for a gang of one member, closed at once: it needs no two to be free."""
+"""After so many times the longest run time the cells of a gang of one member are closed: it needs no two at once."""
 
 IDLE_SHARE: Final = 0.02
 """Cells that are not closed may stand idle for so much of the device time that the gang has waited."""

@@ -32,6 +32,7 @@ class KeptCells:
         """The kept cells that are withheld from other gangs at this moment, by virtual cluster."""
         self._patient: dict[str, list[Waiting]] = {}
         """The gangs that found no room and have waited long enough for cells to be kept, by virtual cluster."""
+        self._devices: dict[str, int] = {}
 
     def review(self) -> None:
         """Release the cells of gangs that no longer wait at the front; touch the queues whose time to look has come."""
@@ -128,17 +129,43 @@ class KeptCells:
         return self._now_ms - waiting.gang.submitted_at_ms
 
     def _patience_ms(self, waiting: Waiting) -> int:
-        """Return how long a gang waits before cells are kept for it."""
-        name = waiting.gang.virtual_cluster
+        """Return how long a gang waits before cells are kept for it: for as long as that makes the others wait in all.
+
+        Starting a gang takes its devices from the others for its run time: on average, each device that they wait for
+        comes later by that time, multiplied by the gang's part of what the virtual cluster was promised. Weighted by
+        devices, the gang has waited for as long when it has waited for its run time multiplied by the devices awaited
+        and divided by those promised. It never waits for less than its own run time.
+        """
+        gang, state = waiting.gang, self._state
+        if state.order_of(gang) is Order.SHORTEST:
+            return state.passed_max_ms(gang.virtual_cluster)
+        closing_ms = self._closing_ms(waiting)
+        mean_ms = state.running.run_times.mean(gang)
+        if mean_ms is None:
+            return closing_ms // CLOSED_AFTER
+        crowd = 1 + (self._awaited(gang.virtual_cluster) - waiting.devices) / self._promised(gang.virtual_cluster)
+        return max(state.patience_ms, min(closing_ms, int(crowd * mean_ms)))
+
+    def _awaited(self, name: str) -> int:
+        """Return how many devices all gangs of a virtual cluster wait for, counted once a round."""
+        if name not in self._devices:
+            self._devices[name] = self._state.queue.devices_awaited(name)
+        return self._devices[name]
+
+    def _promised(self, name: str) -> int:
+        cluster = self._state.core.cluster
+        return max(1, sum(share.size for share in cluster.shares_of(name)) if name in cluster.shares else 0)
+
+    def _closing_ms(self, waiting: Waiting) -> int:
+        """Return how long a gang waits before the cells kept for it are closed, however many others wait."""
+        name, is_alone = waiting.gang.virtual_cluster, len(waiting.gang.asks) == 1
         if self._state.order_of(waiting.gang) is Order.SHORTEST:
-            return self._state.passed_max_ms(name)
-        patience_ms = self._state.patience_of(name)
-        return patience_ms if len(waiting.gang.asks) > 1 else ALONE_AFTER * patience_ms
+            return self._state.passed_max_ms(name) * (1 if is_alone else CLOSED_AFTER)
+        return self._state.patience_of(name) * (ALONE_AFTER if is_alone else CLOSED_AFTER)
 
     def _is_closed(self, waiting: Waiting) -> bool:
         """Return whether no other gang may start on the cells kept for a gang."""
-        patience_ms = self._patience_ms(waiting)
-        return len(waiting.gang.asks) == 1 or self._waited_ms(waiting) >= CLOSED_AFTER * patience_ms
+        return self._waited_ms(waiting) >= self._closing_ms(waiting)
 
     def _is_cheap(self, kept: Kept, waiting: Waiting) -> bool:
         """Return whether keeping costs little idle time compared with how long the gang has waited."""

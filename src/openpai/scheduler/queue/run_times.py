@@ -84,15 +84,19 @@ class _Latest:
     submitted: list[tuple[int, int]] = field(default_factory=list)
     running: list[tuple[int, int]] = field(default_factory=list)
     """When gangs were submitted that run now, and since when they run."""
+    total_ms: int = 0
+    """All run times together."""
 
     def note(self, submitted_ms: int, ran_ms: int) -> None:
         if len(self.came) == REMEMBERED:
             oldest = self.came.popleft()
             del self.ordered[bisect_left(self.ordered, oldest[1])]
             del self.submitted[bisect_left(self.submitted, oldest)]
+            self.total_ms -= oldest[1]
         self.came.append((submitted_ms, ran_ms))
         insort(self.ordered, ran_ms)
         insort(self.submitted, (submitted_ms, ran_ms))
+        self.total_ms += ran_ms
 
     def near(self, submitted_ms: int, now_ms: int) -> int:
         """Return the median of those submitted nearest to that time; one that runs should be half over."""
@@ -185,6 +189,11 @@ class RunTimes:
         latest, first, count, _ = found
         return latest.ordered[first + min(count - 1, int(count * quantile))]
 
+    def mean(self, gang: Gang) -> int | None:
+        """Return how long gangs like this one run on average; None if too few have finished."""
+        found = self._enough(kinds_of(gang), 0)
+        return None if found is None else found[0].total_ms // len(found[0].ordered)
+
     def begin(self, gang: Gang, since_ms: int) -> None:
         """A gang runs: how long so far says something about those submitted with it."""
         for kind in kinds_of(gang):
@@ -246,7 +255,8 @@ class RunTimes:
         """Learn what was dumped."""
         for *kind, came in data["kinds"]:
             pairs = [(submitted_ms, ran_ms) for submitted_ms, ran_ms in came]
-            self._kinds[Kind(*kind)] = _Latest(deque(pairs), sorted([ran_ms for _, ran_ms in pairs]), sorted(pairs))
+            ordered = sorted([ran_ms for _, ran_ms in pairs])
+            self._kinds[Kind(*kind)] = _Latest(deque(pairs), ordered, sorted(pairs), total_ms=sum(ordered))
         self._longest = dict(data["longest"])
         self._finished = dict(data["finished"])
         self.accuracy = {name: Accuracy(*row) for name, row in data["accuracy"].items()}

@@ -211,3 +211,24 @@ def test_no_gang_is_passed_by_shorter_ones_for_longer_than_documented(seed: int,
             )
     # Four times as long as the longest ran, and six hours until that is looked at.
     assert 0 < passed_h <= 4 * LONGEST_H + 6
+
+
+@pytest.mark.parametrize(("others", "hours"), [(0, 1), (4, 2), (12, 4)])
+def test_cells_are_kept_for_a_gang_once_it_waited_as_long_as_that_makes_the_others_wait(
+    scheduler: HivedScheduler, others: int, hours: int
+) -> None:
+    ran(scheduler, 60)
+    for at in range(4):
+        scheduler.learn_run_time(gang(f"long{at}", 1, submitted_at_ms=at), 20 * HOUR_MS)
+    promised = sum(share.size for share in scheduler.core.cluster.shares_of("a"))
+    for at in range(promised // 4):
+        scheduler.add(gang(f"runs{at}", 4, time_limit_ms=hours * HOUR_MS + MINUTE_MS))
+    assert len(placed(scheduler)) == promised // 4
+    scheduler.add(gang("whole", 4, 4))
+    for at in range(others * promised // 8):
+        scheduler.add(gang(f"other{at}", 2, submitted_at_ms=1))
+    placed(scheduler, hours * HOUR_MS - 1)
+    assert not scheduler.state.kept
+    placed(scheduler, hours * HOUR_MS)
+    assert scheduler.state.kept["a"].gang == "whole"
+    assert scheduler.state.kept["a"].closed_ms is None
