@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+from unittest.mock import ANY
 
 import pytest
 
@@ -22,6 +23,7 @@ from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.lifecycle import stepping
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import Batch
+from openpai.store import cluster_settings as store_settings
 from openpai.store import jobs as store_jobs
 from openpai.store.jobs import SqlJobStore
 from tests.simulation import world
@@ -113,7 +115,8 @@ def _a_late_launch_starts_what_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _an_old_leader_may_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SqlJobStore, "_check_lease", lambda self, connection, epoch: None)
+    monkeypatch.setattr(store_jobs, "check_lease", lambda connection, epoch: None)
+    monkeypatch.setattr(store_settings, "check_lease", lambda connection, epoch: None)
 
 
 def _the_store_accepts_a_granted_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,16 +152,8 @@ def _devices_are_never_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _an_old_leader_keeps_submissions(monkeypatch: pytest.MonkeyPatch) -> None:
-    was = SqlJobStore.add_job
-
-    async def keep(self: SqlJobStore, new: Any, epoch: int | None) -> None:
-        monkeypatch.setattr(self, "_newest_epoch", lambda connection: epoch)
-        try:
-            await was(self, new, epoch)
-        finally:
-            monkeypatch.delattr(self, "_newest_epoch")
-
-    monkeypatch.setattr(SqlJobStore, "add_job", keep)
+    # Every lease is taken for the newest.
+    monkeypatch.setattr(store_jobs, "newest_epoch", lambda connection: ANY)
 
 
 def _an_old_leader_ends_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
