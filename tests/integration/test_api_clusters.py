@@ -246,6 +246,15 @@ async def test_who_goes_first_is_set_for_each_virtual_cluster(shared: Sharing) -
     assert (await shared.get("/scheduler/snapshot"))["orders"] == {}
 
 
+async def test_whether_jobs_may_be_interrupted_stays_until_it_is_set_again(shared: Sharing) -> None:
+    said = {"orders": {}, "interruptible": {"vision": True}}
+    assert (await shared.put("/scheduler/orders", said))["interruptible"] == {"vision": True}
+    assert (await shared.put("/scheduler/orders", {"orders": {"vision": "fifo"}}))["interruptible"] == {"vision": True}
+    vision = (await shared.get("/virtual-clusters"))["vision"]
+    assert (vision["order"], vision["interruptible"], vision["resourcesLent"]["gpu"]) == ("fifo", True, 0)
+    assert (await shared.put("/scheduler/orders", said | {"interruptible": {}}))["interruptible"] == {}
+
+
 async def waiting_line(shared: Sharing, *names: str) -> None:
     await shared.submit("first", "speech", 8)
     await shared.until("first", "RUNNING")

@@ -72,7 +72,7 @@ def vc_facts(vc: VirtualCluster) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("RESOURCE", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for heading in ("USED", "HEALTHY", "GUARANTEED", "OPPORTUNISTIC"):
+    for heading in ("USED", "HEALTHY", "GUARANTEED", "BORROWED", "LENT"):
         table.add_column(heading, justify="right", no_wrap=True)
     rows = (
         ("GPUs", "gpus", str),
@@ -80,8 +80,9 @@ def vc_facts(vc: VirtualCluster) -> Table:
         ("memory", "memory_mb", formatting.memory),
     )
     for name, key, put in rows:
-        used, good, total, borrowed = (getattr(each, key) for each in (vc.used, vc.guaranteed, vc.total, vc.borrowed))
-        table.add_row(name, bar(used, good, total, WIDE_BAR // 2), put(used), put(good), put(total), put(borrowed))
+        used, good, total = (getattr(each, key) for each in (vc.used, vc.guaranteed, vc.total))
+        amounts = (used, good, total, getattr(vc.borrowed, key), getattr(vc.lent, key))
+        table.add_row(name, bar(used, good, total, WIDE_BAR // 2), *map(put, amounts))
     return table
 
 

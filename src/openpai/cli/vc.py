@@ -115,9 +115,17 @@ def order(
     chosen: Annotated[
         str | None, typer.Argument(metavar="ORDER", help="fair, fifo or shortest.", show_default=False)
     ] = None,
+    interruptible: Annotated[
+        bool | None,
+        typer.Option(
+            "--interruptible/--not-interruptible",
+            help="Whether its jobs may start on what others leave free, and be sent away; a job may say otherwise.",
+            show_default=False,
+        ),
+    ] = None,
     json: output.Json = False,
 ) -> None:
-    """Show or set the order of jobs of equal priority in a virtual cluster.
+    """Show or set the order of jobs of equal priority in a virtual cluster, and whether they may be interrupted.
 
     fair: the user with the least recent use first. fifo: the oldest job first. shortest: the job with the shortest
     expected run first, judged by jobs like it; a job that has waited long goes before these.
@@ -126,17 +134,21 @@ def order(
         raise Refused("InvalidParametersError", f"{chosen!r} is not an order", f"choose from {', '.join(ORDERS)}")
     with session.connect() as pai:
         found = pai.orders()
-        if chosen is not None:
-            others = {vc: each for vc, each in found["orders"].items() if vc != name}
-            found = pai.set_orders(others | {name: chosen}, found["version"])
-        else:
-            pai.virtual_cluster(name)
-    own = found["orders"].get(name, "fair")
+        if chosen is not None or interruptible is not None:
+            orders = {**found["orders"], **({name: chosen} if chosen is not None else {})}
+            said = None if interruptible is None else {**found.get("interruptible", {}), name: interruptible}
+            found = pai.set_orders(orders, found["version"], interruptible=said)
+        vc = pai.virtual_cluster(name)
+    # A server that answers before it has read the change would show the old one.
+    own = chosen or vc.order
+    may = vc.is_interruptible if interruptible is None else interruptible
     if json:
-        output.document({"name": name, "order": own, "version": found["version"]})
+        output.document({"name": name, "order": own, "interruptible": may, "version": found["version"]})
         return
     output.say(f"{name}: {own}, {ORDERS[own]}.")
-    if chosen is None:
+    if may:
+        output.say("Its jobs may start on what others leave free, and be sent away, unless they say otherwise.")
+    if chosen is None and interruptible is None:
         output.next_step(f"pai vc order {_quoted(name)} {'fair' if own == 'shortest' else 'shortest'}")
 
 

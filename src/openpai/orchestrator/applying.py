@@ -105,7 +105,7 @@ def _forget_over(leader: Leader, before: JobRecord, after: JobRecord, changed: C
 def _requeue(leader: Leader, before: JobRecord, after: JobRecord, changed: Collection[TaskId] | None) -> None:
     waited = gangs.waiting(before.job, changed)
     if gangs.has_changed(before, after):
-        _describe_again(leader, after)
+        describe_again(leader, after)
     if after.checkpoint_at_ms is not None and after.checkpoint_at_ms != before.checkpoint_at_ms:
         for name in gangs.holding(after):
             leader.scheduler.checkpointed(name, leader.steady.now_ms())
@@ -124,7 +124,7 @@ def _requeue(leader: Leader, before: JobRecord, after: JobRecord, changed: Colle
         leader.nudges.work.set()
 
 
-def _describe_again(leader: Leader, record: JobRecord) -> None:
+def describe_again(leader: Leader, record: JobRecord) -> None:
     for gang in leader.describe(record, {**gangs.waiting(record.job), **gangs.holding(record)}):
         leader.scheduler.change(gang)
     leader.nudges.work.set()

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from openpai.access.quotas import Quota
+from openpai.orchestrator.applying import describe_again
 from openpai.orchestrator.leader import Leader
 from openpai.ports.cluster_settings import FAIRNESS, ORDERS, Setting
 from openpai.ports.usage import UseRow
@@ -29,7 +30,13 @@ async def learn_limits(leader: Leader) -> None:
     setting = await leader.settings.setting(FAIRNESS)
     hours = setting.body.get("halfLifeHours") if setting is not None else HALF_LIFE_MS / _HOUR_MS
     half_life_ms = None if hours is None else round(hours * _HOUR_MS)
-    orders = orders_of(await leader.settings.setting(ORDERS))
+    setting = await leader.settings.setting(ORDERS)
+    body = setting.body if setting is not None else {}
+    # What was set by command holds before what the configuration says.
+    clusters = sharing.arrangement.config.virtual_clusters if sharing.arrangement.config is not None else {}
+    orders = {name: spec.order for name, spec in clusters.items() if spec.order is not None} | orders_of(setting)
+    said = {name: spec.is_interruptible for name, spec in clusters.items()} | body.get("interruptible", {})
+    interruptible = frozenset(name for name, is_interruptible in said.items() if is_interruptible)
     if limits != sharing.limits:
         leader.scheduler.set_limits(limits)
         sharing.limits = limits
@@ -41,6 +48,12 @@ async def learn_limits(leader: Leader) -> None:
     if orders != sharing.orders:
         leader.scheduler.set_orders(orders)
         sharing.orders = orders
+        leader.nudges.work.set()
+    if interruptible != sharing.interruptible:
+        changed, sharing.interruptible = interruptible ^ sharing.interruptible, interruptible
+        for record in list(leader.active.records.values()):
+            if record.virtual_cluster in changed:
+                describe_again(leader, record)
         leader.nudges.work.set()
 
 

@@ -70,8 +70,10 @@ def spots_of(record: JobRecord, tasks: Iterable[TaskId]) -> list[Spot | None]:
     return [Spot(slot.node, slot.devices, slot.placement_hint) if slot else None for slot in slots]
 
 
-def describe(record: JobRecord, members: Members, submitted_at_ms: int) -> Iterator[Gang]:
-    """Yield gangs of a job as the scheduler knows them."""
+def describe(
+    record: JobRecord, members: Members, submitted_at_ms: int, *, is_interruptible: bool = False
+) -> Iterator[Gang]:
+    """Yield gangs of a job as the scheduler knows them; `is_interruptible` applies to jobs that do not say."""
     if not members:
         return
     needs = {role.name: role.resources for role in record.spec.task_roles}
@@ -92,7 +94,7 @@ def describe(record: JobRecord, members: Members, submitted_at_ms: int) -> Itera
             sku_type=alone.sku_type,
             pinned_cell=alone.pinned_cell,
             is_lazily_preemptible=placement.is_lazily_preemptible,
-            is_interruptible=placement.is_interruptible,
+            is_interruptible=is_interruptible if placement.is_interruptible is None else placement.is_interruptible,
             groups=groups if len(groups) > 1 or alone.cell_type or alone.cell_types else (),
             topology=topology,
             rank=record.rank,

@@ -98,6 +98,8 @@ class Sharing:
     """-1 until it is read."""
     orders: dict[str, Order] = field(default_factory=dict)
     """The order of waiting gangs, by virtual cluster."""
+    interruptible: frozenset[str] = frozenset()
+    """The virtual clusters whose jobs may be interrupted unless they say otherwise."""
     sync: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while nodes and limits are read and passed on, so that older values never replace newer ones."""
 
@@ -139,7 +141,9 @@ class Leader:
     def describe(self, record: JobRecord, members: gangs.Members) -> Iterator[Gang]:
         """Yield gangs of a job as the scheduler knows them, with their age by the scheduler's clock."""
         # A job without gangs may be over, and its time of submission forgotten.
-        return gangs.describe(record, members, self.steady.submitted_ms(record.job) if members else 0)
+        submitted_ms = self.steady.submitted_ms(record.job) if members else 0
+        is_interruptible = record.virtual_cluster in self.sharing.interruptible
+        return gangs.describe(record, members, submitted_ms, is_interruptible=is_interruptible)
 
     def next_grant(self) -> int:
         """Return a number larger than that of every earlier grant, under this or any earlier lease."""

@@ -40,7 +40,9 @@ class VirtualClusterCommands(LeaderCommands):
 
     async def virtual_clusters(self) -> tuple[VcView, ...]:
         """Return every virtual cluster; see `Platform.virtual_clusters`."""
-        return (await self._leading()).scheduler.virtual_clusters()
+        leader = await self._leading()
+        may = leader.sharing.interruptible
+        return tuple([replace(each, is_interruptible=each.name in may) for each in leader.scheduler.virtual_clusters()])
 
     async def sku_types(self, virtual_cluster: str | None = None) -> Mapping[str, Amount]:
         """Return the amounts of one device of each type; see `Platform.sku_types`."""

@@ -40,8 +40,8 @@ class Placement:
     cell_type: str | None = None
     """The whole job stays inside one cell of this type."""
     is_cell_required: bool = False
-    is_interruptible: bool = False
-    """Whether it may start on free devices of others, and be preempted there."""
+    is_interruptible: bool | None = None
+    """Whether it may start on free devices of others, and be preempted there; None if the job does not say."""
 
 
 ANYWHERE: Final = Placement()
@@ -63,7 +63,7 @@ def placement_of(spec: JobSpec) -> Placement:
         hived.get("lazyPreemptionEnable") is True,
         topology.get("cellType") or None,
         topology.get("required") is True,
-        hived.get("interruptible") is True,
+        found if isinstance(found := hived.get("interruptible"), bool) else None,
     )
 
 

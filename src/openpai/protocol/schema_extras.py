@@ -78,7 +78,8 @@ class HivedScheduler(_Open):
     )
     topology: TopologyRequest | None = _field("Keep the job's tasks together.", {"cellType": "RACK", "required": True})
     interruptible: bool | None = _field(
-        "Whether the job may start on what others leave free, and be sent away again, until its own promise has room.",
+        "Whether the job may start on what others leave free, and be sent away again, until its own promise has room; "
+        "as its virtual cluster says unless given.",
         True,
     )
     gang_release_enable: bool | None = _field("Whether resources are returned all at once.", False)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from openpai.scheduler.model import Decision, Gang, Node, Refusal, Spot, Wait
+from openpai.scheduler.model import Decision, Gang, Node, Order, Refusal, Spot, Wait
 from openpai.wire.scheduler import ClusterCells
 from openpai.wire.scheduler import Gang as AffinityGroup
 
@@ -43,6 +43,11 @@ class VcView:
     running: int
     """The number of gangs that hold devices."""
     waiting: int
+    lent: Amount = Amount()
+    """The part of its promise that jobs of others use without a guarantee, and that it could take back."""
+    order: Order = Order.FAIR
+    is_interruptible: bool = False
+    """Whether its jobs may be interrupted unless they say otherwise."""
 
 
 class Inspection(ClusterCells):

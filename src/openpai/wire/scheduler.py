@@ -95,6 +95,9 @@ class QueueOrders(Document):
     """The order of queues, by virtual cluster."""
 
     orders: Annotated[Mapping[str, Literal["fair", "fifo", "shortest"]], Doc(example={"vision": "shortest"})]
+    interruptible: Annotated[
+        Mapping[str, bool], Doc("whether jobs may be interrupted that do not say", example={"vision": True})
+    ]
     version: Annotated[int, Doc(example=1)]
     changedBy: UserName | None
     changedTime: Ms | None

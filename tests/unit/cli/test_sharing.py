@@ -18,14 +18,19 @@ VISION = {
     "resourcesGuaranteed": resources(16, 32),
     "resourcesTotal": resources(24, 48),
     "resourcesBorrowed": resources(2, 4),
+    "resourcesLent": resources(1, 2),
     "skus": {"A100": 24},
     "runningGangs": 3,
     "waitingGangs": 1,
+    "order": "fair",
+    "interruptible": False,
 }
 EMPTY = {key: resources(0) for key in VISION if key.startswith("resources")} | {
     "skus": {},
     "runningGangs": 0,
     "waitingGangs": 0,
+    "order": "fifo",
+    "interruptible": True,
 }
 NODE = {
     "name": "gpu-01",
@@ -91,7 +96,7 @@ def test_one_virtual_cluster_is_shown_a_resource_a_line(pai, platform):
     platform.on("GET", "/cluster/sku-types", {"A100": {"cpu": 1, "memory": 2048, "gpu": 0}})
     assert "each 1 CPU, 2 GB, 0 GPUs" in pai("vc", "show", "vision").out
     gpus = next(line for line in message.splitlines() if line.startswith("GPUs"))
-    assert gpus.split()[-4:] == ["8", "16", "24", "2"]
+    assert gpus.split()[-5:] == ["8", "16", "24", "2", "1"]
 
 
 def test_a_virtual_cluster_without_a_promise_says_what_runs_in_it(pai, platform):
@@ -287,10 +292,22 @@ def test_who_goes_first_is_shown_and_set_for_one_virtual_cluster(pai, platform):
     orders = {"speech": "fifo"}
     platform.on("GET", "/scheduler/orders", {"orders": orders, "version": 3}, {"orders": orders, "version": 3})
     platform.on("PUT", "/scheduler/orders", {"orders": orders | {"vision": "shortest"}, "version": 4})
+    platform.on("GET", "/virtual-clusters/vision", VISION)
     assert "the job with the shortest expected run" in pai("vc", "order", "vision", "shortest").out
     sent = [json.loads(request.content) for request in platform.requests if request.method == "PUT"]
     assert sent == [{"orders": {"speech": "fifo", "vision": "shortest"}, "version": 3}]
     assert pai("vc", "order", "vision", "longest").code == 2
+
+
+def test_whether_all_jobs_may_be_interrupted_is_set_for_one_virtual_cluster(pai, platform):
+    said = {"orders": {"speech": "fifo"}, "interruptible": {"speech": True}, "version": 3}
+    platform.on("GET", "/scheduler/orders", said)
+    platform.on("PUT", "/scheduler/orders", said)
+    platform.on("GET", "/virtual-clusters/vision", VISION)
+    assert "may start on what others leave free" in pai("vc", "order", "vision", "--interruptible").out
+    assert pai("vc", "order", "vision").err.count("interrupt") == 0
+    sent = [json.loads(request.content) for request in platform.requests if request.method == "PUT"]
+    assert sent == [said | {"interruptible": {"speech": True, "vision": True}}]
 
 
 @pytest.mark.parametrize("hours", ["0", "-1", "nan", "inf", "soon"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openpai.orchestrator.gangs import job_of
-from openpai.ports.cluster_settings import PLACEMENT_HINTS
+from openpai.ports.cluster_settings import ORDERS, PLACEMENT_HINTS
 from openpai.protocol.errors import Refused
 from tests.unit.orchestrator.servers import Servers, live
 
@@ -70,6 +70,49 @@ def rights(servers: Servers) -> dict[str, str | None]:
     gangs = servers.leader.scheduler.core.cluster.gangs  # type: ignore[attr-defined]
     names = {row.job.id: row.name for row in servers.leader.active.records.values()}
     return {names[job_of(name)]: None if each.lazily_preempted_by is None else "lost" for name, each in gangs.items()}
+
+
+TWO_TEAMS = CLUSTER.replace(
+    "virtualClusters:",
+    """virtualClusters:
+  vision:
+    virtualCells: [{cellType: K80-NODE, cellNumber: 1}]
+    order: fifo
+    interruptible: true""",
+)
+
+
+def test_all_jobs_of_a_virtual_cluster_may_be_interrupted_unless_they_say_otherwise() -> None:
+    def views(servers: Servers) -> dict[str, tuple[int, int, int]]:
+        found = servers.leader.scheduler.virtual_clusters()
+        return {view.name: (view.used.gpus, view.borrowed.gpus, view.lent.gpus) for view in found}
+
+    async def story(servers: Servers) -> None:
+        await servers.commands.configure(promises=None, hived=TWO_TEAMS, version=0, by="root")
+        assert [(view.order, view.is_interruptible) for view in await servers.commands.virtual_clusters()] == [
+            ("fair", False),
+            ("fifo", True),
+        ]
+        strict = {"hivedScheduler": {"interruptible": False}}
+        for name, extras in (("own", {}), ("strict", strict), ("one", {}), ("two", {}), ("three", {})):
+            await servers.submit(name, gpus=4, vc="vision", extras=extras)
+        await servers.in_phase("three", "running")
+        assert (await servers.row("strict")).phase == "queued"
+        assert views(servers) == {"default": (0, 0, 6), "vision": (4, 12, 0)}
+        await servers.restart()
+        assert views(servers) == {"default": (0, 0, 6), "vision": (4, 12, 0)}
+        await servers.settings.set_setting(
+            ORDERS, {"orders": {}, "interruptible": {"vision": False}}, by="root", at_ms=0, version=None
+        )
+        await servers.commands.limits_changed()
+        await servers.commands.stop("ann", "three", "ann")
+        await servers.in_phase("three", "stopped")
+        await servers.submit("four", gpus=4, vc="vision")
+        await servers.submit("other", gpus=4)
+        await servers.in_phase("other", "running")
+        assert (await servers.row("four")).phase == "queued"
+
+    live(story)
 
 
 def test_a_restart_keeps_what_every_job_was_served_from() -> None:

@@ -43,6 +43,10 @@ class Orders(Body):
     orders: dict[str, Order] = Field(
         description="`fair` (default): least past use first; `fifo`: oldest first; `shortest`: by expected run time."
     )
+    interruptible: dict[str, bool] | None = Field(
+        None,
+        description="Whether jobs may be interrupted that do not say; unchanged if absent.",
+    )
     version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if the stored version is another.")
 
 
@@ -163,12 +167,17 @@ async def set_orders(request: Request, caller: Annotated[Caller, needs("cluster.
     body = await read_body(request, Orders)
     services = context_of(request).services
     known = {view.name for view in await services.platform.virtual_clusters()}
-    for name in body.orders:
+    for name in (*body.orders, *(body.interruptible or ())):
         if name not in known:
             raise no_virtual_cluster(name)
+    before = await services.cluster_settings.setting(ORDERS)
+    interruptible = body.interruptible if body.interruptible is not None else _orders(before)["interruptible"]
     saved = await services.cluster_settings.set_setting(
         ORDERS,
-        {"orders": {name: order.value for name, order in sorted(body.orders.items())}},
+        {
+            "orders": {name: order.value for name, order in sorted(body.orders.items())},
+            "interruptible": dict(sorted(interruptible.items())),
+        },
         by=caller.user,
         at_ms=services.clock.now_ms(),
         version=body.version,
@@ -179,9 +188,10 @@ async def set_orders(request: Request, caller: Annotated[Caller, needs("cluster.
 
 def _orders(setting: Setting | None) -> wire.QueueOrders:
     if setting is None:
-        return {"orders": {}, "version": 0, "changedBy": None, "changedTime": None}
+        return {"orders": {}, "interruptible": {}, "version": 0, "changedBy": None, "changedTime": None}
     return {
         "orders": setting.body["orders"],
+        "interruptible": setting.body.get("interruptible", {}),
         "version": setting.version,
         "changedBy": setting.changed_by,
         "changedTime": setting.changed_at_ms,

@@ -40,9 +40,12 @@ def _virtual_cluster(view: VcView, whole: Amount) -> wire.VirtualCluster:
         "resourcesGuaranteed": amount(view.guaranteed),
         "resourcesTotal": amount(view.total),
         "resourcesBorrowed": amount(view.borrowed),
+        "resourcesLent": amount(view.lent),
         "skus": dict(view.skus),
         "runningGangs": view.running,
         "waitingGangs": view.waiting,
+        "order": view.order.value,
+        "interruptible": view.is_interruptible,
     }
 
 

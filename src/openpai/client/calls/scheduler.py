@@ -37,7 +37,13 @@ class Scheduler:
         return Call("GET", "/scheduler/orders", as_it_came)
 
     @asks
-    def set_orders(self, orders: Mapping[str, str], version: int | None = None) -> Call[Mapping[str, Any]]:
-        """Set the order of queues by virtual cluster: `fair`, `fifo` or `shortest`."""
-        body = {"orders": dict(orders)} | ({} if version is None else {"version": version})
+    def set_orders(
+        self, orders: Mapping[str, str], version: int | None = None, *, interruptible: Mapping[str, bool] | None = None
+    ) -> Call[Mapping[str, Any]]:
+        """Set the order of queues (`fair`, `fifo` or `shortest`), and whose jobs may be interrupted if they do not say.
+
+        `interruptible` stays as it is if it is None.
+        """
+        body: dict[str, Any] = {"orders": dict(orders)} | ({} if version is None else {"version": version})
+        body |= {} if interruptible is None else {"interruptible": dict(interruptible)}
         return Call("PUT", "/scheduler/orders", as_it_came, json=body, is_repeatable=version is None)

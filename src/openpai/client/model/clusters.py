@@ -11,6 +11,7 @@ from openpai.client.model.reading import (
     amount,
     as_amount,
     as_text_if_any,
+    flag,
     part,
     text,
     texts,
@@ -42,9 +43,15 @@ class VirtualCluster(Answer):
     used: Resources = part(Resources, "resourcesUsed")
     borrowed: Resources = part(Resources, "resourcesBorrowed")
     """Held by its opportunistic jobs, in addition to the guarantee."""
+    lent: Resources = part(Resources, "resourcesLent")
+    """Held by jobs of others out of its promise, until it needs that back."""
     skus: tuple[tuple[str, int], ...] = value("skus", convert=_counts)
     running: int = amount("runningGangs")
     waiting: int = amount("waitingGangs")
+    order: str = text("order")
+    """The order of its queue: `fair`, `fifo` or `shortest`."""
+    is_interruptible: bool = flag("interruptible")
+    """Whether its jobs may be interrupted unless they say otherwise."""
     document: Document = whole()
 
 

@@ -15,6 +15,10 @@ from openpai.scheduler.config.reading import config_of, read_config
 
 NUMBERS: Final = ("childCellNumber", "cellNumber", "gpu", "cpu")
 """Keys whose values are numbers."""
+FLAGS: Final = ("isNodeLevel", "interruptible")
+"""Keys whose values are true or false."""
+KEPT: Final = ("pinnedCells", "order", "interruptible")
+"""What a virtual cluster keeps when it is promised something else."""
 
 
 def with_promise(body: Mapping[str, Any] | None, name: str, promise: str | None) -> dict[str, Any]:
@@ -66,8 +70,8 @@ def _changed_config(text: str, name: str, promise: str | None) -> str:
         del clusters[name]
         return _written(document)
     config = read_config(text)
-    pinned = (clusters.get(name) or {}).get("pinnedCells")
-    mine: dict[str, Any] = {"virtualCells": [], **({"pinnedCells": pinned} if pinned else {})}
+    before = clusters.get(name) or {}
+    mine: dict[str, Any] = {"virtualCells": [], **{key: before[key] for key in KEPT if before.get(key)}}
     clusters[name] = mine
     for part in _parts(promise):
         _grant(document, mine["virtualCells"], promises_in(f"{name}: {part}")[0], config)
@@ -86,7 +90,7 @@ def _with_numbers(value: Any, key: str = "") -> Any:
         return [_with_numbers(below) for below in value]
     if key in NUMBERS and isinstance(value, str) and value.isdecimal():
         return int(value)
-    return {"true": True, "false": False}.get(value, value) if key == "isNodeLevel" else value
+    return {"true": True, "false": False}.get(value, value) if key in FLAGS else value
 
 
 def _grant(document: Any, cells: list[dict[str, Any]], promise: Promise, config: HivedConfig) -> None:

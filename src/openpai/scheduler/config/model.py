@@ -16,6 +16,7 @@ import yaml
 
 from openpai.protocol.errors import Fault, Refused
 from openpai.protocol.wording import plural
+from openpai.scheduler.model import Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,10 @@ class VirtualSpec:
     name: str
     quota: tuple[QuotaSpec, ...] = ()
     pinned: tuple[str, ...] = ()
+    order: Order | None = None
+    """The order of its queue, if the configuration says."""
+    is_interruptible: bool = False
+    """Whether its jobs may be interrupted unless they say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

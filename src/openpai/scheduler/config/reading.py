@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from openpai.protocol.spelling import nearest
 from openpai.scheduler.config.cell_types import read_cell_types
-from openpai.scheduler.config.faults import NUMBER_MAX, Faults
+from openpai.scheduler.config.faults import NUMBER_MAX, Faults, is_nothing
 from openpai.scheduler.config.levels import check_promises
 from openpai.scheduler.config.model import (
     SETTINGS,
@@ -26,6 +26,7 @@ from openpai.scheduler.config.model import (
     parse_text,
 )
 from openpai.scheduler.config.physical import PhysicalReader
+from openpai.scheduler.model import Order
 
 _SKU_KEYS: Final = ("skuTypes", "leafCellTypes", "gpuTypes")
 _MEBIBYTES: Final = {"": 1 / 2**20, "Ki": 1 / 1024, "Mi": 1, "Gi": 1024, "Ti": 1024**2}
@@ -92,7 +93,7 @@ class _VirtualReader:
     def _read_cluster(self, name: str, value: object) -> VirtualSpec:
         path = f"virtualClusters.{name}"
         keys = self._faults.mapping(path, value)
-        self._faults.known_keys(path, keys, ("virtualCells", "pinnedCells"))
+        self._faults.known_keys(path, keys, ("virtualCells", "pinnedCells", "order", "interruptible"))
         quota = []
         for i, entry in enumerate(self._faults.listing(f"{path}.virtualCells", keys.get("virtualCells"))):
             found = self._read_quota(f"{path}.virtualCells[{i}]", entry)
@@ -103,7 +104,22 @@ class _VirtualReader:
             pin = self._read_pin(f"{path}.pinnedCells[{i}]", entry, name)
             if pin is not None:
                 pins.append(pin)
-        return VirtualSpec(name, tuple(quota), tuple(pins))
+        is_interruptible = self._faults.flag(f"{path}.interruptible", keys.get("interruptible"))
+        order = self._read_order(f"{path}.order", keys.get("order"))
+        return VirtualSpec(name, tuple(quota), tuple(pins), order, is_interruptible)
+
+    def _read_order(self, path: str, value: object) -> Order | None:
+        if is_nothing(value):
+            return None
+        text = self._faults.text(path, value)
+        names = [order.value for order in Order]
+        if text in names:
+            return Order(text)
+        if text is not None:
+            self._faults.add(
+                path, f"{text!r} is not an order; write one of them", ", ".join(names), nearest(text, names)
+            )
+        return None
 
     def _read_quota(self, path: str, value: object) -> QuotaSpec | None:
         keys = self._faults.mapping(path, value)

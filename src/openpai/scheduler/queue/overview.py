@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from openpai.scheduler.cells.doomed_cells import lost_devices
 from openpai.scheduler.cells.inspection import affinity_groups, cluster_status
 from openpai.scheduler.config.model import SkuSpec
 from openpai.scheduler.interface import Amount, Inspection, VcView
+from openpai.scheduler.model import Order
+from openpai.scheduler.queue.lending import lent_devices
 from openpai.scheduler.queue.skus import Skus
 from openpai.scheduler.queue.state import SchedulerState
 from openpai.wire.scheduler import Gang, GangStatus
@@ -26,7 +29,9 @@ def virtual_clusters(state: SchedulerState) -> tuple[VcView, ...]:
     running = Counter(held.gang.virtual_cluster for held in state.running.gangs.values())
     waiting = Counter(each.gang.virtual_cluster for each in (*state.queue.all(), *state.reserving.values()))
     waiting.update(gang.virtual_cluster for gang, _, _ in state.uncountable.values())
-    return tuple([_view(state, name, running[name], waiting[name]) for name in sorted(state.core.cluster.shares)])
+    lent = lent_devices(state.core.cluster)
+    views = [_view(state, name, running[name], waiting[name]) for name in sorted(state.core.cluster.shares)]
+    return tuple([replace(view, lent=_amount(state.machines.skus, lent[view.name])) for view in views])
 
 
 def _view(state: SchedulerState, name: str, running: int, waiting: int) -> VcView:
@@ -47,7 +52,7 @@ def _view(state: SchedulerState, name: str, running: int, waiting: int) -> VcVie
     skus = state.machines.skus
     return VcView(
         name, _amount(skus, promised), _amount(skus, promised - bad), _amount(skus, used), _amount(skus, borrowed),
-        dict(promised), running, waiting,
+        dict(promised), running, waiting, order=state.orders.get(name, Order.FAIR),
     )  # fmt: skip
 
 

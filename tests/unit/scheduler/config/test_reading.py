@@ -10,8 +10,10 @@ import yaml
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, GangRequest
+from openpai.scheduler.config.editing import with_promise
 from openpai.scheduler.config.model import InvalidConfig, QuotaSpec, SkuSpec
 from openpai.scheduler.config.reading import read_config
+from openpai.scheduler.model import Order
 
 GOOD = """
 kubeApiServerAddress: http://10.0.0.1:8080
@@ -76,6 +78,20 @@ def test_a_good_file_is_read_as_it_is() -> None:
     assert config.virtual_clusters["team"].pinned == ("mine",)
     assert (config.pinned["mine"].level, config.pinned["mine"].index) == (3, 1)
     assert config.skus == {"K80": SkuSpec(1, 4, 8192)}
+
+
+def test_a_virtual_cluster_says_its_order_and_whether_its_jobs_may_be_interrupted() -> None:
+    text = changed("virtualClusters", "team", {"order": "shortest", "interruptible": True})
+    spec = read_config(text).virtual_clusters["team"]
+    assert (spec.order, spec.is_interruptible) == (Order.SHORTEST, True)
+    spec = read_config(GOOD).virtual_clusters["team"]
+    assert (spec.order, spec.is_interruptible) == (None, False)
+    text = with_promise({"hived": text}, "team", "1 nodes")["hived"]
+    spec = read_config(text).virtual_clusters["team"]
+    assert (spec.order, spec.is_interruptible, len(spec.quota)) == (Order.SHORTEST, True, 1)
+    found = faults(changed("virtualClusters", "team", {"order": "shortes", "interruptible": "perhaps"}))
+    assert [path for path, _ in found] == ["virtualClusters.team.interruptible", "virtualClusters.team.order"]
+    assert "shortest" in found[1][1]
 
 
 def test_a_chain_without_promises_is_a_warning_and_serves_opportunistic_gangs() -> None:
