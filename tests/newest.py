@@ -26,7 +26,7 @@ def fill(database: Database) -> None:
 def _made() -> sqlite3.Connection:
     database = Database("sqlite://", inline=True)
     migrate(database)
-    # Whoever asks first may do so in a thread.
+    # The first call may come from a thread.
     made = sqlite3.connect(":memory:", check_same_thread=False)
     source = database.engine.raw_connection()
     assert isinstance(source.driver_connection, sqlite3.Connection)

@@ -223,7 +223,7 @@ async def test_a_new_token_takes_away_those_that_expired(accounts: SqlAccountSto
     assert [token.digest[0] for token in await accounts.tokens("ann")] == ["b", "c", "d"]
 
 
-async def test_a_foretold_token_is_remembered_once_whatever_became_of_it(accounts: SqlAccountStore) -> None:
+async def test_a_reserved_token_is_remembered_once_whatever_became_of_it(accounts: SqlAccountStore) -> None:
     await accounts.add_user(user("ann"))
     token = Token("a" * 64, "ann", False, 1, None)
     await accounts.add_token(token, is_foretold=True)

@@ -48,8 +48,8 @@ class Containers:
         """Return once the container is `not-running` or `removed`."""
         ask(self._url, "POST", f"/containers/{container}/wait?condition={until}")
 
-    def tell(self) -> None:
-        """Let the one task that waits to be told go on."""
+    def resume(self) -> None:
+        """Let the one task that waits for the file `resume` go on."""
         (directory,) = self.tasks.glob("[!.]*")
         (directory / "resume").touch()
 

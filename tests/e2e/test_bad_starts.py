@@ -263,7 +263,7 @@ def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:
     assert "cannot be used" in refused("--data-dir", tmp_path / "file" / "below")
 
 
-def test_a_start_that_failed_leaves_no_administrator_whose_password_nobody_was_told(tmp_path: Path) -> None:
+def test_a_start_that_failed_leaves_no_administrator_with_an_unknown_password(tmp_path: Path) -> None:
     unset = environment()
     del unset["PAI_ADMIN_PASSWORD"]
     command = [*PAI, "up", "--port", "0", "--data-dir", str(tmp_path / "data")]

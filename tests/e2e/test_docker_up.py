@@ -19,7 +19,7 @@ from tests.integration.docker_engine import IMAGE, engine, remove_image, root_fi
 from tests.integration.docker_registry import serving
 
 pytestmark = pytest.mark.slow
-UNTIL_TOLD = "while [ ! -e /usr/local/pai/told ]; do sleep 0.05; done"
+UNTIL_RESUMED = "while [ ! -e /usr/local/pai/resume ]; do sleep 0.05; done"
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_what_a_container_left_is_shown_and_fetched(pai: Person, containers: Con
     assert pai("job", "wait", "leaves").code == 0
     assert "they can be fetched" in pai("job", "logs", "leaves", "--stream", "runtime").out
     deadline = time.monotonic() + 60
-    # It is put away after the container is gone, of which nobody is told.
+    # It is kept once the container is gone, and no event says when.
     while not list(containers.tasks.glob(".kept/*")) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert "pai job fetch leaves" in pai("job", "show", "leaves").out
@@ -85,11 +85,11 @@ def test_what_a_container_left_is_shown_and_fetched(pai: Person, containers: Con
 def test_a_job_runs_in_a_container_of_its_image_and_leaves_only_its_log(
     pai: Person, containers: Containers, tmp_path: Path
 ) -> None:
-    assert pai("job", "submit", job_file(tmp_path, "hello", "ls /bin", "echo hello", UNTIL_TOLD)).code == 0
+    assert pai("job", "submit", job_file(tmp_path, "hello", "ls /bin", "echo hello", UNTIL_RESUMED)).code == 0
     following = pai.begin("job", "logs", "hello", "-f")
     read_until(following, "hello")
     (container,) = containers.there()
-    containers.tell()
+    containers.resume()
     assert pai("job", "wait", "hello").code == 0
     assert following.wait(60) == 0
     containers.wait(container, "removed")
@@ -117,23 +117,24 @@ def test_a_killed_server_comes_back_to_its_container(
     ends: str, server: Server, pai: Person, containers: Containers, tmp_path: Path
 ) -> None:
     assert (
-        pai("job", "submit", job_file(tmp_path, "survivor", "echo begun", UNTIL_TOLD, "echo told", "exit 7")).code == 0
+        pai("job", "submit", job_file(tmp_path, "survivor", "echo begun", UNTIL_RESUMED, "echo resumed", "exit 7")).code
+        == 0
     )
     following = pai.begin("job", "logs", "survivor", "-f")
     read_until(following, "begun")
     (container,) = containers.there()
     server.end(signal.SIGKILL)
     if ends == "while the server is dead":
-        containers.tell()
+        containers.resume()
         containers.wait(container, "not-running")
     again = server.again()
     try:
         if ends == "after the server is back":
             assert containers.there() == [container]
-            containers.tell()
+            containers.resume()
         assert pai("job", "wait", "survivor").code == 1
-        assert following.communicate(timeout=60)[0] == "told\n"
-        assert pai("job", "logs", "survivor").out == "begun\ntold\n"
+        assert following.communicate(timeout=60)[0] == "resumed\n"
+        assert pai("job", "logs", "survivor").out == "begun\nresumed\n"
         job = pai("job", "show", "survivor", "--json").json()
         (task,) = job["taskRoles"]["main"]["taskStatuses"]
         assert (job["jobStatus"]["state"], task["containerExitCode"]) == ("FAILED", 7)

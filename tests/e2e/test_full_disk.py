@@ -1,4 +1,4 @@
-"""A full disk is told and survived: people log in and stop jobs on it, and a server starts on it or says why not."""
+"""A full disk is reported and survived: users log in and stop jobs on it; a server starts on it or says why not."""
 
 from __future__ import annotations
 

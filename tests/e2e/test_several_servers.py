@@ -107,7 +107,7 @@ def test_any_of_three_servers_takes_any_request(trio: Trio) -> None:
         assert trio.get(number, f"/jobs/job-{number}/why")["waits"] == []
         assert "default" in trio.get(number, "/virtual-clusters")
     assert trio.submit(1, "job-0").status_code == 409
-    # What is wished for at one server is carried out by the one that leads.
+    # A request to one server is carried out by the leader.
     assert trio.submit(2, "long", "sleep 600").status_code == 202
     until(lambda: trio.state(1, "long") == "RUNNING")
     drained = trio.clients[2].put(
@@ -131,7 +131,7 @@ def test_a_login_holds_everywhere_and_ends_everywhere(trio: Trio) -> None:
 
 
 @pytest.mark.full
-def test_without_a_leader_what_is_known_is_told_and_the_rest_says_so(trio: Trio) -> None:
+def test_without_a_leader_what_is_known_is_answered_and_the_rest_says_so(trio: Trio) -> None:
     trio.servers[0].end(signal.SIGTERM)
     assert trio.get(1, "/jobs") == []
     until(lambda: trio.clients[1].get("/api/v2/nodes", headers=trio.headers()).status_code == 503)
@@ -148,7 +148,7 @@ def test_without_a_leader_what_is_known_is_told_and_the_rest_says_so(trio: Trio)
 
 @pytest.mark.full
 @pytest.mark.parametrize("trio", ["postgresql"], indirect=True)
-def test_a_database_that_goes_away_is_told_of_and_taken_up_again(trio: Trio) -> None:
+def test_a_database_that_goes_away_is_reported_and_used_again(trio: Trio) -> None:
     def health() -> list[int]:
         return [client.get("/readyz").status_code for client in trio.clients]
 
@@ -170,6 +170,6 @@ def test_a_database_that_goes_away_is_told_of_and_taken_up_again(trio: Trio) -> 
     assert not any("Traceback" in log for log in logs)
     assert all("the database cannot be " in log for log in logs)
     assert all(re.search(r"the database can be \w+ again", log) for log in logs)
-    # A server that is told to leave meanwhile leaves in good order.
+    # A server that is stopped meanwhile ends in good order.
     with away(trio.database.rpartition("/")[0]):
         assert [server.end() for server in trio.servers] == [0, 0, 0]

@@ -43,7 +43,7 @@ async def test_a_healthy_platform_has_only_its_bad_device_to_tell_of(world: Worl
     assert await world.get("/alerts", "ann") == []
 
 
-async def test_nodes_that_are_away_or_drained_are_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nodes_that_are_away_or_drained_are_reported(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     away = replace(
         Here.node,
         is_healthy=False,
@@ -83,7 +83,7 @@ async def test_who_waits_long_hears_of_it_and_nobody_else_but_administrators(wor
     assert await world.get("/alerts", "ann") == []
 
 
-async def test_a_job_that_got_its_devices_and_does_not_begin_is_told(world: World) -> None:
+async def test_a_job_that_got_its_resources_and_does_not_start_is_reported(world: World) -> None:
     id_ = await world.submit("slow")
     await world.grant()
     world.clock.at_ms += 29 * MINUTE
@@ -95,7 +95,7 @@ async def test_a_job_that_got_its_devices_and_does_not_begin_is_told(world: Worl
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-async def test_nodes_are_told_as_kubernetes_would(world: World, version: str) -> None:
+async def test_nodes_are_reported_as_kubernetes_would(world: World, version: str) -> None:
     headers = await world.login("root")
     message = (await world.http.get(f"/api/{version}/kubernetes/nodes", headers=headers)).json()
     assert (message["kind"], message["apiVersion"]) == ("NodeList", "v1")
@@ -109,7 +109,7 @@ async def test_nodes_are_told_as_kubernetes_would(world: World, version: str) ->
     assert (refused.status_code, refused.json()["code"]) == (403, "ForbiddenUserError")
 
 
-async def test_what_runs_is_told_as_pods_and_found_by_its_labels(world: World) -> None:
+async def test_what_runs_is_reported_as_pods_and_found_by_its_labels(world: World) -> None:
     first = await world.submit("first", gpus=2)
     await world.submit("second", "bob", instances=2)
     await world.submit("over", "bob")

@@ -291,7 +291,7 @@ async def test_a_body_that_comes_slowly_keeps_nobody_waiting(world: World) -> No
     assert (status, document["code"], answered) == (400, "InvalidProtocolError", 100)
 
 
-async def test_whoever_leaves_in_the_middle_of_a_body_leaves_nothing(world: World) -> None:
+async def test_a_client_that_leaves_in_the_middle_of_a_body_leaves_nothing(world: World) -> None:
     headers = await world.login("ann")
     messages = [{"type": "http.request", "body": job_file().encode(), "more_body": True}, {"type": "http.disconnect"}]
     sent: list[Any] = []

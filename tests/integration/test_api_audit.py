@@ -69,7 +69,7 @@ def body_of(action: str, path: str) -> dict[str, Any]:
     return {"code": "x", "verifier": "x"} if "oidc" in path else {"username": "ann", "password": "wrong-one"}
 
 
-async def test_every_route_that_changes_something_leaves_an_entry_whoever_asks(world: World) -> None:
+async def test_every_route_that_changes_something_leaves_an_entry_for_every_user(world: World) -> None:
     # Without a provider nobody can try to log in at its addresses.
     sign_on_with(world, Liar(world).provider())
     routes = changing_routes()

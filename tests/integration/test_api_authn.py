@@ -216,7 +216,7 @@ async def test_no_hash_is_spared_for_a_name_that_does_not_exist(world: World, mo
     assert [bool(each) for each in hashes] == [True, False, False]
 
 
-async def test_in_a_flood_of_logins_some_are_told_to_come_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_in_a_flood_of_logins_some_are_asked_to_retry(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "WAITING_MAX", 2)
     go_on, begun, loop = threading.Event(), asyncio.Semaphore(0), asyncio.get_running_loop()
 

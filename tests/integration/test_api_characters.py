@@ -56,7 +56,7 @@ async def test_every_text_of_every_body_is_refused_by_name(world: World, what: s
         for place in texts_of(content["schema"]) if content else ():
             body = json.dumps(body_with(place, text)).encode()
             answer = await world.http.request(method, filled(path), content=body, headers=headers)
-            # Whoever may not ask, or asks for what is not there, hears that first.
+            # A caller without the right, or for a thing that does not exist, gets that error first.
             assert answer.status_code in (400, 403, 404), (path, place, answer.text)
             if answer.status_code == 400:
                 message = answer.json()["message"]

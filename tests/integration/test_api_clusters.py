@@ -28,7 +28,7 @@ async def shared(world: Sharing) -> Sharing:
     return world
 
 
-async def test_a_virtual_cluster_that_is_promised_anew_while_it_goes_keeps_its_group(
+async def test_a_virtual_cluster_that_is_promised_again_while_it_goes_keeps_its_group(
     shared: Sharing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def meanwhile(accounts: AccountStore, names: Iterable[str]) -> None:
@@ -56,7 +56,7 @@ async def test_before_anything_is_promised_all_of_it_is_for_default(world: Shari
     assert len(nodes) == 4
 
 
-async def test_wishes_are_promised_and_the_rest_is_for_default(shared: Sharing) -> None:
+async def test_promises_are_kept_and_the_rest_is_for_default(shared: Sharing) -> None:
     assert await gpus(shared) == {"default": 8, "speech": 8, "vision": 16}
     config = await shared.get("/cluster/config")
     assert (config["promises"], config["version"], config["problems"], config["demoted"]) == (SHARED, 1, [], [])

@@ -103,7 +103,7 @@ async def test_two_servers_that_each_believe_the_other_leads_come_to_an_end(worl
         assert (await first.get("/api/v2/nodes", headers=headers)).status_code == 503
 
 
-async def test_nobody_who_leads_and_a_leader_that_does_not_answer_are_both_told(
+async def test_no_leader_and_a_leader_that_does_not_answer_are_both_reported(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     headers = await world.login("ann")
@@ -171,7 +171,7 @@ async def test_a_token_that_came_in_a_cookie_is_passed_on_without_the_cookies(wo
     assert "cookie" not in seen[0]
 
 
-async def test_the_leader_writes_down_where_a_deed_came_from_and_believes_nobody_else_about_it(world: World) -> None:
+async def test_the_leader_records_where_a_change_came_from_and_believes_only_servers_about_it(world: World) -> None:
     headers = await world.login("ann")
     await world.submit("train")
     async with follower(world) as http:

@@ -52,7 +52,7 @@ async def test_a_filter_means_ones_own_jobs_and_for_administrators_all(world: Wo
     assert (await bulk(world, action="untag", tag="red", jobs=["one"]))["results"][0]["code"] == "NoTagError"
 
 
-async def test_jobs_that_are_as_they_shall_be_do_not_stand_before_others(
+async def test_jobs_that_need_no_change_do_not_stand_before_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("openpai.api.routes.job_bulk.JOBS_MAX", 1)
@@ -110,7 +110,7 @@ async def test_no_more_than_a_thousand_at_a_time_and_the_rest_is_counted(world: 
         {"action": "stop", "tag": "red", "jobs": ["one"]},
     ],
 )
-async def test_a_wish_that_is_not_clear_is_refused_and_nothing_is_done(world: World, promise: dict[str, Any]) -> None:
+async def test_a_change_that_is_not_clear_is_refused_and_nothing_is_done(world: World, promise: dict[str, Any]) -> None:
     answer = await world.ask("POST", "/jobs/bulk", json=promise)
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError")
     assert set((await states(world)).values()) == {"WAITING"}

@@ -1,4 +1,4 @@
-"""Jobs over HTTP: submitting, looking into them, and what may be wished for."""
+"""Jobs over HTTP: submitting, reading, starting and stopping them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_what_is_no_job_file_is_refused_by_name(world: World, text: bytes)
     assert await world.get("/jobs") == []
 
 
-async def test_every_fault_of_a_job_file_is_told_with_its_line(world: World) -> None:
+async def test_every_fault_of_a_job_file_is_reported_with_its_line(world: World) -> None:
     text = job_file().replace("dockerImage: image", "dockerImage: imagine").replace("instances: 1", "instances: zero")
     answer = await world.ask("POST", "/jobs", content=text.encode())
     paths = {fault["path"]: fault for fault in answer.json()["faults"]}
@@ -154,7 +154,7 @@ async def test_a_running_job_says_where_its_tasks_are(world: World) -> None:
 
 
 @pytest.mark.parametrize("body", [{"value": "stop"}, {"value": 1}, {}, {"value": "STOP", "more": 1}, "STOP"])
-async def test_only_start_and_stop_can_be_wished_for(world: World, body: object) -> None:
+async def test_only_start_and_stop_can_be_requested(world: World, body: object) -> None:
     await submitted(world)
     promise = ("PUT", "/jobs/ann~train/executionType")
     assert await refused(world, *promise, json=body) == (400, "InvalidParametersError")
@@ -286,7 +286,7 @@ async def test_nodes_say_how_much_of_them_is_used(world: World) -> None:
     ]
 
 
-async def test_a_large_job_is_worked_out_once_for_all_who_look_and_anew_when_it_changed(
+async def test_a_large_job_is_computed_once_for_all_readers_and_again_when_it_changed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id_ = await world.submit("large", instances=TASKS_OF_SMALL + 1, more="extras: {gangAllocation: false}")

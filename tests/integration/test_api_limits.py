@@ -48,7 +48,7 @@ async def test_a_server_without_its_database_is_alive_and_not_ready(world: World
     world.database.engine.dispose()
     for file in Path(str(world.database.url.database)).parent.glob("pai.db*"):
         file.unlink()
-    # Whoever restarts servers that are not alive would restart this one again and again, and mend nothing.
+    # A supervisor that restarts servers that are not alive would restart this one again and again in vain.
     assert (await world.http.get("/healthz")).status_code == 200
     answer = await world.http.get("/readyz")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
@@ -212,7 +212,7 @@ async def test_a_known_token_has_a_bucket_of_its_own(tmp_path: Path) -> None:
         assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
 
 
-async def test_too_many_requests_of_one_address_are_told_when_to_come_back(tmp_path: Path) -> None:
+async def test_too_many_requests_of_one_address_are_answered_with_when_to_retry(tmp_path: Path) -> None:
     async with open_world(tmp_path, requests=Rate(10, 3)) as world:
         made_up = [{"Authorization": f"Bearer made-up-{number}"} for number in range(4)]
         answers = [await world.http.get("/api/v2/jobs", headers=headers) for headers in made_up]
@@ -228,7 +228,7 @@ async def test_too_many_requests_of_one_address_are_told_when_to_come_back(tmp_p
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, Broken])
-async def test_the_unforeseen_is_logged_and_told_without_a_word_about_the_inside(
+async def test_an_unexpected_error_is_logged_and_answered_without_internals(
     world: World, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
 ) -> None:
     async def broken(user: str, text: bytes) -> Submitted:

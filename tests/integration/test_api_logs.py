@@ -217,7 +217,7 @@ async def test_a_body_that_is_far_too_large_is_refused_by_the_real_server(world:
         assert (await http.get("/users/me")).status_code == 200
 
 
-async def test_lines_are_told_with_the_times_at_which_they_were_seen(world: World) -> None:
+async def test_lines_have_the_times_at_which_they_were_seen(world: World) -> None:
     key = await running(world)
     world.write(key, "stdout", b"one\ntwo\n")
     text = (await world.ask("GET", f"{TASK}/stdout", params={"timestamps": "true"})).text

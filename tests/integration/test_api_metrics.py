@@ -57,7 +57,7 @@ async def test_the_hardware_page_finds_every_node_by_its_address_and_name(world:
     assert row["value"] == [world.clock.at_ms / 1000, "1"]
 
 
-async def test_what_jobs_hold_of_a_node_is_told_and_said_to_be_that(world: World) -> None:
+async def test_what_jobs_hold_of_a_node_is_reported_as_that(world: World) -> None:
     assert await values(world, CPU) == {"10.0.0.1": 25.0}
     assert await values(world, GPU) == {"10.0.0.1": 50.0}
     assert await values(world, USED) == {"10.0.0.1": 64 * 2**20}
@@ -84,7 +84,7 @@ async def test_a_node_without_gpus_has_no_share_of_them(world: World, monkeypatc
     assert await values(world, GPU) == {}
 
 
-async def test_nodes_that_share_an_address_are_told_by_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nodes_that_share_an_address_are_reported_by_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def nodes(self: Here) -> Any:
         six = replace(NODE, name="n3", address="fd00::3")
         return (NODE, replace(NODE, name="n2", cpus_used=4), six)
@@ -108,7 +108,7 @@ async def test_a_query_that_makes_no_sense_is_refused(world: World, params: dict
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError")
 
 
-async def test_strangers_are_told_nothing_about_nodes(world: World) -> None:
+async def test_strangers_learn_nothing_about_nodes(world: World) -> None:
     params = {"query": UNAME}
     for headers in ({}, {"Cookie": "token=made-up"}, {"Cookie": "token="}):
         answer = await world.http.get("/prometheus/api/v1/query", params=params, headers=headers)

@@ -44,7 +44,7 @@ async def test_a_drained_node_keeps_what_runs_and_gets_nothing_new(shared: Shari
     assert [node["name"] for node in await shared.get("/nodes") if node["tasks"]] == [name]
 
 
-async def test_who_holds_what_is_told_to_those_who_may_look_at_it(shared: Sharing) -> None:
+async def test_who_holds_what_is_shown_to_those_who_may_see_it(shared: Sharing) -> None:
     await shared.add_user("eve", "speech")
     await shared.submit("big", "vision", 8, instances=2, extras="{timeLimitMinutes: 60}")
     await shared.submit("hers", "speech", 8, user="eve")

@@ -84,7 +84,7 @@ def test_every_request_shows_a_body_that_could_be_sent(document: dict[str, Any])
                 _check(document, content, name)
 
 
-def test_every_error_that_follows_from_what_an_operation_takes_is_told(document: dict[str, Any]) -> None:
+def test_every_error_that_follows_from_what_an_operation_takes_is_declared(document: dict[str, Any]) -> None:
     for name, operation in _operations(document):
         statuses = operation["responses"].keys()
         assert {"503"} <= statuses, name

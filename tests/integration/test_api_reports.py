@@ -50,7 +50,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def hours(world: World, user: str, /, **asked: Any) -> dict[str, float]:
-    """Return the GPU hours somebody is told, by what they asked for."""
+    """Return the GPU hours in a user's report, by the columns that were asked for."""
     report = (await world.ask("GET", "/reports/use", user, params=DAYS | asked)).json()
     words = {"user": "user", "vc": "virtualCluster", "group": "group", "day": "day"}
     return {"/".join(row[words[word]] for word in report["by"]): row["gpuHours"] for row in report["rows"]}

@@ -39,7 +39,7 @@ async def ended(world: World) -> None:
     await world.exited(key)
 
 
-async def test_what_was_done_by_or_to_the_first_is_not_told_to_the_second(world: World) -> None:
+async def test_what_was_done_by_or_to_the_first_is_not_shown_to_the_second(world: World) -> None:
     await world.submit("train")
     await world.ask("PUT", "/users/ann/grouplist", "root", json={"grouplist": []})
     assert len((await world.get("/audit"))["entries"]) == 3
@@ -50,7 +50,7 @@ async def test_what_was_done_by_or_to_the_first_is_not_told_to_the_second(world:
     assert {"job.submit", "user.change", "user.remove"} < {entry["action"] for entry in everything}
 
 
-async def test_what_the_first_used_is_not_told_to_the_second(world: World) -> None:
+async def test_what_the_first_used_is_not_shown_to_the_second(world: World) -> None:
     await ended(world)
     assert (await world.get("/reports/use"))["total"]["gpuHours"] > 0
     await succeed(world)

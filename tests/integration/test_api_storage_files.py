@@ -124,7 +124,7 @@ async def test_an_upload_outlives_a_change_of_its_storage(place: Place, act: str
     async def content() -> AsyncIterator[bytes]:
         yield b"x" * 2_000_000
         if act == "change":
-            body = {"type": "local", "data": {"path": str(place.root)}, "description": "anew"}
+            body = {"type": "local", "data": {"path": str(place.root)}, "description": "changed"}
             assert (await place.ask("PUT", "/storages/data", "root", json=body)).status_code == 201
             assert (await place.ask("GET", "/storages/data/files")).json()["entries"] == []
         else:
@@ -161,7 +161,7 @@ async def test_a_long_list_opens_no_file_twice(place: Place, monkeypatch: pytest
     assert len(opened) < 20
 
 
-async def test_a_full_disk_is_told_as_such(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_reported_as_such(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

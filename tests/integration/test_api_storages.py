@@ -103,7 +103,7 @@ async def test_every_kind_is_one_that_the_old_portal_shows(place: Place, kind, d
     assert old.items() <= server["data"].items()
 
 
-async def test_a_bad_description_is_told_every_fault_and_no_secret(place: Place) -> None:
+async def test_every_fault_of_a_bad_description_is_reported_and_no_secret(place: Place) -> None:
     data = {"bucket": "a b", "endpoint": "ftp://x", "secretAccessKey": {"is": SECRET}, "colour": SECRET}
     answer = await place.add("bad name", "s3", data=data)
     assert answer.status_code == 400
@@ -138,7 +138,7 @@ async def test_a_bad_description_is_told_every_fault_and_no_secret(place: Place)
         ("floppy", {}, "type"),
     ],
 )
-async def test_each_type_knows_what_it_may_be_told(place: Place, kind: str, data: Any, message: str) -> None:
+async def test_each_type_knows_the_keys_it_takes(place: Place, kind: str, data: Any, message: str) -> None:
     answer = await place.add("x", kind, data=data)
     assert answer.status_code == 400
     assert message in answer.json()["message"]

@@ -48,7 +48,7 @@ async def test_tokens_are_listed_by_ids_and_revoked_by_id_or_token(world: World)
     assert (await world.ask("GET", "/tokens")).status_code == 401
 
 
-async def test_the_id_of_a_token_is_told_from_a_token(world: World) -> None:
+async def test_the_id_of_a_token_is_distinguished_from_a_token(world: World) -> None:
     await world.ask("POST", "/tokens/application")
     listed = await world.get("/tokens")
     for id_ in (listed["tokens"][0], listed["details"][0]["id"]):
@@ -107,7 +107,7 @@ async def test_a_scope_is_as_far_as_a_token_reaches(world: World) -> None:
 @pytest.mark.parametrize(
     "promise", [{"scope": "admin"}, {"expiration": 59}, {"expiration": 10**12}, {"name": "x" * 256}, {"color": 1}, []]
 )
-async def test_a_wish_that_cannot_be_is_refused(world: World, promise: Any) -> None:
+async def test_a_value_that_cannot_be_is_refused(world: World, promise: Any) -> None:
     refused = await world.ask("POST", "/tokens/application", json=promise)
     assert (refused.status_code, refused.json()["code"]) == (400, "InvalidParametersError")
 

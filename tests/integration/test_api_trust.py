@@ -100,7 +100,7 @@ async def test_no_cookie_opens_a_door(world: World) -> None:
         assert (await world.http.get("/api/v2/users/me", params={name: token})).status_code == 401
 
 
-async def test_a_page_elsewhere_is_told_nothing_that_lets_it_ask(world: World) -> None:
+async def test_a_page_elsewhere_gets_nothing_that_lets_it_ask(world: World) -> None:
     asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "DELETE"}
     for path in ("/api/v2/users/ann", "/api/v2/jobs"):
         answer = await world.http.options(path, headers=asked)
@@ -194,14 +194,14 @@ async def test_nothing_of_a_user_who_is_gone_opens_a_door(world: World) -> None:
     assert [await _status(world, token) for token in (login, application)] == [401, 401]
 
 
-async def test_whoever_is_no_administrator_any_more_is_none_at_once(world: World) -> None:
+async def test_a_user_who_is_no_administrator_any_more_loses_the_rights_at_once(world: World) -> None:
     assert (await world.ask("PUT", "/users/ann/admin", "root", json={"admin": True})).status_code == 201
     assert (await world.ask("GET", "/cluster/config", "ann")).status_code != 403
     assert (await world.ask("PUT", "/users/ann/admin", "root", json={"admin": False})).status_code == 201
     assert (await world.ask("GET", "/cluster/config", "ann")).status_code == 403
 
 
-async def test_a_login_takes_the_same_steps_whoever_it_is_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_login_takes_the_same_steps_for_every_user(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.users.add_user(User("outsider", "", 1, source="oidc", subject="o"))
     await world.users.set_password("ann", passwords.hash_password(PASSWORD))
     verified: list[str] = []

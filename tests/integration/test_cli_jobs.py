@@ -50,12 +50,12 @@ def test_an_empty_list_says_what_was_searched(pai):
         message = pai("job", "list", "--user", "bob,nobody", *flag, user="ann")
         assert message.code == 3
         assert "unknown user: nobody" in message.err
-    # Whoever had jobs and was removed is no user any more, and the jobs are still there.
+    # A removed user who had jobs is no user any more, and the jobs are still there.
     submit(pai, "old", user="bob")
     assert "old" in pai.ok("job", "list", "--user", "bob,nobody", user="ann").out
 
 
-def test_several_jobs_are_stopped_and_each_that_could_not_be_is_told(pai):
+def test_several_jobs_are_stopped_and_each_that_could_not_be_is_reported(pai):
     submit(pai, "a", "b", "c")
     message = pai("job", "stop", "a", "nope", "b", user="ann")
     assert message.code == 3
@@ -98,7 +98,7 @@ def test_everybody_is_meant_only_by_name(pai):
         (("list", "--since", "soon"), "not a time"),
     ],
 )
-def test_a_wish_that_means_no_job_is_told(pai, arguments, message):
+def test_arguments_that_mean_no_job_are_refused(pai, arguments, message):
     answer = pai("job", *arguments, user="ann")
     assert answer.code == 2
     assert message in answer.err
@@ -133,7 +133,7 @@ def test_a_finished_job_is_put_away_and_its_name_is_free(pai):
     assert pai("job", "delete", "train", "--yes", user="ann").code != 0
 
 
-def test_how_to_reach_a_task_is_told_where_there_is_a_way(pai):
+def test_how_to_reach_a_task_is_shown_where_there_is_a_way(pai):
     submit(pai, "plain")
     message = pai("job", "ssh", "plain", user="ann")
     assert message.code == 3

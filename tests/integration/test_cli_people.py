@@ -132,7 +132,7 @@ def test_tokens_are_revoked_by_kind(pai):
         (("token", "revoke", "no-such"), "no such token"),
     ],
 )
-def test_a_wish_for_tokens_that_means_nothing_is_told(pai, arguments, message):
+def test_arguments_for_tokens_that_mean_nothing_are_refused(pai, arguments, message):
     answer = pai(*arguments)
     assert answer.code in (2, 3)
     assert message in answer.err
@@ -161,7 +161,7 @@ def test_everybody_in_a_file_is_let_in(pai, tmp_path):
     assert (message.code, "which looks like 'Carl'" in message.err) == (2, True)
 
 
-def test_nobody_of_a_file_with_faults_is_let_in_and_every_fault_is_told(pai, tmp_path):
+def test_no_user_of_a_file_with_faults_is_created_and_every_fault_is_reported(pai, tmp_path):
     file = tmp_path / "people.csv"
     file.write_text("username,password,admin\ncarl,secret-1,no\na b,secret-1,\ncarl,short,perhaps\nzo\xeb,secret-1,\n")
     message = pai("user", "import", str(file))

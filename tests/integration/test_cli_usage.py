@@ -66,7 +66,7 @@ def test_quotas_are_set_seen_by_whom_they_are_for_and_removed(pai):
         (("report", "--by", "colour"), "user, group, vc, day"),
     ],
 )
-def test_a_wish_that_means_nothing_is_told(pai, arguments, message):
+def test_arguments_that_mean_nothing_are_refused(pai, arguments, message):
     answer = pai(*arguments)
     assert answer.code == 2
     assert message in answer.err

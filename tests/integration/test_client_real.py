@@ -41,7 +41,7 @@ def test_a_submission_whose_answer_is_lost_makes_one_job(pai):
         assert [job.name for job in client.all_jobs()] == ["train"]
 
 
-def test_two_wishes_for_one_name_are_still_two(pai):
+def test_two_requests_for_one_name_are_still_two(pai):
     with pai.client("ann") as client:
         client.submit(job_file("train"))
         with pytest.raises(Refused) as caught:

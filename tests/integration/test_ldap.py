@@ -157,7 +157,7 @@ async def test_a_directory_that_is_silent_keeps_only_its_own_waiting(monkeypatch
             await directory.check("erin", "a word")
         async with asyncio.timeout(60):
             assert await asyncio.to_thread(int, "7") == 7
-    # Now nobody listens any more, so those who still wait are told.
+    # The port is closed now, so the logins that still wait fail.
     assert all(isinstance(each, Unavailable) for each in await asyncio.gather(*asking, return_exceptions=True))
     with pytest.raises(Unavailable, match="does not answer"):
         await directory.check("erin", "a word")
@@ -170,7 +170,7 @@ async def test_an_account_kept_here_is_never_the_directorys(world: World, server
     assert (await log_in(world, "grace", "local word")).status_code == 200
 
 
-async def test_a_wrong_password_costs_the_directory_as_much_whoever_it_is_for(world: World, server: LdapServer) -> None:
+async def test_a_wrong_password_costs_the_directory_as_much_for_every_user(world: World, server: LdapServer) -> None:
     asked: list[tuple[str, str]] = []
 
     class Counting(Directory):
@@ -204,7 +204,7 @@ async def test_a_platform_that_may_not_search_says_so(server: LdapServer) -> Non
 
 
 @pytest.mark.parametrize("wrong", ["user_base", "group_base"])
-async def test_a_base_that_is_not_there_is_told_as_such(server: LdapServer, wrong: str) -> None:
+async def test_a_base_that_is_not_there_is_reported_as_such(server: LdapServer, wrong: str) -> None:
     elsewhere = replace(settings_of(server), **{wrong: f"ou=nowhere,{BASE}"})
     with pytest.raises(Unavailable, match=r"does not search ou=nowhere.*noSuchObject"):
         await Directory(elsewhere).check("erin", "erin's word")

@@ -215,7 +215,7 @@ async def test_another_providers_answer_is_not_taken(world: World) -> None:
     assert "another identity provider" in said["errorMessage"]
 
 
-async def test_a_refusal_of_the_provider_is_told(world: World) -> None:
+async def test_a_refusal_of_the_provider_is_reported(world: World) -> None:
     liar = Liar(world)
     sign_on_with(world, liar.provider())
     said = await finished(world, liar, error="access_denied", error_description="not today")

@@ -116,7 +116,7 @@ async def test_a_login_ends_where_it_began_when_the_provider_fails_on_the_way(wo
     ],
     ids=str,
 )
-async def test_an_odd_description_is_told_and_breaks_nothing(world: World, liar: Liar, described: Any) -> None:
+async def test_an_odd_description_is_reported_and_breaks_nothing(world: World, liar: Liar, described: Any) -> None:
     liar.described = described
     liar.claims = {"groups": None}
     said = await finished(world, liar)
@@ -248,7 +248,7 @@ async def test_a_right_that_the_provider_took_away_ends_with_the_next_login(worl
     assert (await world.http.get("/api/v2/users/ann/tokens", headers=headers)).status_code == 403
 
 
-async def test_the_provider_is_told_name_and_secret_as_its_standard_says(world: World, liar: Liar) -> None:
+async def test_the_provider_gets_name_and_secret_as_its_standard_says(world: World, liar: Liar) -> None:
     """RFC 6749, 2.3.1: each is written as in a form before the two are joined."""
     seen: list[str] = []
     answer = liar._answer

@@ -29,7 +29,7 @@ CHECKS: Final = (
 )  # fmt: skip
 _VALID, _METHOD = "positive_data_acceptance", "unsupported_method"
 _NAMES: Final = "the document is well-formed, but names or values in it must fit what the platform has"
-_EITHER: Final = "which keys go together is told in words and by the error"
+_EITHER: Final = "which keys go together is described in words and by the error"
 _CURSOR: Final = "a place in a list is opaque, and one that was made up is none"
 _MOVED: Final = "a storage that was moved to a place that is not there is unavailable, which is 503"
 _ANY: Final = "OpenPAI answers these whatever the method"

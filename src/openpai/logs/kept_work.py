@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.removing import remove_leftovers, remove_logs
 from openpai.ports.clock import Clock
-from openpai.ports.kept_work import WorkKept
+from openpai.ports.kept_work import KeptAttempt
 from openpai.protocol.errors import Refused
 
 LEVELS_MAX: Final = 64
@@ -41,14 +41,14 @@ class _Found(NamedTuple):
 
 
 class KeptDirectories:
-    """`ports.work.KeptWork` over `root/<key.path()>/`; each is removed `kept_ms` after it was added."""
+    """`ports.kept_work.KeptWork` over `root/<key.path()>/`; each is removed `kept_ms` after it was added."""
 
     def __init__(self, root: Path, clock: Clock, kept_ms: int) -> None:
         self._root = root
         self._clock = clock
         self._kept_ms = kept_ms
 
-    async def of_job(self, job: str) -> tuple[WorkKept, ...]:
+    async def of_job(self, job: str) -> tuple[KeptAttempt, ...]:
         """Return the kept directories of a job; see `KeptWork.of_job`."""
         return await asyncio.to_thread(self._of_job, job)
 
@@ -80,7 +80,7 @@ class KeptDirectories:
             self._remove(name)
         return len(old)
 
-    def _of_job(self, job: str) -> tuple[WorkKept, ...]:
+    def _of_job(self, job: str) -> tuple[KeptAttempt, ...]:
         kept = []
         for name, since_ms in self._names():
             with contextlib.suppress(ValueError):
@@ -89,7 +89,7 @@ class KeptDirectories:
                     sizes = [found.about.st_size for found in _files(f"{self._root}/{name}", ())]
                     until_ms = since_ms + self._kept_ms
                     is_all = len(sizes) < FILES_MAX
-                    kept.append(WorkKept(key, len(sizes), sum(sizes), until_ms, is_counted=is_all))
+                    kept.append(KeptAttempt(key, len(sizes), sum(sizes), until_ms, is_counted=is_all))
         return tuple(sorted(kept, key=lambda one: one.key))
 
     def _names(self) -> Iterator[tuple[str, int]]:

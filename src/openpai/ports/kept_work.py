@@ -10,7 +10,7 @@ from openpai.lifecycle.model import AttemptKey
 
 
 @dataclass(frozen=True, slots=True)
-class WorkKept:
+class KeptAttempt:
     """The files that one task attempt left: only ordinary files count and are given out, no links."""
 
     key: AttemptKey
@@ -24,7 +24,7 @@ class WorkKept:
 class KeptWork(Protocol):
     """Finds what tasks left, and gives it out."""
 
-    async def of_job(self, job: str) -> tuple[WorkKept, ...]:
+    async def of_job(self, job: str) -> tuple[KeptAttempt, ...]:
         """Return what is kept of the attempts of a job's tasks, in their order."""
         ...
 

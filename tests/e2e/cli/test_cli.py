@@ -54,7 +54,7 @@ def test_a_token_in_the_environment_is_enough(pai, stranger, server):
     assert stranger("job", "list", "--json").code == 0
 
 
-def test_every_fault_of_a_file_is_told_offline_and_by_the_server(pai, tmp_path):
+def test_every_fault_of_a_file_is_reported_offline_and_by_the_server(pai, tmp_path):
     file = tmp_path / "bad.yaml"
     file.write_text(
         "protocolVersion: 2\nname: a b\ntype: job\ntaskRoles:\n  w:\n    instanses: 2\n    dockerImage: x\n"
@@ -73,7 +73,7 @@ def test_a_file_from_a_pipe_can_be_submitted(pai, job_file):
         assert pai("job", "submit", "-", "--watch", stdin=file.read()).code == 0
 
 
-def test_a_name_is_taken_once_and_the_way_out_is_told(pai, job_file):
+def test_a_name_is_taken_once_and_the_error_says_what_to_do(pai, job_file):
     file = job_file("twice", "true")
     assert pai("job", "submit", file).code == 0
     message = pai("job", "submit", file)

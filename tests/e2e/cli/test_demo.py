@@ -86,7 +86,7 @@ def test_without_a_terminal_it_ends_after_the_job():
     assert left_behind(message.stdout) == []
 
 
-def test_a_port_that_is_taken_is_told_and_fails():
+def test_a_port_that_is_taken_is_reported_and_fails():
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         message = run(stranger.getsockname()[1])
     assert message.returncode == 1

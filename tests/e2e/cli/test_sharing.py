@@ -100,7 +100,7 @@ def test_two_teams_share_a_cluster_and_an_administrator_changes_their_minds(pai,
     assert pai("job", "move", "v4", "--front").code == 0
     assert "position in the queue: 1" in pai("job", "why", "v4").out
 
-    # One node more, and whoever was moved to the front has it; nobody else noticed.
+    # With one node more, the job that was moved to the front runs; the others are not disturbed.
     message = pai("vc", "set", "vision", "3 nodes")
     assert message.code == 0, message.err
     until(pai, "v4", "RUNNING")

@@ -60,7 +60,7 @@ def test_without_single_sign_on_the_terminal_says_so(tmp_path: Path) -> None:
     message = person(tmp_path / "home", server.url)("login", "--url", server.url, "--sso")
     assert message.code == 2
     assert "no single sign-on" in message.err
-    # Whoever logs in at another server than the usual one is told to try again at that one.
+    # After a login at another server than the usual one, the next step names that server.
     elsewhere = person(tmp_path / "home", "http://usual.invalid")
     message = elsewhere("login", "--url", server.url, "--token-stdin", stdin="no such token")
     assert message.code == 4

@@ -84,7 +84,7 @@ def test_secrets_are_asked_for_and_never_shown(pai: Person) -> None:
     assert "hunter2" not in message.out + shown.out + pai("storage", "test", "bucket", "--json").out
 
 
-def test_saying_anew_where_a_storage_is_opens_it_to_nobody(pai: Person, root: Path) -> None:
+def test_changing_where_a_storage_is_opens_it_to_no_user(pai: Person, root: Path) -> None:
     add, place = ("storage", "add", "own", "local"), f"path={root}"
     assert pai(*add, place, "--read-only", "--personal", "--description", "ours").code == 0
     message = pai(*add, place, "--replace", "--json").json()
@@ -93,7 +93,7 @@ def test_saying_anew_where_a_storage_is_opens_it_to_nobody(pai: Person, root: Pa
     assert (message["readOnly"], message["share"], message["description"]) == (False, True, "")
 
 
-def test_bad_descriptions_and_uses_are_told(pai: Person, job_file) -> None:
+def test_bad_descriptions_and_uses_are_reported(pai: Person, job_file) -> None:
     message = pai("storage", "add", "x", "nfs", "path=relative", "port=1")
     assert message.code == 2
     for part in ("data.server", "data.path", "data.port"):
@@ -103,7 +103,7 @@ def test_bad_descriptions_and_uses_are_told(pai: Person, job_file) -> None:
     assert pai("storage", "download", "none", "x").code == 3
 
 
-def test_numbers_and_switches_are_told_as_text(pai: Person) -> None:
+def test_numbers_and_switches_are_reported_as_text(pai: Person) -> None:
     message = pai("storage", "add", "hdfs", "webhdfs", "server=127.0.0.1", "port=9", "useHttps=true", "--json")
     assert (message.code, message.json()["data"]["port"], message.json()["data"]["useHttps"]) == (0, 9, True)
     message = pai("storage", "add", "bucket", "s3", "bucket=2024", "--json")
@@ -118,7 +118,7 @@ def test_no_path_of_a_file_takes_the_storage_away(pai: Person, root: Path, tmp_p
     assert pai("storage", "show", "data").code == 0
 
 
-def test_what_cannot_be_stored_is_told_before_anything_is_sent(pai: Person, root: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_stored_is_refused_before_anything_is_sent(pai: Person, root: Path, tmp_path: Path) -> None:
     source = tmp_path / "odd"
     source.mkdir()
     (source / "a").write_text("a")

@@ -44,7 +44,7 @@ def test_a_waiting_job_says_why():
         assert expected in shown
 
 
-def test_a_server_that_is_away_is_told():
+def test_a_server_that_is_away_is_reported():
     assert "does not answer" in drawn(WatchState(job("RUNNING", 1), (), [], "", is_away=True))
 
 

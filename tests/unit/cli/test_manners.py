@@ -14,14 +14,14 @@ from tests.costs import assert_linear
 
 
 @pytest.mark.parametrize("command", ["show", "logs", "events", "why", "stop", "start", "config", "wait"])
-def test_a_job_that_is_not_there_is_told_in_both_voices(pai, platform, command):
+def test_a_job_that_is_not_there_is_reported_as_text_and_as_json(pai, platform, command):
     message = pai("job", command, "nobody", "--json")
     assert message.code == 3
     assert message.json()["code"] == "NoJobError"
     assert "nothing at" in message.err
 
 
-def test_wrong_use_is_told_with_where_help_is(pai):
+def test_wrong_use_is_reported_with_where_help_is(pai):
     message = pai("job", "submit", "--json")
     assert message.code == 2
     assert message.json()["code"] == "InvalidParametersError"
@@ -41,14 +41,14 @@ def test_wrong_use_is_told_with_where_help_is(pai):
         ("quota set --gpus some", "'some' is not a number"),
     ],
 )
-def test_a_wrong_value_is_told_in_plain_words(pai, line, message):
+def test_a_wrong_value_is_reported_in_plain_words(pai, line, message):
     got = pai(*line.split())
     assert got.code == 2
     assert message in got.err
     assert not re.search(r"(?i)input should|value error|pydantic|unable to parse", got.err)
 
 
-def test_nobody_logged_in_is_told_how_to(pai, monkeypatch, tmp_path):
+def test_without_a_login_the_error_says_how_to_log_in(pai, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("PAI_TOKEN", raising=False)
     message = pai("--url", "http://pai.test", "job", "list")
@@ -56,7 +56,7 @@ def test_nobody_logged_in_is_told_how_to(pai, monkeypatch, tmp_path):
     assert "pai login --url http://pai.test" in message.err
 
 
-def test_a_token_that_is_no_longer_good_is_told_how_to_get_another(pai, platform, monkeypatch, tmp_path):
+def test_an_expired_token_is_reported_with_how_to_get_another(pai, platform, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("PAI_TOKEN", raising=False)
     advice = "log in and send `Authorization: Bearer TOKEN`"
@@ -71,7 +71,7 @@ def test_a_token_that_is_no_longer_good_is_told_how_to_get_another(pai, platform
 @pytest.mark.parametrize(
     ("arguments", "near"), [(("usr", "list"), "user"), (("user", "ls"), "list"), (("job", "lgos", "x"), "logs")]
 )
-def test_a_misspelt_command_is_told_the_nearest(pai, arguments, near):
+def test_a_misspelt_command_is_answered_with_the_nearest(pai, arguments, near):
     message = pai(*arguments)
     assert message.code == 2
     assert f"Did you mean {near}" in message.err
@@ -119,7 +119,7 @@ def test_users_that_are_named_go_before_all_of_them(pai, platform):
 
 
 @pytest.mark.parametrize("command", [["user", "add", "a b"], ["group", "add", "a b"]])
-def test_a_name_that_is_none_is_told_in_words(pai, platform, command):
+def test_a_name_that_is_none_is_refused_in_words(pai, platform, command):
     message = pai(*command)
     assert (message.code, platform.asked) == (2, [])
     assert "ASCII letters" in message.err
@@ -164,7 +164,7 @@ def test_a_list_of_jobs_costs_as_much_as_it_has_jobs(pai, platform, monkeypatch)
 
 
 @pytest.mark.parametrize("command", [["vc", "list"], ["vc", "list", "--json"]])
-def test_a_terminal_that_knows_only_ascii_is_told_all_the_same(command, tmp_path):
+def test_a_terminal_that_knows_only_ascii_shows_the_same(command, tmp_path):
     total, used = ({"cpu": cpu, "memory": 0, "gpu": 0, "GPUs": 0, "CPUs": cpu} for cpu in (8, 4))
     answer = {"ünï": {"resourcesTotal": total, "resourcesGuaranteed": total, "resourcesUsed": used, "skus": {}}}
     program = (

@@ -144,7 +144,7 @@ def test_in_place_is_for_a_server_on_this_machine(tmp_path):
         ((), "COMMAND"),
     ],
 )
-def test_a_wrong_use_is_told(pai, platform, project, words, said):
+def test_a_wrong_use_is_refused(pai, platform, project, words, said):
     message = pai("run", *words)
     assert message.code == 2
     assert said in message.err

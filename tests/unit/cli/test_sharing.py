@@ -106,7 +106,7 @@ def test_a_virtual_cluster_without_a_promise_says_what_runs_in_it(pai, platform)
     assert 'pai vc set team "1 node"' in message
 
 
-def test_a_promise_is_sent_and_its_problems_told(pai, platform):
+def test_a_promise_is_sent_and_its_problems_are_shown(pai, platform):
     changed = CONFIG | {"problems": ["node gpu-9 is away"], "demoted": ["ann~train"]}
     platform.on("PUT", "/virtual-clusters/vision", changed, status=201)
     message = pai("vc", "set", "vision", "3 nodes")
@@ -116,7 +116,7 @@ def test_a_promise_is_sent_and_its_problems_told(pai, platform):
     assert "ann~train" in message.err
 
 
-def test_a_group_that_is_granted_a_misspelt_virtual_cluster_is_told(pai, platform):
+def test_a_group_that_is_granted_a_misspelt_virtual_cluster_is_reported(pai, platform):
     platform.on("PUT", "/groups", {}, status=201)
     platform.on("GET", "/groups/seers", {"groupname": "seers", "description": "", "externalName": "", "extension": {}})
     platform.on("GET", "/virtual-clusters", {"vision": VISION})
@@ -269,7 +269,7 @@ def test_a_move_says_one_place(pai, platform, arguments):
     assert platform.requests == []
 
 
-def test_priority_and_checkpoint_are_told_to_the_platform(pai, platform):
+def test_priority_and_checkpoint_are_sent_to_the_platform(pai, platform):
     platform.on("PUT", "/jobs/ann~train/priority", {"status": 200})
     platform.on("POST", "/jobs/ann~train/checkpoint", {"status": 200})
     assert "prod" in pai("job", "priority", "train", "prod").out
@@ -375,7 +375,7 @@ def test_jobs_of_a_node_are_those_of_everybody(pai, platform):
     assert not params.get("username")
 
 
-def test_the_audit_log_is_told_with_what_was_asked(pai, platform):
+def test_the_audit_log_is_shown_with_what_was_asked(pai, platform):
     entry = {"id": 1, "time": 1, "actor": "root", "action": "node.change", "target": "n1", "via": "login",
              "address": "192.0.2.7", "status": 200, "detail": {"request": "PUT x", "drained": True}}  # fmt: skip
     platform.on("GET", "/audit", {"entries": [entry], "next": None})

@@ -60,7 +60,7 @@ def test_the_code_comes_back_through_the_door(monkeypatch: pytest.MonkeyPatch) -
     assert challenge_of(verifier) == browser.challenge
 
 
-def test_a_refusal_is_told_in_the_providers_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_is_reported_in_the_providers_words(monkeypatch: pytest.MonkeyPatch) -> None:
     browser = Browser("errorMessage=not%1b%5D0;+today%07")
     monkeypatch.setattr("webbrowser.open", browser.open)
     with pytest.raises(Refused) as refused:

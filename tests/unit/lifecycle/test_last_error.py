@@ -105,7 +105,7 @@ def test_a_harmless_line_is_quoted_as_the_last_one_only(harmless: str) -> None:
     assert (found.kind, found.line) == (ErrorKind.LAST_LINE, harmless)
 
 
-def test_a_log_without_a_word_is_told_to_be_one() -> None:
+def test_a_log_without_a_word_is_reported_as_one() -> None:
     assert last_error("\n\r\n \x1b[0m\n") is None
     assert diagnose(ExitReport(1), "").reason == "The program failed and wrote nothing to its log."
 

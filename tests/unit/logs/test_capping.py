@@ -81,7 +81,7 @@ def test_the_first_and_the_newest_part_stay(directory: Path) -> None:
     assert data[-keep // 2 :] == b"".join(LINE % number for number in range((1 << 18) - keep // 32, 1 << 18))
 
 
-async def test_a_reader_is_told_where_the_log_goes_on(directory: Path, logs: FileLogs) -> None:
+async def test_a_reader_learns_where_the_log_continues(directory: Path, logs: FileLogs) -> None:
     write(directory, 1 << 18)
     cap_logs(str(directory), MIB)
     size = 16 << 18

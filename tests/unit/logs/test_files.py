@@ -154,7 +154,7 @@ async def test_following_what_is_over_gives_all_of_it_and_ends(place: Place) -> 
     assert {chunk.size for chunk in chunks} == {len(text)}
 
 
-async def test_following_starts_where_it_is_told_to(place: Place) -> None:
+async def test_following_starts_at_the_given_place(place: Place) -> None:
     place.write(b"0123456789")
     place.write(b"abc", "stderr")
     place.over.add(KEY)

@@ -86,7 +86,7 @@ async def test_a_tree_without_an_end_costs_few_open_directories(tmp_path: Path, 
     assert len(await fetched(kept)) == LEVELS_MAX
 
 
-async def test_what_is_kept_is_told_and_goes_in_time(tmp_path: Path, kept: KeptDirectories, clock: Clock) -> None:
+async def test_what_is_kept_is_listed_and_removed_in_time(tmp_path: Path, kept: KeptDirectories, clock: Clock) -> None:
     leave(tmp_path, a=b"12", b=b"345")
     leave(tmp_path, AttemptKey("b" * 32, 0, "worker", 0, 0), a=b"1")
     (one,) = await kept.of_job(KEY.job)

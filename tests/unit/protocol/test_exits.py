@@ -152,7 +152,7 @@ def test_a_match_returns_the_line_that_gave_it_away() -> None:
     assert len(rule.match(1, "ImportError: " + "x" * 5000) or "") == 300
 
 
-def test_only_who_is_tried_again_without_asking_is_told_to_wait_for_it() -> None:
+def test_only_exits_that_are_retried_without_asking_advise_to_wait() -> None:
     message = {
         code for code, spec in EXIT_SPECS.items() if any("tries again by itself" in line for line in spec.solution)
     }

@@ -246,7 +246,7 @@ def test_faults_of_a_prerequisite(entry: Any, path: str, allowed: str) -> None:
         ({"gangReleaseEnable": "yes"}, "gangReleaseEnable"),
     ],
 )
-def test_faults_of_wishes_to_the_scheduler(hived: dict[str, Any], path: str) -> None:
+def test_faults_of_settings_for_the_scheduler(hived: dict[str, Any], path: str) -> None:
     assert only_fault(job(extras={"hivedScheduler": hived})).path == f"extras.hivedScheduler.{path}"
 
 
@@ -308,7 +308,7 @@ def test_memory_with_a_unit_is_put_into_mib(value: str, meant: str) -> None:
     assert only_fault(job_with_worker(resourcePerInstance=resources)).suggestion == meant
 
 
-def test_a_command_that_yaml_took_for_a_mapping_is_told_to_need_quotes() -> None:
+def test_a_command_that_yaml_took_for_a_mapping_is_said_to_need_quotes() -> None:
     fault = only_fault(text_of(job()).replace("- python train.py", "- echo result: 5"))
     assert (fault.path, fault.allowed) == (
         "taskRoles.worker.commands[0]",
@@ -326,7 +326,7 @@ def test_an_image_with_blanks_is_not_turned_into_another_image() -> None:
 @pytest.mark.parametrize(
     "changes", [{"name": "<% $parameters.epochs %>"}, {"jobRetryCount": "<% $parameters.epochs %>"}]
 )
-def test_a_reference_where_none_is_replaced_is_told_where_it_would_be(changes: dict[str, Any]) -> None:
+def test_a_reference_where_none_is_replaced_is_reported_with_where_it_would_be(changes: dict[str, Any]) -> None:
     fault = only_fault(job(**changes))
     assert "references are replaced in commands, a registry's credentials and plugins only" in fault.allowed
     assert fault.suggestion == ""

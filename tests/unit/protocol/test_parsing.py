@@ -13,7 +13,7 @@ from .jobs import faults_in, job, only_fault, text_of
 
 
 @pytest.mark.parametrize("text", ["", "   \n", "# nothing\n", "---\n", "null"])
-def test_an_empty_file_is_told_to_be_empty(text: str) -> None:
+def test_an_empty_file_is_said_to_be_empty(text: str) -> None:
     assert only_fault(text).describe() == "the file is empty (allowed: a job)"
 
 
@@ -25,7 +25,7 @@ def test_a_file_that_is_no_mapping_says_what_it_is(text: str, kind: str) -> None
     assert (fault.line, fault.message) == (1, f"the file holds {kind}")
 
 
-def test_bytes_that_are_not_text_are_told_with_their_place() -> None:
+def test_bytes_that_are_not_text_are_reported_with_their_place() -> None:
     fault = only_fault(b"name: x\ntype: \xff\n")
     assert (fault.line, fault.message) == (2, "the file is not UTF-8 text: byte 15 is 0xff")
 
@@ -90,7 +90,7 @@ def test_what_a_job_file_never_needs_is_refused(text: str, line: int, part: str)
     assert [fault.line for fault in faults_in(text) if part in fault.message] == [line]
 
 
-def test_what_is_refused_in_many_places_is_told_in_one_answer() -> None:
+def test_what_is_refused_in_many_places_is_reported_in_one_answer() -> None:
     text = 'name: a b\nsecrets: {a: *b, c: !d e, f: "\\0"}\nextras: !g {h: [*i, *j]}\n'
     paths = {fault.path for fault in faults_in(text)}
     assert paths > {"name", "secrets.a", "secrets.c", "secrets.f", "extras", "extras.h[0]", "extras.h[1]"}
@@ -119,7 +119,7 @@ def test_a_hopeless_file_is_given_up_early() -> None:
         ('a: "\\d"\n', r"single quotes around a text with \, or \\ for each"),
     ],
 )
-def test_a_text_that_lacks_quotes_is_told_to_need_them(text: str, allowed: str) -> None:
+def test_a_text_that_lacks_quotes_is_said_to_need_them(text: str, allowed: str) -> None:
     assert only_fault(text).allowed == allowed
 
 
@@ -132,7 +132,7 @@ def test_half_a_character_is_no_accident() -> None:
     assert (fault.line, fault.message) == (2, "the file holds a character that YAML does not allow: U+D800")
 
 
-def test_a_file_in_the_coding_of_windows_shells_is_told_so() -> None:
+def test_a_file_in_the_encoding_of_windows_shells_is_reported() -> None:
     assert only_fault(text_of(job()).encode("utf-16")).message == "the file is not UTF-8 text: it is UTF-16"
 
 

@@ -33,12 +33,12 @@ def fault_of(**extras: Any) -> tuple[str, str]:
     return fault.path, fault.describe()
 
 
-def test_a_job_without_wishes_runs_anywhere() -> None:
+def test_a_job_without_constraints_runs_anywhere() -> None:
     assert placement_of(read().spec) == ANYWHERE
     assert placement_of(read(hivedScheduler=None).spec) == ANYWHERE
 
 
-def test_wishes_are_read() -> None:
+def test_constraints_are_read() -> None:
     found = read(
         hivedScheduler={
             "taskRoles": {"worker": {"skuType": "V100", "affinityGroupName": "a"}, "server": None},
@@ -70,7 +70,7 @@ def test_time_limits_and_privacy_are_read() -> None:
         ({"hivedScheduler": {"topology": "RACK"}}, "extras.hivedScheduler.topology"),
     ],
 )
-def test_a_wish_of_the_wrong_kind_is_a_fault(extras: dict[str, Any], path: str) -> None:
+def test_a_constraint_of_the_wrong_type_is_a_fault(extras: dict[str, Any], path: str) -> None:
     assert fault_of(**extras)[0] == path
 
 

@@ -335,7 +335,7 @@ def test_an_ordinary_job_has_no_warnings() -> None:
     assert read_job(WHOLE).warnings == ()
 
 
-def test_more_than_a_job_and_its_secrets_is_told_with_its_line() -> None:
+def test_more_than_a_job_and_its_secrets_is_reported_with_its_line() -> None:
     text = text_of(job(secrets=None))
     line = text.count("\n")
     assert only_fault(f"{text}---\na: b\n---\nc: d\n").line == line + 4

@@ -114,7 +114,9 @@ def test_directories_and_variables_reach_the_commands() -> None:
         (old(jobEnvs={"isDebug": True}), "jobEnvs.isDebug", "ordinary variable"),
     ],
 )
-def test_what_could_not_be_carried_over_is_told_with_its_line(document: dict[str, Any], path: str, part: str) -> None:
+def test_what_could_not_be_carried_over_is_reported_with_its_line(
+    document: dict[str, Any], path: str, part: str
+) -> None:
     warning = warning_of(document)
     key = path.rpartition(".")[2].partition("[")[0]
     line = next(
@@ -124,7 +126,7 @@ def test_what_could_not_be_carried_over_is_told_with_its_line(document: dict[str
     assert part in warning
 
 
-def test_a_gpu_type_becomes_a_wish_to_the_scheduler() -> None:
+def test_a_gpu_type_becomes_a_setting_for_the_scheduler() -> None:
     spec = read(old(gpuType="K80")).spec
     assert spec.extras["hivedScheduler"]["taskRoles"] == {"main": {"skuType": "K80"}}
     assert "no task role asks for GPUs" in warning_of({**old_role(gpuNumber=0), "gpuType": "K80"})
@@ -134,7 +136,7 @@ def test_failed_tasks_never_fail_the_job_where_the_old_file_said_null() -> None:
     assert read(old_role(minFailedTaskCount=None)).spec.role("main").completion.min_failed == -1
 
 
-def test_faults_are_told_in_the_old_files_own_keys() -> None:
+def test_faults_are_reported_in_the_old_files_own_keys() -> None:
     document = old_role(gpuNumber=-1, command="", memoryMB="8 GB")
     del document["image"]
     message = {fault.path: fault.line for fault in faults_in(json.dumps(document, indent=2))}
@@ -146,7 +148,7 @@ def test_faults_are_told_in_the_old_files_own_keys() -> None:
     }
 
 
-def test_what_a_missing_key_was_meant_to_be_is_told_beside_it() -> None:
+def test_what_a_missing_key_was_meant_to_be_is_said_beside_it() -> None:
     document = old_role(comand="x")
     del document["taskRoles"][0]["command"]
     document["imag"] = document.pop("image")

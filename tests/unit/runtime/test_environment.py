@@ -39,7 +39,7 @@ def a_job() -> JobView:
     )
 
 
-def test_a_task_is_told_everything_openpai_documents() -> None:
+def test_a_task_gets_every_variable_openpai_documents() -> None:
     message = whole(JobEnvironment(a_job()), Self("PS_server", 0, job_attempt=1, task_attempt=2))
     expected = {
         "PAI_FRAMEWORK_NAME": "ada~train-1",
@@ -140,7 +140,7 @@ def a_big_job(tasks: int) -> JobView:
     return JobView("ada", "big", "default", (a_role("Worker_role", tasks), a_role("chief")), peers)
 
 
-def test_a_job_of_five_hundred_tasks_is_told_everything() -> None:
+def test_a_job_of_five_hundred_tasks_gets_every_variable() -> None:
     message = whole(JobEnvironment(a_big_job(500)), Self("Worker_role", 499))
     assert message["PAI_HOST_IP_Worker_role_498"] == "10.0.1.242"
     assert message["PAI_TASK_ROLE_Worker_role_HOST_LIST"].count(",") == 499
@@ -162,7 +162,7 @@ def test_ten_thousand_tasks_stay_within_what_a_system_lets_start() -> None:
 
 
 @pytest.mark.parametrize("tasks", [1, 7, 500, 3_000])
-def test_what_tasks_share_and_what_is_their_own_make_up_what_each_was_always_told(tasks: int) -> None:
+def test_shared_and_own_variables_make_up_what_each_task_always_got(tasks: int) -> None:
     view = a_big_job(tasks)
     environment = JobEnvironment(view)
     for index in {0, tasks // 2, tasks - 1}:
@@ -179,7 +179,7 @@ def test_what_tasks_share_and_what_is_their_own_make_up_what_each_was_always_tol
         }
 
 
-def test_what_a_task_is_told_alone_does_not_grow_with_the_number_of_its_peers() -> None:
+def test_what_only_one_task_gets_does_not_grow_with_the_number_of_its_peers() -> None:
     few, many = JobEnvironment(a_big_job(2)), JobEnvironment(a_big_job(5_000))
     task = Self("Worker_role", 1)
     assert few.of(task).keys() == many.of(task).keys()

@@ -41,7 +41,7 @@ async def test_a_loop_goes_on_after_an_error(kind: type[BaseException]) -> None:
     assert {entry["loop"] for entry in logs} == {name}
 
 
-async def test_a_loop_ends_when_it_is_told_to() -> None:
+async def test_a_loop_ends_when_it_is_stopped() -> None:
     began = asyncio.Event()
 
     async def loop() -> None:

@@ -14,7 +14,7 @@ from openpai.api.job_attempts import attempt_of, task_attempt_of
 from openpai.api.routes.job_attempts import Number
 from openpai.api.sessions import Caller
 from openpai.lifecycle.model import TaskId
-from openpai.ports.kept_work import WorkKept
+from openpai.ports.kept_work import KeptAttempt
 from openpai.protocol.errors import Refused
 from openpai.wire.kept_work import KeptTaskFiles
 
@@ -55,7 +55,7 @@ async def archive(
     return StreamingResponse(await kept.archive(found.key, path or ()), media_type=TAR)
 
 
-def _document(kept: WorkKept) -> KeptTaskFiles:
+def _document(kept: KeptAttempt) -> KeptTaskFiles:
     return {
         "jobAttemptId": kept.key.job_attempt,
         "taskRoleName": kept.key.role,
