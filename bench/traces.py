@@ -24,9 +24,9 @@ from typing import Any, Final
 
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.config.reading import read_config
+from openpai.simulator.anomaly import private_config
 from openpai.simulator.cluster import config_text, quotas_of
 from openpai.simulator.formats import read_trace
-from openpai.simulator.privately import private_config
 from openpai.simulator.replay import Rules
 from openpai.simulator.report import Report, spread_of
 from openpai.simulator.simulate import simulate

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from openpai.app.clock import SystemClock
-from openpai.backends.simulated.backend import SimulatedBackend
+from openpai.backends.simulated.backend import LogFiles, SimulatedBackend, virtual_nodes
 from openpai.backends.simulated.cluster import SimulatedCluster
-from openpai.backends.simulated.logfiles import LogFiles
-from openpai.backends.simulated.nodes import virtual_nodes
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Backend
 from tests.contracts.harness import Harness, Programs

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from openpai.backends.simulated.faults import AT_ONCE, Faults
+from openpai.backends.simulated.cluster import AT_ONCE, Faults
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, LaunchTask, TaskSeen
 

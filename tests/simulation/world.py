@@ -18,8 +18,8 @@ import structlog
 
 from openpai.access.quotas import Quota
 from openpai.app import loops
+from openpai.backends.simulated.backend import virtual_nodes
 from openpai.backends.simulated.cluster import SimulatedCluster
-from openpai.backends.simulated.nodes import virtual_nodes
 from openpai.ports.backend import Action
 from openpai.ports.cluster_settings import CLUSTER
 from openpai.ports.platform import NodeChange

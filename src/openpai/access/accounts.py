@@ -6,6 +6,7 @@ clusters. What a user may do follows from the groups they are in at that moment;
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -100,3 +101,29 @@ def check_local(user: User) -> None:
 def no_user(name: str) -> Refused:
     """Return the error for a user that does not exist."""
     return Refused("NoUserError", f"there is no user named {name!r}", "`pai user list` shows the users")
+
+
+EXTENSION_BYTES_MAX: Final = 64 * 1024
+EXTENSION_DEPTH_MAX: Final = 32
+
+
+def check_extension(document: Mapping[str, Any]) -> None:
+    """Raise InvalidParametersError for an extension that is too large or nested too deeply."""
+    if _depth(document) > EXTENSION_DEPTH_MAX:
+        raise _invalid(f"extension: it is nested more than {EXTENSION_DEPTH_MAX} levels deep")
+    if len(json.dumps(document)) > EXTENSION_BYTES_MAX:
+        raise _invalid(f"extension: it would be larger than {EXTENSION_BYTES_MAX // 1024} KiB")
+
+
+def _invalid(message: str) -> Refused:
+    return Refused("InvalidParametersError", message, "put large documents into a storage")
+
+
+def _depth(value: Any) -> int:
+    """Return the depth of a document, counted up to one level more than is allowed."""
+    level, depth = [value], 0
+    while level and depth <= EXTENSION_DEPTH_MAX:
+        inner = [list(one.values()) if isinstance(one, Mapping) else one for one in level]
+        level = [child for one in inner if isinstance(one, list) for child in one]
+        depth += 1
+    return depth

@@ -131,10 +131,7 @@ class _Passage:
         self._send = send
         self._body_max_bytes = body_max_bytes
         self._read_bytes = 0
-        self._extra: list[tuple[bytes, bytes]] = list(SAFE_DATA if self._is_data() else _SAFE)
-
-    def _is_data(self) -> bool:
-        return not str(self.scope["path"]).startswith(_PAGES)
+        self._extra: list[tuple[bytes, bytes]] = list(_SAFE if str(scope["path"]).startswith(_PAGES) else SAFE_DATA)
 
     def header(self, name: bytes) -> bytes | None:
         """Return a header of the request."""

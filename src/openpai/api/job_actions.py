@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from openpai.access.deciding import refusal
+from openpai.access.memberships import rights_of
 from openpai.access.model import Role
-from openpai.access.rights import rights_of
 from openpai.api.context import ApiContext
 from openpai.api.job_access import thing_of
 from openpai.api.job_attempts import spec_of

@@ -64,10 +64,6 @@ class SignOn:
     """Whether people who are in no group of the platform are refused."""
 
 
-def _always() -> bool:
-    return True
-
-
 async def _no_complaint() -> None:
     return None
 
@@ -86,7 +82,7 @@ class Services:
     logs: LogReader
     clock: Clock
     settings: Settings
-    is_ready: Callable[[], bool] = field(default=_always)
+    is_ready: Callable[[], bool] = field(default=lambda: True)
     """Whether the server can take requests: false while it starts and while it stops."""
     check_database: Callable[[], Awaitable[None]] = field(default=_no_complaint, kw_only=True)
     """Raises Unavailable while the database does not answer; cheap enough for every request."""

@@ -14,8 +14,8 @@ from typing import Final
 
 from openpai.access.accounts import Token
 from openpai.access.deciding import check, refusal
+from openpai.access.memberships import principal_of
 from openpai.access.model import Principal, Role, Thing
-from openpai.access.rights import principal_of
 from openpai.api.token_format import digest_in, new_token
 from openpai.ports.accounts import AccountStore
 from openpai.ports.clock import Clock

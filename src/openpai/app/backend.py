@@ -90,10 +90,8 @@ def _docker(settings: Settings, data: DataDir, clock: Clock) -> Backend:
 
 
 def _simulated(settings: Settings, data: DataDir, clock: Clock) -> Backend:
-    from openpai.backends.simulated.backend import SimulatedBackend
+    from openpai.backends.simulated.backend import LogFiles, SimulatedBackend, virtual_nodes
     from openpai.backends.simulated.cluster import SimulatedCluster
-    from openpai.backends.simulated.logfiles import LogFiles
-    from openpai.backends.simulated.nodes import virtual_nodes
 
     gpus = SIMULATED_GPUS if settings.gpus_per_node is None else settings.gpus_per_node
     nodes = virtual_nodes(settings.nodes or SIMULATED_NODES, gpus, cpus=settings.cpus_per_node or SIMULATED_CPUS)

@@ -9,23 +9,108 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
 
 from openpai.client import credentials as kept
-from openpai.client.async_files import AsyncStorageFiles
-from openpai.client.async_logs import AsyncAttemptLogs
+from openpai.client import retry
 from openpai.client.async_transport import AsyncTransport
-from openpai.client.calls_core import Call, Pages, Pause, Steps
+from openpai.client.calls.storages import file_path
+from openpai.client.calls_core import API, Call, Pages, Pause, Steps
+from openpai.client.files import Fetched
+from openpai.client.following import Follower
+from openpai.client.log_locations import LogPlaces
 from openpai.client.model.logs import LogPiece
 from openpai.client.nouns import Nouns
 from openpai.client.retry import TIMEOUT_S
 from openpai.protocol.errors import Unavailable
 
 T = TypeVar("T")
+
+
+class AsyncStorageFiles:
+    """The files of one storage."""
+
+    def __init__(self, wire: AsyncTransport, storage: str) -> None:
+        self._wire = wire
+        self._storage = storage
+
+    async def write(self, path: str, content: AsyncIterable[bytes]) -> int:
+        """Create or replace a file of the storage and return its size."""
+        url = API + file_path(self._storage, path)
+        try:
+            async with self._wire.stream(url, method="PUT", content=content) as response:
+                await response.aread()
+                return int(response.json()["size"])
+        except httpx.TransportError as error:
+            raise retry.unreachable(self._wire.url, error) from error
+
+    async def read(self, path: str) -> AsyncIterator[bytes]:
+        """Yield the content of a file; after a broken connection it continues where it was."""
+        state = Fetched()
+        while True:
+            try:
+                async with self._wire.stream(API + file_path(self._storage, path), headers=state.headers()) as response:
+                    state.check(response)
+                    async for piece in response.aiter_bytes():
+                        state.size += len(piece)
+                        yield piece
+                    return
+            except httpx.TransportError as error:
+                await self._wire.sleep(state.pause_s(self._wire.url, error))
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncAttemptLogs:
+    """The logs of one task attempt."""
+
+    transport: AsyncTransport
+    places: LogPlaces
+
+    async def text(
+        self,
+        stream: str = "all",
+        *,
+        lines: int | None = None,
+        timestamps: bool = False,
+        since_ms: int | None = None,
+    ) -> str:
+        """Return all that is kept of a stream, or its last `lines` lines, at most 8 MiB of them.
+
+        With `timestamps` each line follows the time at which it was seen; `since_ms` skips older lines.
+        """
+        call = self.places.text(stream, lines, timestamps=timestamps, since_ms=since_ms)
+        return (await self.transport.send(call)).text
+
+    async def tail(self, stream: str = "all") -> str:
+        """Return the last 16 KiB of a stream."""
+        return (await self.transport.send(self.places.tail(stream))).text
+
+    async def follow(self, stream: str = "all") -> AsyncIterator[LogPiece]:
+        """Yield what the task writes until its attempt is over, beginning with what it wrote so far."""
+        from httpx_sse import EventSource
+
+        follower = Follower(self.transport.url, self.places.uri(stream))
+        while True:
+            try:
+                async with (
+                    self.transport.stream(**follower.request()) as response,
+                    aclosing(EventSource(response).aiter_sse()) as events,
+                ):
+                    async for event in events:
+                        if (piece := follower.take(event)) is not None:
+                            yield piece
+                        if follower.is_over:
+                            return
+                pause_s = follower.ended_early()
+            except (httpx.TransportError, Unavailable) as error:
+                pause_s = follower.failed(error)
+            await self.transport.sleep(pause_s)
 
 
 class AsyncClient(Nouns):

@@ -78,10 +78,6 @@ def connect(storage: Storage, secrets: Mapping[str, str]) -> Connection:
     return _MAKERS[storage.kind](storage.name, storage.data, secrets)
 
 
-def _local(_name: str, data: Values, _secrets: Values) -> Connection:
-    return LocalConnection(data["path"])
-
-
 def _nfs(name: str, _data: Values, _secrets: Values) -> Connection:
     raise Refused(
         "BadConfigurationError",
@@ -149,7 +145,7 @@ def _webhdfs(name: str, data: Values, secrets: Values) -> Connection:
 
 _FRESH: Final = {"skip_instance_cache": True, "use_listings_cache": False}
 _MAKERS: Final[Mapping[str, Callable[[str, Values, Values], Connection]]] = {
-    "local": _local,
+    "local": lambda _name, data, _secrets: LocalConnection(data["path"]),
     "nfs": _nfs,
     "smb": _smb,
     "s3": _s3,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -62,7 +62,7 @@ def reseal(database: Database, vault: Vault, progress: Callable[[int], None]) ->
     """Seal every secret with the vault's first key. `progress` is called with the size of each batch."""
     if database.is_sqlite:
         # Old secrets must be erased from the file as well, not only from the table.
-        sa.event.listen(database.engine, "connect", _forgetful)
+        sa.event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA secure_delete=ON"))
         database.engine.dispose()
     sealed, lost = 0, []
     for table, key in KEPT:
@@ -112,7 +112,3 @@ def _write(database: Database, work: Callable[[sa.Connection], T]) -> T:
         return run_alone(database.engine, work, "", database.check_files)
     except exc.DBAPIError as error:
         raise translate(error) from error
-
-
-def _forgetful(connection: Any, _record: Any) -> None:
-    connection.execute("PRAGMA secure_delete=ON")

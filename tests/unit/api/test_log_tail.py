@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openpai.api.log_tail import BLOCK_BYTES, BYTES_MAX, Tail, tail_of
+from openpai.api.log_times import BLOCK_BYTES, BYTES_MAX, Tail, tail_of
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.files import FileLogs
 from openpai.ports.logs import LogChunk

@@ -7,9 +7,8 @@ import asyncio
 import pytest
 
 from openpai.app.clock import MonotonicClock
-from openpai.backends.simulated.backend import SimulatedBackend
+from openpai.backends.simulated.backend import SimulatedBackend, virtual_nodes
 from openpai.backends.simulated.cluster import SimulatedCluster
-from openpai.backends.simulated.nodes import virtual_nodes
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import LaunchTask
 from tests.unit.backends.test_simulated_cluster import HandClock

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openpai.backends.simulated.backend import SimulatedBackend
-from openpai.backends.simulated.cluster import SimulatedCluster
-from openpai.backends.simulated.faults import Faults
-from openpai.backends.simulated.nodes import virtual_nodes
+from openpai.backends.simulated.backend import SimulatedBackend, virtual_nodes
+from openpai.backends.simulated.cluster import Faults, SimulatedCluster
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, TaskSeen
 

@@ -10,8 +10,8 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from openpai.backends.simulated.backend import virtual_nodes
 from openpai.backends.simulated.cluster import SimulatedCluster
-from openpai.backends.simulated.nodes import virtual_nodes
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
 from openpai.ports.backend import NodeSeen

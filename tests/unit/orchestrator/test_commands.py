@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from openpai.access.quotas import Quota
-from openpai.backends.simulated.nodes import virtual_nodes
+from openpai.backends.simulated.backend import virtual_nodes
 from openpai.orchestrator import acting
 from openpai.orchestrator.launching import launches
 from openpai.orchestrator.leader import Leader

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from openpai.backends.simulated.nodes import virtual_nodes
+from openpai.backends.simulated.backend import virtual_nodes
 from openpai.lifecycle.actions import Wanted, wanted
 from openpai.lifecycle.model import AttemptKey, Plan, RolePlan, StopRequested, TaskId, TaskPhase, TasksGranted
 from openpai.lifecycle.stepping import new_job, step

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from openpai.backends.simulated.nodes import virtual_nodes
+from openpai.backends.simulated.backend import virtual_nodes
 from openpai.ports.platform import NodeChange
 from openpai.protocol.errors import Refused
 from openpai.scheduler.model import Why

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from openpai.backends.simulated.nodes import virtual_nodes
+from openpai.backends.simulated.backend import virtual_nodes
 from tests.unit.orchestrator.servers import Servers, live
 
 HOUR_MS = 3_600_000

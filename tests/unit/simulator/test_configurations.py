@@ -9,8 +9,8 @@ import pytest
 from openpai.protocol.errors import Refused
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.config.reading import read_config
+from openpai.simulator.anomaly import private_config
 from openpai.simulator.cluster import config_text, nodes_of, quotas_of, whole_shares
-from openpai.simulator.privately import private_config
 from openpai.simulator.simulate import matched, simulate
 from openpai.simulator.synthetic import SyntheticSpec, generate
 from openpai.simulator.whatif import changed, parse_what_if

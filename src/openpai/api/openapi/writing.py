@@ -125,7 +125,10 @@ def _complete(operation: dict[str, Any], message: Operation, answer: Any, parts:
         success["headers"] = {
             name: {"description": words, "schema": {"type": "string"}} for name, words in message.headers.items()
         }
-    others = {other: _other(other, words, success) for other, words in message.statuses.items()}
+    others = {
+        other: {**success, "description": words} if other < "400" else _error(words, ["InvalidParametersError"])
+        for other, words in message.statuses.items()
+    }
     operation["responses"] = dict(sorted({status: success, **others, **_errors(operation, message)}.items()))
     _show_request(operation, message, parts)
 
@@ -137,10 +140,6 @@ def _content(message: Operation, answer: Any, parts: Mapping[str, Any]) -> dict[
         schema = BINARY if media == "application/octet-stream" else {"type": kind}
         content[media] = {"schema": schema, "example": example}
     return content
-
-
-def _other(status: str, words: str, success: Mapping[str, Any]) -> dict[str, Any]:
-    return {**success, "description": words} if status < "400" else _error(words, ["InvalidParametersError"])
 
 
 def _errors(operation: Mapping[str, Any], message: Operation) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from openpai.api.context import context_of, needs, needs_or_ticket
 from openpai.api.job_access import job_for
 from openpai.api.job_attempts import attempt_of, task_attempt_of
 from openpai.api.legacy_paths import log_manager_of
-from openpai.api.log_tail import tail_of
-from openpai.api.log_times import Clock, since, stamped
+from openpai.api.log_times import Clock, since, stamped, tail_of
 from openpai.api.routes.job_attempts import Number
 from openpai.api.sessions import Caller
 from openpai.api.shapes.tasks import logs_path

@@ -59,7 +59,7 @@ async def use(
     from_ms, to_ms = _period(from_, to, now_ms)
     words = shapes.dimensions(by or ("user",))
     rows = await _rows(context, caller, (from_ms, min(to_ms, max(now_ms, from_ms))), (_names(user), _names(vc)))
-    groups = await _groups(context, caller) if "group" in words else _no_groups
+    groups = await _groups(context, caller) if "group" in words else lambda _: ("",)
     # A year by day and user is many thousand rows: yield to other requests in between.
     entries = await asyncio.to_thread(shapes.added_up, rows, words, groups)
     total = await asyncio.to_thread(shapes.total, rows)
@@ -129,7 +129,3 @@ async def _groups(context: ApiContext, caller: Caller) -> Callable[[UseRow], Seq
         return [group.name for group in mine] or [""]
 
     return groups
-
-
-def _no_groups(_: UseRow) -> Sequence[str]:
-    return ("",)

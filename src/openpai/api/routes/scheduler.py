@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from openpai.api.aliases import Aliased
 from openpai.api.answers import reply
 from openpai.api.bodies import Body, read_body, takes
 from openpai.api.context import context_of, needs
@@ -20,10 +21,10 @@ from openpai.scheduler.model import Order
 from openpai.scheduler.queue.fairness import HALF_LIFE_MS
 from openpai.wire import scheduler as wire
 
-router = APIRouter(tags=["scheduler"])
 INSPECT: Final = "/api/v2/scheduler/inspect"
-HIVED: Final = "/v1/inspect"
-"""The path of HiveD's own API."""
+router = APIRouter(tags=["scheduler"])
+_inspect = Aliased(router, INSPECT, "/v1/inspect")
+"""The routes that HiveD's own API also has, at its paths."""
 _HOUR_MS: Final = 3_600_000
 Inspecting = Annotated[Caller, needs("vc.inspect")]
 
@@ -54,8 +55,7 @@ async def _inspected(request: Request) -> Inspection:
     return await context_of(request).services.platform.inspect()
 
 
-@router.get(f"{INSPECT}/clusterstatus")
-@router.get(f"{HIVED}/clusterstatus", include_in_schema=False)
+@_inspect.get("/clusterstatus")
 async def cluster_status(request: Request, caller: Inspecting) -> Response:
     """Return all physical cells and all virtual cells, in HiveD's shape."""
     found = await _inspected(request)
@@ -66,24 +66,20 @@ async def cluster_status(request: Request, caller: Inspecting) -> Response:
     return reply(cells)
 
 
-@router.get(f"{INSPECT}/clusterstatus/physicalcluster")
-@router.get(f"{HIVED}/clusterstatus/physicalcluster", include_in_schema=False)
+@_inspect.get("/clusterstatus/physicalcluster")
 async def physical_cluster(request: Request, caller: Inspecting) -> Response:
     """Return the physical cells as trees."""
     return reply((await _inspected(request))["physicalCluster"])
 
 
-@router.get(f"{INSPECT}/clusterstatus/virtualclusters")
-@router.get(f"{INSPECT}/clusterstatus/virtualclusters/", include_in_schema=False)
-@router.get(f"{HIVED}/clusterstatus/virtualclusters", include_in_schema=False)
-@router.get(f"{HIVED}/clusterstatus/virtualclusters/", include_in_schema=False)
+@_inspect.get("/clusterstatus/virtualclusters")
+@_inspect.get("/clusterstatus/virtualclusters/", include_in_schema=False)
 async def virtual_cells(request: Request, caller: Inspecting) -> Response:
     """Return the virtual cells of each virtual cluster as trees."""
     return reply((await _inspected(request))["virtualClusters"])
 
 
-@router.get(f"{INSPECT}/clusterstatus/virtualclusters/{{vc}}")
-@router.get(f"{HIVED}/clusterstatus/virtualclusters/{{vc}}", include_in_schema=False)
+@_inspect.get("/clusterstatus/virtualclusters/{vc}")
 async def virtual_cells_of(request: Request, caller: Inspecting, vc: str) -> Response:
     """Return the virtual cells of one virtual cluster."""
     found = (await _inspected(request))["virtualClusters"]
@@ -92,10 +88,8 @@ async def virtual_cells_of(request: Request, caller: Inspecting, vc: str) -> Res
     return reply(found[vc])
 
 
-@router.get(f"{INSPECT}/affinitygroups")
-@router.get(f"{INSPECT}/affinitygroups/", include_in_schema=False)
-@router.get(f"{HIVED}/affinitygroups", include_in_schema=False)
-@router.get(f"{HIVED}/affinitygroups/", include_in_schema=False)
+@_inspect.get("/affinitygroups")
+@_inspect.get("/affinitygroups/", include_in_schema=False)
 async def affinity_groups(request: Request, caller: Inspecting) -> Response:
     """Return the gangs that hold or have reserved cells, with their placements."""
     gangs: wire.Gangs = {"items": (await _inspected(request))["affinityGroups"]}
@@ -103,8 +97,7 @@ async def affinity_groups(request: Request, caller: Inspecting) -> Response:
 
 
 # A gang's name has slashes in it.
-@router.get(f"{INSPECT}/affinitygroups/{{name:path}}")
-@router.get(f"{HIVED}/affinitygroups/{{name:path}}", include_in_schema=False)
+@_inspect.get("/affinitygroups/{name:path}")
 async def affinity_group(
     request: Request, caller: Inspecting, name: Annotated[str, Path(min_length=1, max_length=1000)]
 ) -> Response:

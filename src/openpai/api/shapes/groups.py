@@ -8,8 +8,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
-from openpai.access.extensions import check_extension
+from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, check_extension
 from openpai.api.bodies import Body, describe, invalid
 from openpai.protocol.errors import Refused
 from openpai.wire import groups

@@ -10,7 +10,6 @@ from openpai.api.shapes.tasks import TaskHistory
 from openpai.lifecycle.model import JOB_FINAL, JobPhase, Outcome, Verdict
 from openpai.lifecycle.states import JOB_STATES
 from openpai.ports.queries import EventRow, JobRow
-from openpai.ports.store import Event
 from openpai.wire import jobs as wire
 from openpai.wire.exits import AttemptCause
 from openpai.wire.job_attempts import OldAttemptHead
@@ -69,13 +68,12 @@ def detail(row: JobRow, attempt: AttemptView, restarts: Sequence[EventRow], now_
         "private": row.is_private,
         "archivedTime": row.archived_at_ms,
         "timeLimitMinutes": None if row.time_limit_ms is None else row.time_limit_ms / 60_000,
-        "restarts": [_restart(found.event) for found in reversed(restarts)],
+        "restarts": [
+            {"attemptId": event.job_attempt, "time": event.at_ms, "message": event.message}
+            for event in (found.event for found in reversed(restarts))
+        ],
         "jobStatus": _attempt_status(row, attempt, now_ms),
     }
-
-
-def _restart(event: Event) -> wire.Restart:
-    return {"attemptId": event.job_attempt, "time": event.at_ms, "message": event.message}
 
 
 def by_role(tasks: Iterable[TaskHistory]) -> dict[str, list[TaskHistory]]:

@@ -33,11 +33,8 @@ POD_LIST: Final[dict[str, Any]] = {"kind": "PodList", "apiVersion": "v1", "metad
 def pod(of: tuple[JobRow, TaskAttemptRow], wanted: Mapping[str, str | None]) -> dict[str, Any] | None:
     """Return a task attempt as an item of a PodList; None if it lacks a requested label (None: any value)."""
     found = _pod(*of)
-    return found if _carries(found["metadata"]["labels"], wanted) else None
-
-
-def _carries(labels: Mapping[str, str], wanted: Mapping[str, str | None]) -> bool:
-    return all(name in labels and value in (None, labels[name]) for name, value in wanted.items())
+    labels = found["metadata"]["labels"]
+    return found if all(name in labels and value in (None, labels[name]) for name, value in wanted.items()) else None
 
 
 def _node(view: NodeView) -> dict[str, Any]:

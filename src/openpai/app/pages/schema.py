@@ -11,7 +11,7 @@ _ANY_TEXT: Final = r"^[^\x00]*$"
 def type_text(schema: Mapping[str, Any]) -> str:
     """Return what a value may be, in words."""
     if "$ref" in schema:
-        return f"[{name_of(schema['$ref'])}](#{anchor_of(schema['$ref'])})"
+        return f"[{name_of(schema['$ref'])}](#{name_of(schema['$ref']).lower()})"
     if "const" in schema:
         return f"`{schema['const']}`"
     if "enum" in schema:
@@ -59,8 +59,3 @@ def _is_beyond(bound: Any) -> bool:
 def name_of(reference: str) -> str:
     """Return what a referenced section is called on a page."""
     return reference.rpartition("/")[2].removesuffix("Section")
-
-
-def anchor_of(reference: str) -> str:
-    """Return the anchor of a section's heading."""
-    return name_of(reference).lower()

@@ -35,10 +35,9 @@ from openpai.backends.process.attempts import ProcessAttempt, attempt_in, blamed
 from openpai.backends.process.cgroups import Home, find_home
 from openpai.backends.process.confining import Namespaces, find_namespaces
 from openpai.backends.process.dropping import TaskUsers
-from openpai.backends.process.exits import ExitWatch
 from openpai.backends.process.launching import Launcher
 from openpai.backends.process.memory import has_run_out, limit_memory
-from openpai.backends.process.processes import is_group_left, kill_group, signal_held
+from openpai.backends.process.processes import ExitWatch, is_group_left, kill_group, signal_held
 from openpai.backends.process.recovery import take_up
 from openpai.backends.process.sweeping import Sweeper
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport

@@ -7,12 +7,16 @@ one that also cleared its environment escapes.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import select
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from openpai.system.supervision import note_failure
 
 MARKER: Final = "OPENPAI_TASK_DIRECTORY"
 """Environment variable that marks every process of a task attempt."""
@@ -144,3 +148,42 @@ def _mark_of(pid: str, root: str) -> str | None:
     _, found, rest = (b"\0" + environment).partition(mark)
     rest, _, _ = rest.partition(b"\0")
     return f"{root}/{rest.decode(errors='replace')}" if found else None
+
+
+Watched = TypeVar("Watched")
+_EVENTS_PER_WAKING: Final = 256
+
+
+class ExitWatch(Generic[Watched]):
+    """Calls `on_exit` with the value given to `add` when that process ends."""
+
+    def __init__(self, on_exit: Callable[[Watched], None]) -> None:
+        self._on_exit = on_exit
+        self._watched: dict[int, Watched] = {}
+        self._epoll = select.epoll()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._epoll.fileno(), self._wake)
+
+    def add(self, held: int, watched: Watched) -> None:
+        """Watch the process of a pidfd, which is closed when the process ends or the watch is closed."""
+        self._epoll.register(held, select.EPOLLIN)
+        self._watched[held] = watched
+
+    def close(self) -> None:
+        """Stop watching. The processes run on."""
+        self._loop.remove_reader(self._epoll.fileno())
+        self._epoll.close()
+        for held in self._watched:
+            os.close(held)
+        self._watched.clear()
+
+    def _wake(self) -> None:
+        for held, _ in self._epoll.poll(0, _EVENTS_PER_WAKING):
+            watched = self._watched.pop(held)
+            self._epoll.unregister(held)
+            os.close(held)
+            try:
+                self._on_exit(watched)
+            except Exception as error:
+                # One failed handler must not hide the other ends of this round.
+                note_failure("handle the ends of processes", error)

@@ -50,7 +50,7 @@ class UidRange:
         taken += [
             f"{name}'s containers ({first}-{last})"
             for name, first, last in _lent(subordinate)
-            if self._meets(first, last)
+            if first <= self.last and self.first <= last
         ]
         if taken:
             message = f"numbers of --task-uids {self.first}-{self.last} belong to others: {', '.join(taken[:5])}"
@@ -60,9 +60,6 @@ class UidRange:
 
     def _has(self, uid: int) -> bool:
         return self.first <= uid <= self.last
-
-    def _meets(self, first: int, last: int) -> bool:
-        return first <= self.last and self.first <= last
 
 
 class UidTable:
@@ -108,7 +105,7 @@ class UidTable:
         file = os.open(self._path, _APPEND, 0o600)
         try:
             if self._is_torn:
-                os.ftruncate(file, _whole_bytes(self._path))
+                os.ftruncate(file, self._path.read_bytes().rfind(b"\n") + 1)
             self._is_torn = True
             if os.write(file, line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
@@ -116,10 +113,6 @@ class UidTable:
             self._is_torn = False
         finally:
             os.close(file)
-
-
-def _whole_bytes(path: Path) -> int:
-    return path.read_bytes().rfind(b"\n") + 1
 
 
 def _lent(subordinate: Path) -> Iterable[tuple[str, int, int]]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from openpai.backends.simulated.cluster import Feed, SimulatedCluster
+from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Action, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Broken
@@ -111,3 +113,38 @@ class SimulatedBackend:
     def _due(self) -> None:
         self._timer = None
         self.advance_to(self._now_ms())
+
+
+def virtual_nodes(
+    count: int, gpus_per_node: int, *, cpus: int = 64, memory_mb: int = 512 * 1024, gpu_model: str = "Simulated GPU"
+) -> tuple[NodeSeen, ...]:
+    """Return `count` equal nodes with names and addresses of their own."""
+    width = max(2, len(str(count)))
+    return tuple(
+        NodeSeen(
+            f"node-{number:0{width}}",
+            f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}",
+            cpus,
+            memory_mb,
+            gpus_per_node,
+            gpu_model=gpu_model if gpus_per_node else "",
+        )
+        for number in range(1, count + 1)
+    )
+
+
+class LogFiles:
+    """Appends to `root/<attempt>/stdout.log`; give its `say` to a `SimulatedCluster`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def say(self, key: AttemptKey, text: str) -> None:
+        """Append `text` to the attempt's standard output; it is lost if it cannot be written, as on a full disk."""
+        directory = self._root / key.path()
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            with (directory / "stdout.log").open("a") as log:
+                log.write(text)
+        except OSError:
+            return

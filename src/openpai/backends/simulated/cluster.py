@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from openpai.backends.host.grants import NewestGrants
 from openpai.backends.host.register import KILLED, NOTHING_TO_KILL
-from openpai.backends.simulated.faults import Faults
 from openpai.backends.simulated.programs import TERMINATED, Program, program_of
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, NodeSeen, TaskSeen
@@ -25,6 +24,29 @@ FORGOTTEN_KEPT: Final = 100_000
 """How many forgotten attempts are remembered, so that a late launch does not start one of them again."""
 
 Say = Callable[[AttemptKey, str], None]
+
+
+AT_ONCE: Final = (0,)
+
+
+class Faults:
+    """A network and nodes without faults. Derive from it to add faults.
+
+    Delays are milliseconds: `()` loses a message, `(500,)` delays it, `(0, 3000)` delivers it twice. Messages
+    with different delays overtake each other.
+    """
+
+    def delays_of_action(self, action: Action) -> Sequence[int]:
+        """Return after how long, and how often, an action reaches the cluster."""
+        return AT_ONCE
+
+    def delays_of_news(self, seen: TaskSeen) -> Sequence[int]:
+        """Return after how long, and how often, a piece of news reaches one server."""
+        return AT_ONCE
+
+    def launch_failure(self, launch: LaunchTask) -> ExitReport | None:
+        """Return how this launch fails, or None."""
+        return None
 
 
 @dataclass(slots=True)
@@ -252,10 +274,7 @@ class SimulatedCluster:
             if not program.ignores_term:
                 self._follow(task, program.on_term or Program(ends_after_ms=0, code=TERMINATED))
         # Without a check of the turn: SIGKILL ends a task whatever it does.
-        self._plan(round(grace_s * 1000), self._destroy, task)
-
-    def _destroy(self, task: Task) -> None:
-        self._end(task, KILLED)
+        self._plan(round(grace_s * 1000), self._end, task, KILLED)
 
     def _forget(self, key: AttemptKey) -> None:
         task = self._tasks.get(key)

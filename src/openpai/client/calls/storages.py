@@ -1,4 +1,4 @@
-"""Storages: named places for data. Contents are streamed by `client.files` and `client.async_files`."""
+"""Storages: named places for data. Contents are streamed by `client.files` and `client.async_client`."""
 
 from __future__ import annotations
 

@@ -13,10 +13,6 @@ def _revoked(response: httpx.Response) -> int:
     return int(response.json().get("revoked") or 0)
 
 
-def _username(response: httpx.Response) -> str:
-    return str(response.json()["username"])
-
-
 class Tokens:
     """Tokens of users."""
 
@@ -28,7 +24,7 @@ class Tokens:
     @asks
     def whoami(self) -> Call[str]:
         """Return the name of the user of this client's token."""
-        return Call("GET", "/tokens/check", _username)
+        return Call("GET", "/tokens/check", lambda response: str(response.json()["username"]))
 
     @asks
     def tokens(self) -> Call[tuple[model.TokenView, ...]]:

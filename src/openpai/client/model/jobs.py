@@ -75,16 +75,12 @@ class JobPage:
         return cls(jobs, document["totalCount"], document, offset, next_)
 
 
-def _is_success(status: Any) -> bool:
-    return as_amount(status) < 400
-
-
 @dataclass(frozen=True, slots=True)
 class Result(Answer):
     """The result for one of many jobs."""
 
     job: str = text("job")
-    is_done: bool = value("status", convert=_is_success)
+    is_done: bool = value("status", convert=lambda status: as_amount(status) < 400)
     message: str = text("message")
     code: str = text("code")
     """Name of the error; empty after success."""

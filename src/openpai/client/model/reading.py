@@ -123,7 +123,7 @@ def texts(*keys: str) -> tuple[str, ...]:
 
 def amounts(*keys: str) -> tuple[int, ...]:
     """Declare a list of whole numbers, empty if missing."""
-    return value(*keys, convert=_as_amounts)
+    return value(*keys, convert=lambda found: tuple(map(as_amount, found or ())))
 
 
 def mapping(*keys: str, repr: bool = True) -> Mapping[str, Any]:  # noqa: A002
@@ -207,10 +207,6 @@ def as_real_if_any(value: Any) -> float | None:
 def as_texts(value: Any) -> tuple[str, ...]:
     """Return a list of texts, empty for anything else."""
     return tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
-
-
-def _as_amounts(value: Any) -> tuple[int, ...]:
-    return tuple(map(as_amount, value or ()))
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any]:

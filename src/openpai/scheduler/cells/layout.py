@@ -31,10 +31,8 @@ class NodeShape:
         self.full = (1 << self.leaves) - 1
         self.cells = tuple(tuple(((1 << size) - 1) << start for start in range(0, self.leaves, size)) for size in sizes)
         self._cached: dict[tuple[int, int], tuple[int, int]] = {}
-        self.ideal = (0, *(self._lowest_level(number) for number in range(1, self.leaves + 1)))
-
-    def _lowest_level(self, number: int) -> int:
-        return next(level for level, size in enumerate(self.sizes, 1) if size >= number)
+        levels = (next(level for level, size in enumerate(sizes, 1) if size >= n) for n in range(1, self.leaves + 1))
+        self.ideal = (0, *levels)
 
     def best(self, available: int, number: int) -> tuple[int, int]:
         """Return the best `number` devices of those available and the level of the smallest cell around them.

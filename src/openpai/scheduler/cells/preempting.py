@@ -216,10 +216,6 @@ class Preemption:
         for gang, record in sorted(self._evicted.items(), key=loss_order):
             if record.state is State.PREEMPTING:
                 self.displaced.add(gang)
-            elif gang not in on_them and not self._grant_again(gang):
+            elif gang not in on_them and not grant(self._cluster.gangs, self.journal, gang):
                 self.lazily_preempted.add(gang)
         self.victims = on_them
-
-    def _grant_again(self, gang: str) -> bool:
-        """Return to a gang the guarantees it lost, if all of them are still available."""
-        return grant(self._cluster.gangs, self.journal, gang)

@@ -29,7 +29,10 @@ def dump(cluster: Cluster) -> dict[str, Any]:
             for name, health in sorted(cluster.unhealthy.items())
         },
         "holdings": [
-            _binding_out(share, held) for share in _shares(cluster) for _, held in sorted(share.bindings.items())
+            _binding_out(share, held)
+            for name in cluster.shares
+            for share in cluster.shares_of(name)
+            for _, held in sorted(share.bindings.items())
         ],
         "gangs": [_gang_out(record) for _, record in sorted(cluster.gangs.items())],
     }
@@ -54,10 +57,6 @@ def load(data: dict[str, Any]) -> Cluster:
         if record.lazily_preempted_by is not None:
             cluster.demote(record, record.lazily_preempted_by)
     return cluster
-
-
-def _shares(cluster: Cluster) -> list[VcShare]:
-    return [share for name in cluster.shares for share in cluster.shares_of(name)]
 
 
 def _share_out(share: VcShare) -> dict[str, Any]:

@@ -26,7 +26,10 @@ def dump(state: SchedulerState) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "core": state.core.snapshot(),
-        "nodes": [_node_out(node) for _, node in sorted(state.machines.nodes.items())],
+        "nodes": [
+            {**asdict(node), "bad_devices": sorted(node.bad_devices)}
+            for _, node in sorted(state.machines.nodes.items())
+        ],
         "now_ms": state.now_ms,
         "patience_ms": state.patience_ms,
         "number": state.number,
@@ -63,7 +66,7 @@ def dump(state: SchedulerState) -> dict[str, Any]:
 
 def load(data: Mapping[str, Any]) -> SchedulerState:
     """Return the state that was dumped."""
-    nodes = {row["name"]: _node_in(row) for row in data["nodes"]}
+    nodes = {row["name"]: Node(**{**row, "bad_devices": frozenset(row["bad_devices"])}) for row in data["nodes"]}
     state = SchedulerState(Hived.from_snapshot(data["core"]), data["patience_ms"], nodes)
     state.number, state.now_ms = data["number"], data["now_ms"]
     state.sync_nodes()
@@ -113,11 +116,3 @@ def _requests_out(gang: Gang, number: int, requests: GangRequests) -> dict[str, 
 def _requests_in(row: Mapping[str, Any]) -> GangRequests:
     rows = row["portions"]
     return tuple([replace(request_in(each["request"]), positions=tuple(each["members"])) for each in rows])
-
-
-def _node_out(node: Node) -> dict[str, Any]:
-    return {**asdict(node), "bad_devices": sorted(node.bad_devices)}
-
-
-def _node_in(row: Mapping[str, Any]) -> Node:
-    return Node(**{**row, "bad_devices": frozenset(row["bad_devices"])})
