@@ -1,7 +1,7 @@
 """`pai vc plan` and `pai scheduler replay`: the scheduler outside of the server.
 
 A plan derives a whole configuration from the nodes and a line of promises. A replay takes a snapshot of the scheduler
-and repeats its decisions about waiting gangs. Neither changes anything on the platform.
+and repeats its decisions about waiting jobs. Neither changes anything on the platform.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from openpai.cli.vc import read, write
 from openpai.protocol.errors import Refused
 
 REPLAYED_MAX = 20
-"""The number of waiting gangs to explain when none is named."""
+"""The number of waiting jobs to explain when none is named."""
 
 
 def plan(
@@ -67,11 +67,12 @@ def plan(
 def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A snapshot that `pai scheduler snapshot` took.")],
     gang: Annotated[
-        str | None, typer.Option("--gang", metavar="NAME", help="A waiting gang, or its job as `user~job`.")
+        str | None,
+        typer.Option("--gang", metavar="NAME", help="A waiting job, as `user~job`, or one of its gangs by its id."),
     ] = None,
     json: output.Json = False,
 ) -> None:
-    """Repeat, on a snapshot, the decisions about waiting gangs, and explain them.
+    """Repeat, on a snapshot, the decisions about waiting jobs, and explain them.
 
     It needs no server: the same scheduler on the same state gives the same answers.
     """
@@ -81,9 +82,9 @@ def replay(
     waiting = [row["gang"] for row in data.get("waiting", ())]
     named = [each for each in waiting if gang in (None, each["id"], each["job"])]
     if gang is not None and not named:
-        message = f"no gang named {gang!r} waits in {file}"
+        message = f"no job named {gang!r} waits in {file}"
         some = ", ".join(dict.fromkeys(each["job"] or each["id"] for each in waiting[:5]))
-        raise Refused("NoJobError", message, f"waiting gangs: {some}" if some else "nothing waits in it")
+        raise Refused("NoJobError", message, f"waiting jobs: {some}" if some else "no job waits in it")
     try:
         answers = [answer(data, each["id"]) | {"job": each["job"]} for each in named[:REPLAYED_MAX]]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -93,7 +94,7 @@ def replay(
         output.document({"now_ms": data.get("now_ms"), "waiting": len(waiting), "answers": answers})
         return
     if not answers:
-        output.say("Nothing waits in this snapshot.")
+        output.say("No job waits in this snapshot.")
         output.next_step("pai scheduler snapshot -o FILE")
         return
     for each in answers:

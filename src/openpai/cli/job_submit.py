@@ -133,8 +133,8 @@ def check(
     for warning in warnings:
         output.warn(warning)
     spec = found.spec
-    devices = f", {formatting.plural(spec.gpus_total, 'GPU')}" if spec.gpus_total else ""
-    output.say(f"{file} is valid: {spec.name}, {formatting.plural(spec.tasks_total, 'task')}{devices}.")
+    gpus = f", {formatting.plural(spec.gpus_total, 'GPU')}" if spec.gpus_total else ""
+    output.say(f"{file} is valid: {spec.name}, {formatting.plural(spec.tasks_total, 'task')}{gpus}.")
     output.next_step(f"pai job submit {file} --watch")
     return Exit.OK
 

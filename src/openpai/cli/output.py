@@ -73,7 +73,7 @@ def json_line(value: Any) -> None:
 
 
 def _json(value: Any, indent: int | None = None) -> str:
-    # JSON can say every character in ASCII, where the stream cannot.
+    # JSON can escape every character that the stream's encoding lacks.
     is_utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     # JSON escapes only the control characters of ASCII; a terminal obeys others as well.
     return harmless_json(json.dumps(value, indent=indent, ensure_ascii=not is_utf, default=str))

@@ -139,8 +139,8 @@ def _show(job: dict[str, Any], transfer: CodeTransfer, line: str, why: str) -> N
 
     role = job["taskRoles"][ROLE]
     need = role["resourcePerInstance"]
-    devices = f"{formatting.plural(need['gpu'], 'GPU')}, " if need["gpu"] else ""
-    size = f"{devices}{formatting.plural(need['cpu'], 'CPU')}, {formatting.memory(need['memoryMB'])}"
+    gpus = f"{formatting.plural(need['gpu'], 'GPU')}, " if need["gpu"] else ""
+    size = f"{gpus}{formatting.plural(need['cpu'], 'CPU')}, {formatting.memory(need['memoryMB'])}"
     shown = {
         "job": job["name"],
         "command": line,

@@ -72,7 +72,7 @@ def show(name: Vc, json: output.Json = False) -> None:
     from openpai.cli import cluster_tables
 
     output.say_marked_up(
-        f"[bold]{escape(vc.name)}[/]: {formatting.plural(vc.running, 'gang')} running, {vc.waiting} waiting"
+        f"[bold]{escape(vc.name)}[/]: {formatting.plural(vc.running, 'job')} running, {vc.waiting} waiting"
     )
     output.say(cluster_tables.vc_facts(vc))
     for kind, count in vc.skus:

@@ -48,7 +48,7 @@ def _beginnings(before: Job, last: Job, changed: Sequence[Task]) -> Iterator[Lin
     starting = [task for task in changed if task.grant is not None and _waited(before, task)]
     if starting:
         count = "its 1 task" if len(last.tasks) == 1 else f"{len(starting)} of its {len(last.tasks)} tasks"
-        yield Line("Granted", f"devices were granted to {count}", last.attempt)
+        yield Line("Granted", f"resources were granted to {count}", last.attempt)
     if before.attempt_started_at_ms is None and last.attempt_started_at_ms is not None:
         yield Line("Running", f"attempt {_number(last)} runs", last.attempt)
 

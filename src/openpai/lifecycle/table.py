@@ -18,7 +18,7 @@ from openpai.protocol.errors import Broken
 class JobEvent(StrEnum):
     """What can happen to a job as a whole."""
 
-    GRANTED = "tasks were granted their devices"
+    GRANTED = "tasks were granted their resources"
     TASK_RAN = "the first task runs"
     VERDICT = "the attempt has its verdict while tasks are alive"
     OVER = "the attempt has its verdict and no task is alive"
@@ -29,12 +29,12 @@ class JobEvent(StrEnum):
 class TaskEvent(StrEnum):
     """What can happen to a task."""
 
-    GRANTED = "it was granted its devices"
+    GRANTED = "it was granted its resources"
     RAN = "it was seen running"
     SUCCEEDED = "it exited with code 0"
     FAILED = "it failed and is not tried again in this job attempt"
-    RETRIED_IN_PLACE = "it failed and tries again with the same devices"
-    RETRIED_ELSEWHERE = "it failed, gave its devices back and queues again"
+    RETRIED_IN_PLACE = "it failed and is tried again with the same resources"
+    RETRIED_ELSEWHERE = "it failed, returned its resources and queues again"
     RETRIED_LATER = "it failed through no fault of its own and waits before it queues again"
     RETRY_DUE = "the time to try again has come"
     STOPPED = "it ended because its job attempt ended"

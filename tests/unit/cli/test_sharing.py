@@ -91,7 +91,7 @@ def test_one_virtual_cluster_is_shown_a_resource_a_line(pai, platform):
     platform.on("GET", "/virtual-clusters/vision", VISION)
     platform.on("GET", "/cluster/sku-types", {"A100": {"cpu": 2, "memory": 2048, "gpu": 1}})
     message = pai("vc", "show", "vision").out
-    assert "3 gangs running, 1 waiting" in message
+    assert "3 jobs running, 1 waiting" in message
     assert "SKU A100: 24, each 2 CPUs, 2 GB, 1 GPU" in message
     platform.on("GET", "/cluster/sku-types", {"A100": {"cpu": 1, "memory": 2048, "gpu": 0}})
     assert "each 1 CPU, 2 GB, 0 GPUs" in pai("vc", "show", "vision").out

@@ -8,9 +8,10 @@ from typing import Final
 from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.model import OPPORTUNISTIC, PRIORITY_MAX, CellGroup, GangRequest
+from openpai.scheduler.cells.wording import ResourceUnit
 from openpai.scheduler.model import Spot
 
-GROUP_TOO_LARGE: Final = "a group of tasks needs more devices than a cell of the type it must stay inside has"
+GROUP_TOO_LARGE: Final = "a group of tasks needs more CPUs or GPUs than a cell of the type it must stay inside has"
 
 GROUPS_DEEP_MAX: Final = 8
 """How deep groups may be nested."""
@@ -97,7 +98,7 @@ def _type_fault(cluster: Cluster, request: GangRequest) -> str | None:
     wanted = request.leaf_type
     types = {chain.spec.leaf_type for chain in cluster.chains.values()}
     if wanted not in types:
-        return f"there is no device type {wanted!r} in the cluster; there are {_list(types)}"
+        return f"there is no SKU type {wanted!r} in the cluster; there are {_list(types)}"
     if request.priority != OPPORTUNISTIC:
         own = {share.chain.spec.leaf_type for share in cluster.shares[request.virtual_cluster].values()}
         if wanted not in own:
@@ -114,11 +115,12 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
         if any(chain_could_hold(chain, request) for chain in chains):
             return None
         if request.topology is not None and any(_fits_nodes(chain, request) for chain in chains):
-            return _outside(chains, request.topology.cell_type, need)
+            return _outside(cluster, chains, request.topology.cell_type, need)
         if request.groups and any(_fits_nodes(chain, request) for chain in chains):
             return GROUP_TOO_LARGE
-        most = max((len(chain.node_cells) * chain.shape.leaves for chain in chains), default=0)
-        return f"its tasks need {need} devices, {largest} on one node; no part of the cluster is as large ({most})"
+        unit, most = _unit(cluster, chains), max((len(c.node_cells) * c.shape.leaves for c in chains), default=0)
+        needed = f"{unit.describe(need)}, {unit.count(largest)} on one node"
+        return f"its tasks need {needed}; no part of the cluster is as large ({unit.count(most)})"
     if request.pinned_cell is not None:
         shares = [cluster.pins[request.virtual_cluster, request.pinned_cell]]
     else:
@@ -130,16 +132,17 @@ def too_large(cluster: Cluster, request: GangRequest) -> str | None:
     if any(could_hold(share, request) for share in shares):
         return None
     if request.topology is not None and any(_is_large_enough(share, request) for share in shares):
-        return _outside([share.chain for share in shares], request.topology.cell_type, need)
+        return _outside(cluster, [share.chain for share in shares], request.topology.cell_type, need)
     if request.groups and any(_is_large_enough(share, request) for share in shares):
         return GROUP_TOO_LARGE
     if not any(share.size for share in shares):
         return f"virtual cluster {request.virtual_cluster!r} was promised nothing: only opportunistic jobs run in it"
     size = max((share.size for share in shares), default=0)
     node = max((largest_part(share) for share in shares), default=0)
+    unit = _unit(cluster, [share.chain for share in shares])
     return (
-        f"its tasks need {need} devices of one type, up to {largest} on one node; virtual cluster "
-        f"{request.virtual_cluster!r} has at most {size} of one type, {node} on one node"
+        f"its tasks need {unit.describe(need)} of one type, up to {unit.count(largest)} on one node; virtual cluster "
+        f"{request.virtual_cluster!r} has at most {unit.count(size)} of one type, {unit.count(node)} on one node"
         + _pins_besides(cluster, request)
     )
 
@@ -154,10 +157,18 @@ def chain_could_hold(chain: Chain, request: GangRequest) -> bool:
     return _fits_nodes(chain, request) and _fits_topology(chain, request)
 
 
-def _outside(chains: Sequence[Chain], cell_type: str, need: int) -> str:
-    if any(cell_type in chain.spec.types for chain in chains):
-        return f"its tasks need {need} devices inside one {cell_type}, which is smaller"
-    return f"no {' and no '.join(sorted({chain.spec.leaf_type for chain in chains}))} device is inside a {cell_type}"
+def _unit(cluster: Cluster, chains: Sequence[Chain]) -> ResourceUnit:
+    """Return the unit of the largest of these chains."""
+    kind = max(chains, key=lambda chain: len(chain.node_cells) * chain.shape.leaves).spec.leaf_type if chains else ""
+    return ResourceUnit.of(kind, cluster.skus.get(kind))
+
+
+def _outside(cluster: Cluster, chains: Sequence[Chain], cell_type: str, need: int) -> str:
+    inside = [chain for chain in chains if cell_type in chain.spec.types]
+    if inside:
+        needed = _unit(cluster, inside).describe(need)
+        return f"its tasks need {needed} inside one {cell_type}, which is smaller"
+    return f"no {' and no '.join(sorted({chain.spec.leaf_type for chain in chains}))} is inside a {cell_type}"
 
 
 def _pins_besides(cluster: Cluster, request: GangRequest) -> str:

@@ -95,16 +95,16 @@ def _opportunistic_reason(cluster: Cluster, request: GangRequest) -> Wait:
     free = _free_in(chain)
     need, largest = sum(count * leaves for count, leaves in request.members), _largest(request)
     unit = _unit(cluster, chain)
-    devices = unit.describe(free)
+    idle = unit.describe(free)
     needed = unit.count(need)
     topology = request.topology
     if need > free:
-        message = f"an opportunistic job takes only what is idle, {devices} at the moment; this needs {needed}"
+        message = f"an opportunistic job takes only what is idle, {idle} at the moment; this needs {needed}"
     elif topology is not None and topology.is_required:
         where = f"one {topology.cell_type}"
-        message = f"{devices} are free at the moment, but too few of them inside {where}; this needs {needed}"
+        message = f"{idle} are free at the moment, but too few of them inside {where}; this needs {needed}"
     else:
-        message = f"{devices} are free at the moment, but not together; this needs {unit.count(largest)} on one node"
+        message = f"{idle} are free at the moment, but not together; this needs {unit.count(largest)} on one node"
     counts = {"needed": need, "free": free}
     sound = "bad and drained hardware coming back, " if chain.bad_nodes else ""
     unblock = f"any jobs ending, {sound}or a priority of 0 or more"

@@ -112,7 +112,7 @@ def test_the_type_of_device_decides_the_chain(racks: Make) -> None:
     driver = racks(1, {"a": {"RACK": 1, "NODE": 1}}, loose=1)
     assert driver.run("small", "a", 4).chain == "NODE"
     assert driver.run("large", "a", 4, 4).chain == "RACK"
-    with pytest.raises(Refused, match="no device type 'V100'"):
+    with pytest.raises(Refused, match="no SKU type 'V100'"):
         driver.ask("wrong", "a", 1, leaf_type="V100")
 
 
@@ -237,7 +237,7 @@ virtualClusters:
 """)
     for priority in (0, -1):
         request = GangRequest("g", "a", ((1, 2),), priority, leaf_type="GPU", topology=Topology("BOX", True))
-        assert core.refusal(request) == "no GPU device is inside a BOX"
+        assert core.refusal(request) == "no GPU is inside a BOX"
 
 
 def test_a_failed_attempt_is_remembered_until_something_is_freed(racks: Make) -> None:

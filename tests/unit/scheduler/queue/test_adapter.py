@@ -114,7 +114,7 @@ def test_devices_without_gpus_have_no_gpu_numbers(scheduler: HivedScheduler) -> 
         (Gang("g", (Ask(1, 1, 1),), "nowhere"), "no virtual cluster 'nowhere'"),
         (Gang("g", (Ask(1, 1, 1),), "cpu"), "no node of virtual cluster cpu has any"),
         (Gang("g", (Ask(1, 1, 1),), sku_type="V100", pinned_cell="mine"), "both a SKU and a pinned cell"),
-        (Gang("g", (Ask(1, 1, 1),), sku_type="K80"), "no device type 'K80'"),
+        (Gang("g", (Ask(1, 1, 1),), sku_type="K80"), "no SKU type 'K80'"),
     ],
 )
 def test_what_could_never_run_is_refused_and_waits_if_added_all_the_same(
