@@ -110,7 +110,7 @@ async def test_a_job_that_is_stopped_before_it_began_says_so(world: World) -> No
 async def test_an_attempt_that_was_preempted_says_why_and_counts_as_free(world: World) -> None:
     id_ = await submitted(world)
     await world.grant()
-    why = "bob~big needs these devices"
+    why = "bob~big needs these resources"
     await world.record(id_, Preempted(0, world.clock.at_ms, why))
     for key in (
         AttemptKey(id_, 0, "worker", 0, 0),

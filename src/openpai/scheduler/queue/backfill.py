@@ -1,11 +1,11 @@
-"""Keeps cells for gangs that have waited long, so that they are not passed for ever while everything else stays open.
+"""Keeps cells for gangs that have waited long, so that smaller gangs do not pass them for ever.
 
-A gang that many smaller ones pass never finds all of its cells free at one moment. One gang of each virtual cluster at
-a time therefore has the cells kept that will be free for it soonest, as estimated from how long gangs
-like those on them usually run. No other gang gets what is free of these cells, except gangs that should have left again
-by then. The cells are chosen again as facts come in, until they are *closed*: from then on no gang starts on them,
-and only cells are chosen whose gangs were there when they were closed. So a gang at the front starts at the latest when
-everything has ended that ran when its cells were closed.
+A gang that many smaller ones pass never finds all of its cells free at one moment. Therefore one gang of each virtual
+cluster at a time gets cells kept: those that will be free for it soonest, estimated from run times of gangs similar to
+those on them. Other gangs start on free parts of these cells only if they should end before the cells are needed. The
+cells are chosen again from time to time until they are *closed*: then no other gang starts on them, and only cells are
+chosen whose gangs ran on them when they were closed. So the gang starts at the latest when all gangs have ended that
+ran when its cells were closed.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ PATIENCE_MAX_MS: Final = 30 * 24 * 60 * 60 * 1000
 """The longest run time that counts for how long a gang may wait before its cells are closed."""
 
 CLOSED_AFTER: Final = 2
-"""After so many times the longest run time the cells kept for a gang of several members are closed."""
+"""The cells kept for a gang of several members are closed after this many times the longest run time."""
 
 ALONE_AFTER: Final = 4
-"""After so many times the longest run time the cells of a gang of one member are closed: it needs no two at once."""
+"""The same for a gang of one member, which does not need several cells at once."""
 
 IDLE_SHARE: Final = 0.02
-"""Cells that are not closed may stand idle for so much of the device time that the gang has waited."""
+"""Cells that are not closed may be idle for this share of the device time that the gang has waited."""
 
 AGAIN: Final = 8
-"""Cells are chosen again each time such a part of the time has passed that they need to become free."""
+"""Cells are chosen again after this fraction (one eighth) of the time until they are free."""
 
 AGAIN_MIN_MS: Final = 60_000
 
@@ -46,18 +46,18 @@ SHAPES_MAX: Final = 10_000
 """Cached answers; the cache is cleared when it is full."""
 
 KEEPER: Final = "\0kept"
-"""The name that claims the kept devices while other gangs are considered."""
+"""The name under which kept devices are claimed while other gangs are considered."""
 
 
 class Piece(NamedTuple):
-    """Devices of one node that are kept."""
+    """Kept devices of one node."""
 
     chain: str
     node_cell: int
     mask: int
     level: int
     cell: int
-    """The promised cell they are in, as it was when they were chosen."""
+    """The promised cell that contained them when they were chosen."""
 
 
 class Leaving(NamedTuple):
@@ -77,9 +77,9 @@ class Kept:
     pieces: tuple[Piece, ...]
     chosen_ms: int
     free_ms: int
-    """When all of them should be free."""
+    """The time at which all of them should be free."""
     closed_ms: int | None = None
-    """Since when no other gang starts on them."""
+    """The time from which no other gang starts on them."""
     journal: Journal | None = field(default=None, compare=False)
 
     @property
@@ -96,7 +96,7 @@ class Kept:
         return found
 
     def hold(self, cluster: Cluster) -> None:
-        """Claim what is free of the cells, so that no other gang gets it, until `let_go`."""
+        """Claim the free devices of the cells, so that no other gang gets them, until `let_go`."""
         if self.journal is not None:
             return
         self.journal = Journal()
@@ -110,7 +110,7 @@ class Kept:
                 _claim_another(shares[0], piece, self.priority, self.journal)
 
     def let_go(self) -> None:
-        """Leave no trace of `hold`."""
+        """Undo `hold`."""
         journal, self.journal = self.journal, None
         if journal is not None:
             journal.undo()
@@ -137,7 +137,7 @@ def _claim_free(share: VcShare, chain: Chain, piece: Piece, priority: int, journ
 
 
 def _claim_another(share: VcShare, piece: Piece, priority: int, journal: Journal) -> None:
-    """Nothing serves the promised cell of a piece now: any other cell that could serve it is as good."""
+    """Claim any cell that could serve the promised cell of a piece, which no cell serves now."""
     number = piece.mask.bit_count()
     unit = bind_clean_unit(share, number, None)
     if unit is not None:
@@ -145,18 +145,18 @@ def _claim_another(share: VcShare, piece: Piece, priority: int, journal: Journal
 
 
 def kept_in(row: dict[str, Any]) -> Kept:
-    """Return what was dumped."""
+    """Return the value of a row from `dump`."""
     return Kept(**{**row, "pieces": tuple([Piece(*piece) for piece in row["pieces"]])})
 
 
 def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_ms: int) -> Kept | None:
-    """Return the cells that will be free for a gang soonest if others leave when they should; None if none ever are."""
+    """Return the cells that will be free for a gang soonest if others leave as expected; None if there are none."""
     ends = sorted(leaving, key=lambda end: end.at_ms)
     missing = max([missing_devices(cluster, request) for request in waiting.requests])
     devices = (sum([request.devices for request in end.requests]) for end in ends)
     freed = list(accumulate(devices, initial=0))
     with Trial(cluster) as trial:
-        marks = [trial.mark]  # after so many have left
+        marks = [trial.mark]  # one for each number of gangs that have left
 
         def fits(count: int) -> bool:
             if freed[count] < missing:
@@ -198,7 +198,7 @@ def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_m
 
 
 class FeasibilityCache:
-    """Caches which gangs could start at all on the present hardware: keeping cells is useless for the others."""
+    """Caches which gangs could start on the present hardware; keeping cells is useless for the others."""
 
     def __init__(self) -> None:
         self._possible: dict[tuple[Shape, ...], bool] = {}

@@ -1,4 +1,4 @@
-"""Why a gang is too large for what there is, in CPUs, memory and GPUs, and what would make it fit."""
+"""Explains why a gang is too large for its virtual cluster, in CPUs, memory and GPUs, and what would make it fit."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NAMED_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """Devices of one kind that a gang may use, were they free: on one node, and in all."""
+    """The devices of one type that a gang could use if all were free: on one node, and in total."""
 
     kind: str
     on_a_node: int
     total: int
     places: int
-    """How many of the gang's largest members fit."""
+    """The number of the gang's largest members that fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class _Fault:
     message: str
     remedy: str
     is_of_gang: bool = False
-    """Whether each of its members fits alone."""
+    """Whether each member would fit alone."""
 
 
 def refuse(core: Hived, skus: Skus, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
@@ -80,7 +80,7 @@ def _fault(core: Hived, skus: Skus, gang: Gang) -> _Fault | None:
 
 
 def _not_countable(gang: Gang, message: str) -> _Fault:
-    """Return why no number of devices would do, with the task it is about."""
+    """Return why no number of devices is enough, with the request of the largest task."""
     gpus = max((ask.gpus for ask in gang.asks), default=0)
     if not gpus or not message.startswith("it asks for GPUs"):
         return _Fault(message, "")
@@ -89,7 +89,7 @@ def _not_countable(gang: Gang, message: str) -> _Fault:
 
 
 def _in_words(cluster: Cluster, skus: Skus, request: GangRequest, asks: Sequence[Ask]) -> _Fault | None:
-    """Return by how much members of a gang are too large; None where it is not their size that keeps them out."""
+    """Return by how much members of a gang are too large; None if their size is not the reason."""
     per_task = max(leaves for _, leaves in request.members)
     rooms = _rooms(cluster, request, per_task)
     if not any(room.total for room in rooms):
@@ -97,7 +97,7 @@ def _in_words(cluster: Cluster, skus: Skus, request: GangRequest, asks: Sequence
     room = max(rooms, key=lambda room: (room.on_a_node >= per_task, room.total, room.on_a_node))
     sku = skus.of(room.kind)
     unit = ResourceUnit.of(room.kind, sku)
-    who = _who(cluster, request)
+    owner = _owner(cluster, request)
     largest = next(ask for ask, size in zip(asks, request.sizes(), strict=True) if size == per_task)
     if per_task > room.on_a_node:
         asked = (
@@ -105,7 +105,7 @@ def _in_words(cluster: Cluster, skus: Skus, request: GangRequest, asks: Sequence
             or f"{ask_text(largest)}{share_text([largest], per_task, unit, sku)}"
         )
         most = _amount(sku, unit, room.on_a_node)
-        return _Fault(f"a task asks for {asked}; {who} has at most {most} on one node", "ask for less in each task")
+        return _Fault(f"a task asks for {asked}; {owner} has at most {most} on one node", "ask for less in each task")
     need = sum(count * leaves for count, leaves in request.members)
     tasks = plural(len(asks), "task")
     fewer = _Fault("", "ask for fewer or smaller tasks", is_of_gang=True)
@@ -113,13 +113,13 @@ def _in_words(cluster: Cluster, skus: Skus, request: GangRequest, asks: Sequence
         total = Ask(sum(ask.cpus for ask in asks), sum(ask.memory_mb for ask in asks), sum(ask.gpus for ask in asks))
         asked = _exceeding(total, sku, room.total) or f"{unit.describe(need)}{share_text(asks, need, unit, sku)}"
         kinds = " of one kind, on which tasks that start together run" if len(rooms) > 1 else ""
-        return replace(fewer, message=f"its {tasks} need {asked}; {who} has {_amount(sku, unit, room.total)}{kinds}")
+        return replace(fewer, message=f"its {tasks} need {asked}; {owner} has {_amount(sku, unit, room.total)}{kinds}")
     topology = request.topology
     if topology is not None and topology.is_required:
         message = f"its {tasks} need {unit.describe(need)} inside one {topology.cell_type}, which is smaller"
         return replace(fewer, message=message) if _has_type(cluster, room.kind, topology.cell_type) else None
     fit = f"{plural(room.places, 'task')} of {ask_text(largest)}"
-    message = f"of its {tasks} at most {fit} fit on the nodes of {who} at a time; a node has "
+    message = f"of its {tasks} at most {fit} fit on the nodes of {owner} at a time; a node has "
     return replace(fewer, message=message + _amount(sku, unit, room.on_a_node))
 
 
@@ -139,7 +139,7 @@ def _rooms(cluster: Cluster, request: GangRequest, per_task: int) -> list[_Room]
     return [_Room(kind, largest_part(share), share.size, places_in(share, per_task)) for share, kind in found]
 
 
-def _who(cluster: Cluster, request: GangRequest) -> str:
+def _owner(cluster: Cluster, request: GangRequest) -> str:
     if request.priority == OPPORTUNISTIC:
         return "the cluster"
     if request.pinned_cell is not None:
@@ -154,7 +154,7 @@ def _has_type(cluster: Cluster, kind: str, cell_type: str) -> bool:
 
 
 def _exceeding(ask: Ask, sku: SkuSpec | None, devices: int) -> str:
-    """Return what of an ask is more than some devices bring along, in words; empty when nothing is by itself."""
+    """Return the requested resources that exceed those of `devices`, as text; empty if none does by itself."""
     if sku is None:
         return ""
     cpus = ask.cpus if ask.cpus > sku.cpus * devices else 0
@@ -164,7 +164,7 @@ def _exceeding(ask: Ask, sku: SkuSpec | None, devices: int) -> str:
 
 
 def _amount(sku: SkuSpec | None, unit: ResourceUnit, devices: int) -> str:
-    """Return what some devices are, with what they bring along."""
+    """Return the CPUs, memory and GPUs of some devices, as text."""
     if sku is None:
         return unit.describe(devices)
     return amount_text(sku.cpus * devices, sku.memory_mb * devices, sku.gpus * devices)

@@ -1,4 +1,4 @@
-"""One round of decisions: which waiting gangs start, which running ones they preempt, and which may pass others."""
+"""One round of decisions: which waiting gangs start, which running gangs they preempt, and which may pass others."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from openpai.scheduler.queue.state import SchedulerState
 from openpai.scheduler.queue.waiting_queue import Head, Lane, Waiting
 
 REMIND_MS: Final = 10_000
-"""Victims that have not left after this time are named again, in case the first answer was lost."""
+"""Victims that have not left after this time are preempted again, in case the first decision was lost."""
 
 GUEST_QUANTILE: Final = 0.75
-"""A gang may start on kept cells if three quarters of the gangs like it ran no longer than the time that is left."""
+"""A gang may start on kept cells if three quarters of similar gangs ran no longer than the time that is left."""
 
 Answers = Sequence[Bind | HivedPreempt]
 Decision = RunningGang | Preempt
-"""A gang that has its spots now, or one for which others must leave."""
+"""A gang that has its spots, or one for which others must leave first."""
 
 
 class Round:
-    """All decisions of one moment."""
+    """Makes all decisions of one moment."""
 
     def __init__(self, state: SchedulerState, now_ms: int) -> None:
         self._state = state
@@ -113,7 +113,7 @@ class Round:
         return None
 
     def _answer(self, lane: Lane, waiting: Waiting, freed: int) -> Decision | HivedWait:
-        """Decide about a gang, unless what was freed since its lane was looked at is too little for sure."""
+        """Decide about a gang, unless too little was freed since the last decision about its lane."""
         last = lane.answer
         if last is None or (lane.looked_at != freed and last.code is Code.TOO_LARGE):
             return self._decide(waiting)
@@ -122,7 +122,7 @@ class Round:
         return self._decide(waiting)
 
     def _pass(self, lane: Lane, waiting: Waiting, kept: Kept, freed: int) -> Decision | None:
-        """Start a gang on kept cells if it should have left them by the time they are needed."""
+        """Start a gang on kept cells if it should end before they are needed."""
         state, gang = self._state, waiting.gang
         tried = (freed, kept.chosen_ms)
         if kept.closed_ms is not None or lane.tried == tried:
@@ -165,7 +165,7 @@ class Round:
             records = [gangs.get(request.id) for request in waiting.requests]
             victims = sorted({victim for record in records if record is not None for victim in record.victims})
             if victims and None not in records:
-                # Also after the clock was set back.
+                # A negative time means that the clock was set back.
                 if not 0 <= self._now_ms - waiting.preempted_at_ms < REMIND_MS:
                     decisions.append(self._preempt(waiting, victims))
                 continue
@@ -200,9 +200,9 @@ class Round:
             return answers if answers.gang == gang.id else replace(answers, gang=gang.id)
         victims = {name for answer in answers if isinstance(answer, HivedPreempt) for name in answer.victims}
         if not may_preempt and (victims or any(answer.displaced for answer in answers)):
-            # It would have to wait for its victims to leave, so it might not end in time.
+            # It would have to wait until its victims have left, and might then not end in time.
             state.core.roll_back()
-            message = "it may pass a gang that waited longer only where it need not wait for others to leave"
+            message = "it may pass a job that has waited longer only if no other job must leave for it"
             return HivedWait(gang.id, Code.QUOTA_USED, message, "jobs finishing")
         self._commit(waiting)
         state.queue.remove(gang.id)
@@ -238,14 +238,14 @@ class Round:
         return Preempt(waiting.gang.id, tuple(sorted(named)), tuple([named[victim] for victim in sorted(named)]))
 
     def _why(self, gang: Gang, victim: str) -> str:
-        """Return the message to the owner of a victim: which job takes its place and by what right."""
+        """Return the message to the owner of a victim: which job replaces it, and why it may."""
         record, name = self._state.core.cluster.gangs[victim], gang.job or gang.id
         if record.request.priority >= 0 and record.lazily_preempted_by is None:
-            return f"{name} is more urgent and needs these devices of virtual cluster {gang.virtual_cluster}"
+            return f"{name} is more urgent and needs these resources of virtual cluster {gang.virtual_cluster}"
         held = self._state.running.gangs.get(self._state.gang_name(victim))
         if held is not None and held.is_lent:
             promised = f"its virtual cluster {gang.virtual_cluster} was promised them"
-            return f"{name} needs these devices: {promised}, and this job, which may be interrupted, borrowed them"
+            return f"{name} needs these resources: {promised}, and this job, which may be interrupted, borrowed them"
         own = "an opportunistic job" if record.request.priority < 0 else "this job, which lost its guarantee,"
         promised = f"its virtual cluster {gang.virtual_cluster} was promised them"
-        return f"{name} needs these devices: {promised}, and {own} has no guarantee for them"
+        return f"{name} needs these resources: {promised}, and {own} has no guarantee for them"

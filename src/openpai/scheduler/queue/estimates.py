@@ -1,9 +1,9 @@
-"""When a waiting gang may start: a range, and what the guess rests on.
+"""Estimates when a waiting gang starts: a range, and the basis of the estimate.
 
-What will free devices is tried out on the books, twice. In the good case gangs end as early as a quarter of those
-before them did, and the one asked about takes the first place it finds; in the bad case they end as late as three
-quarters did, or when their time is up, and everybody ahead goes first. Who has neither a time limit nor predecessors
-never ends.
+The ends of gangs are simulated twice on a trial copy. In the good case gangs end as early as the first quarter of
+similar gangs did, and the waiting gang takes the first placement that fits. In the bad case they end as late as three
+quarters did, or at their time limits, and all gangs ahead start first. A gang without a time limit or similar finished
+gangs never ends.
 """
 
 from __future__ import annotations
@@ -23,60 +23,60 @@ from openpai.scheduler.queue.state import SchedulerState
 from openpai.scheduler.queue.waiting_queue import Waiting
 
 LEAVES_MAX: Final = 200
-"""So many ends are tried out."""
+"""The number of ends to simulate."""
 
 AHEAD_MAX: Final = 50
-"""With more gangs ahead than that, counts have to do."""
+"""With more gangs ahead, the estimate uses counts only."""
 
 
 def estimate(state: SchedulerState, waiting: Waiting, ahead: GangsAhead, now_ms: int) -> Estimate:
-    """Return when a gang may start if nothing comes between; `ahead` are those that take something away before it."""
+    """Return when a gang starts if no other gang is submitted; `ahead` are the gangs that take resources before it."""
     if len(ahead) > AHEAD_MAX:
         return _from_counts(state, waiting, ahead, now_ms)
     nearest_first = list(ahead.nearest_first())
     good = _Course(state, waiting, nearest_first, now_ms, is_good=True)
     earliest_ms = good.play()
     if earliest_ms is None:
-        return Estimate(None, None, "unknown: nothing says when enough of what runs now will end")
+        return Estimate(None, None, "unknown: too few of the running jobs have a time limit or finished jobs like them")
     bad = _Course(state, waiting, nearest_first, now_ms, is_good=False)
     latest_ms = bad.play()
     basis = " and ".join(sorted(good.sources | bad.sources)) or "what is free now"
     if latest_ms is None:
-        return Estimate(earliest_ms, None, f"{basis}; nothing says how late it may get")
+        return Estimate(earliest_ms, None, f"{basis}; the latest time is unknown")
     return Estimate(earliest_ms, max(earliest_ms, latest_ms), basis)
 
 
 def _from_counts(state: SchedulerState, waiting: Waiting, ahead: GangsAhead, now_ms: int) -> Estimate:
-    """Guess from how many devices those ahead want, and how long devices are usually kept."""
+    """Estimate from the number of devices that gangs ahead request, and the usual run times."""
     gang = waiting.gang
     name = gang.virtual_cluster
     typical = state.running.run_times.of_all(name)
     size = sum(share.size for share in state.core.cluster.shares_of(name))
     if typical is None or not size:
-        message = f"unknown: {len(ahead)} gangs go first, and too few have finished to say how long that takes"
+        message = f"unknown: {len(ahead)} jobs go first, and too few have finished to say how long that takes"
         return Estimate(None, None, message)
     wanted = ahead.devices() + waiting.devices
     rounds = wanted / size
     earliest_ms = now_ms + int(max(0.0, rounds - 1) * typical[0])
-    basis = f"{len(ahead)} gangs ahead want {wanted} devices; {name} has {size}; run times of its finished jobs"
+    basis = f"{len(ahead)} jobs ahead need {rounds:.1f} times what {name} has; run times of its finished jobs"
     return Estimate(earliest_ms, now_ms + int((rounds + 1) * typical[1]), basis)
 
 
 @dataclass(slots=True)
 class _Course:
-    """One way in which things may go from here."""
+    """One simulated course of events: the good or the bad case."""
 
     state: SchedulerState
     waiting: Waiting
     nearest_first: Sequence[Waiting]
-    """The gangs that go before it."""
+    """The gangs ahead, the nearest first."""
     now_ms: int
     is_good: bool
     sources: set[str] = field(default_factory=set)
     _ends: list[tuple[int, int, Gang, GangRequests]] = field(default_factory=list)
     _count: int = 0
     _limits: Limits = field(default_factory=Limits)
-    """The limits of the user of the gang asked about, and what they run meanwhile."""
+    """The limits of the waiting gang's user, and what this user runs meanwhile."""
 
     def play(self) -> int | None:
         """Return when the gang starts, None if unknown."""
@@ -122,7 +122,7 @@ class _Course:
 
     def _plan(self, gang: Gang, requests: GangRequests, end_ms: int | None) -> None:
         if end_ms is not None:
-            # The count keeps equal times from comparing gangs.
+            # The count makes entries of equal times comparable; gangs are not.
             self._count += 1
             heappush(self._ends, (max(end_ms, self.now_ms), self._count, gang, requests))
 
@@ -132,7 +132,7 @@ class _Course:
         return None if length_ms is None else since_ms + length_ms
 
     def _length_of(self, gang: Gang, ran_ms: int) -> int | None:
-        """Return the whole run time of a gang that has run for some time already, None if unknown."""
+        """Return the total run time of a gang that has run for `ran_ms`, None if unknown."""
         typical = self.state.running.run_times.quartiles(gang, ran_ms)
         limit_ms = gang.time_limit_ms
         if typical is None:
@@ -145,7 +145,7 @@ class _Course:
 
 
 class GangsAhead:
-    """The gangs of its virtual cluster that go before a gang and take resources from it.
+    """The gangs of a virtual cluster that go before one gang and take resources from it.
 
     They are counted by lane, so that a queue of thousands is not searched gang by gang.
     """
@@ -159,16 +159,16 @@ class GangsAhead:
         return sum(stretch.gangs for stretch in self._stretches)
 
     def devices(self) -> int:
-        """Return how many devices they request in all."""
+        """Return how many devices they request in total."""
         return sum(stretch.gangs * stretch.first.devices for stretch in self._stretches)
 
     def nearest_first(self) -> Iterator[Waiting]:
-        """Yield them, beginning with the one right before the gang."""
+        """Yield them, beginning with the one directly before the gang."""
         return merge(*(stretch.nearest_first() for stretch in self._stretches), key=self._order_key, reverse=True)
 
 
 def _is_out(state: SchedulerState, other: Waiting, waiting: Waiting) -> bool:
-    """Return whether a gang takes nothing: it never fits, or a limit that the two do not share holds it back."""
+    """Return whether a gang takes nothing: it never fits, or a limit holds it back that the two do not share."""
     answer = state.queue.lane_of(other.gang.id).answer
     if answer is not None and answer.code is Code.TOO_LARGE:
         return True

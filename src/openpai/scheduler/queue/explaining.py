@@ -74,8 +74,8 @@ def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
     if not names:
         # The last victim has left since the scheduler last decided.
         soon = Estimate(now_ms, None, "what is free now")
-        return Wait(gang, Why.NOT_YET_LOOKED_AT, "its devices are free now", SOON, (), 1, soon)
-    message = f"its devices are reserved; it waits for {_some(names)} to leave them"
+        return Wait(gang, Why.NOT_YET_LOOKED_AT, "its resources are free now", SOON, (), 1, soon)
+    message = f"its resources are reserved; it waits for {_some(names)} to leave them"
     soon = Estimate(now_ms, None, "it starts as soon as they have left")
     return Wait(gang, Why.NOT_ENOUGH_FREE, message, "these jobs ending, as they were asked to", (), 1, soon)
 

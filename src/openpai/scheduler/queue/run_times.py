@@ -1,9 +1,8 @@
-"""How long gangs ran that finished: the guesses about those that wait or still run rest on nothing else.
+"""Run times of finished gangs, from which those of waiting and running gangs are guessed.
 
-The latest run times are kept for several kinds of gangs at once: jobs of the same name pattern and size, of the same
-user and size, of the same user, of the same size, and all of a virtual cluster. A guess takes the narrowest kind of
-which enough gangs have finished. Each gang that finishes is compared with what would have been guessed about it, so
-that a guess comes with how good the guesses are.
+The latest run times are kept for several kinds of gangs: jobs of the same name pattern and size, of the same user and
+size, of the same user, of the same size, and all of a virtual cluster. A guess uses the narrowest kind of which enough
+gangs have finished. Each gang that finishes is compared with the guess about it, which measures the accuracy.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.limits import gpus_of
 
 REMEMBERED: Final = 1000
-"""So many of the latest run times are kept of each kind."""
+"""The number of latest run times to keep of each kind."""
 
 ENOUGH: Final = 4
-"""Fewer finished gangs than that say nothing about the next."""
+"""The least number of finished gangs for a guess."""
 
 KINDS_MAX: Final = 20_000
-"""Of more kinds than that, those of which no gang has finished for longest are forgotten."""
+"""The number of kinds to keep; beyond it, the kind whose last gang finished longest ago is removed."""
 
 CLOSE: Final = 4
-"""A guess was close if the gang ran at most so many times longer or shorter; run times differ a thousandfold."""
+"""A guess is close if the gang ran at most this many times longer or shorter; run times differ a thousandfold."""
 
 NEIGHBOURS: Final = 4
-"""A gang is compared with so many on either side that were submitted nearest to it: they often belong together."""
+"""A gang is compared with this many submitted directly before and after it: they often belong together."""
 
 _NUMBERS: Final = re.compile(r"[0-9]+|\b[0-9a-f]{6,}\b")
 
 
 class Kind(NamedTuple):
-    """What gangs have in common whose run times are compared. What is None is left open."""
+    """Properties that gangs with comparable run times share; None matches any."""
 
     virtual_cluster: str
     user: str | None = None
@@ -46,10 +45,10 @@ class Kind(NamedTuple):
     name: str | None = None
 
     def describe(self) -> str:
-        """Return the words for whose run times these are."""
+        """Return a description of the jobs for users."""
         size = "" if self.gpus is None else f" with {self.gpus} GPUs" if self.gpus != 1 else " with 1 GPU"
         if self.name is not None:
-            return f"jobs called like it{size}"
+            return f"jobs with a similar name{size}"
         if self.user:
             return f"{self.user}'s jobs{size}"
         return f"jobs of virtual cluster {self.virtual_cluster}{size}"
@@ -76,16 +75,16 @@ def _kinds(name: str, user: str | None, gpus: int, pattern: str | None) -> tuple
 
 @dataclass(slots=True)
 class _Latest:
-    """The latest run times of one kind: as they came, sorted, and by when the gangs were submitted."""
+    """The latest run times of one kind: in order of arrival, by length, and by time of submission."""
 
     came: deque[tuple[int, int]] = field(default_factory=deque)
-    """When it was submitted, and how long it ran."""
+    """Time of submission and run time of each gang."""
     ordered: list[int] = field(default_factory=list)
     submitted: list[tuple[int, int]] = field(default_factory=list)
     running: list[tuple[int, int]] = field(default_factory=list)
-    """When gangs were submitted that run now, and since when they run."""
+    """Time of submission and start of each running gang."""
     total_ms: int = 0
-    """All run times together."""
+    """Sum of the run times."""
 
     def note(self, submitted_ms: int, ran_ms: int) -> None:
         if len(self.came) == REMEMBERED:
@@ -99,7 +98,7 @@ class _Latest:
         self.total_ms += ran_ms
 
     def near(self, submitted_ms: int, now_ms: int) -> int:
-        """Return the median of those submitted nearest to that time; one that runs should be half over."""
+        """Return the median of those submitted nearest to that time; a running gang counts as half over."""
         key = submitted_ms, 0
         at, running_at = bisect_left(self.submitted, key), bisect_left(self.running, key)
         found = [
@@ -115,20 +114,20 @@ class _Latest:
         return near[len(near) // 2]
 
     def longer_than(self, after_ms: int) -> tuple[int, int]:
-        """Return where those begin that ran longer, and how many they are."""
+        """Return the index of the first longer run time, and the number of longer ones."""
         first = bisect_right(self.ordered, after_ms)
         return first, len(self.ordered) - first
 
 
 @dataclass(slots=True)
 class Accuracy:
-    """How good guesses were."""
+    """Counts of guesses, and of those that were good."""
 
     guesses: int = 0
     close: int = 0
-    """Where the gang ran at most four times longer or shorter."""
+    """Guesses where the gang ran at most `CLOSE` times longer or shorter."""
     under: int = 0
-    """Where the gang ran longer than the guess of three quarters."""
+    """Guesses where the gang ran longer than three quarters of similar ones."""
 
 
 class RunTimes:
@@ -142,13 +141,13 @@ class RunTimes:
         """By virtual cluster."""
 
     def note(self, gang: Gang, ran_ms: int, now_ms: int = 0) -> None:
-        """Remember how long a gang ran that finished, and how good a guess about it would have been."""
+        """Record the run time of a finished gang, and the accuracy of the guess about it."""
         kinds, name = kinds_of(gang), gang.virtual_cluster
         self._compare(gang, kinds, ran_ms, now_ms)
         self._finished[name] = self._finished.get(name, 0) + 1
         self._longest[name] = max(ran_ms, self._longest.get(name, 0))
         for kind in kinds:
-            # The kinds stay in the order in which gangs of them finished.
+            # The dictionary is ordered by when a gang of the kind last finished.
             latest = self._kinds.pop(kind, None) or _Latest()
             latest.note(gang.submitted_at_ms, ran_ms)
             self._kinds[kind] = latest
@@ -179,9 +178,9 @@ class RunTimes:
         return None
 
     def guess(self, gang: Gang, quantile: float, after_ms: int = 0) -> int | None:
-        """Return how long a gang runs in all that ran for `after_ms` already; None if too few like it have finished.
+        """Return the total run time of a gang that has run for `after_ms`; None if too few similar gangs have finished.
 
-        Of those that ran longer than that, the share `quantile` ran no longer than the answer.
+        Of similar gangs that ran longer than `after_ms`, the share `quantile` ran no longer than the answer.
         """
         found = self._enough(kinds_of(gang), after_ms)
         if found is None:
@@ -190,12 +189,12 @@ class RunTimes:
         return latest.ordered[first + min(count - 1, int(count * quantile))]
 
     def mean(self, gang: Gang) -> int | None:
-        """Return how long gangs like this one run on average; None if too few have finished."""
+        """Return the mean run time of similar gangs; None if too few have finished."""
         found = self._enough(kinds_of(gang), 0)
         return None if found is None else found[0].total_ms // len(found[0].ordered)
 
     def begin(self, gang: Gang, since_ms: int) -> None:
-        """A gang runs: how long so far says something about those submitted with it."""
+        """Record that a gang runs; its run time so far is used for gangs submitted near it."""
         for kind in kinds_of(gang):
             latest = self._kinds.get(kind)
             if latest is None:
@@ -203,7 +202,7 @@ class RunTimes:
             insort(latest.running, (gang.submitted_at_ms, since_ms))
 
     def end(self, gang: Gang, since_ms: int) -> None:
-        """The opposite of `begin`."""
+        """Record that a gang runs no longer."""
         pair = gang.submitted_at_ms, since_ms
         for kind in kinds_of(gang):
             latest = self._kinds.get(kind)
@@ -212,12 +211,12 @@ class RunTimes:
                 del latest.running[at]
 
     def expected(self, gang: Gang, now_ms: int) -> int | None:
-        """Return how long a gang should run that waits: as those like it that were submitted around the same time."""
+        """Return the run time to expect of a waiting gang, from similar gangs submitted around the same time."""
         found = self._enough(kinds_of(gang), 0)
         return None if found is None else found[0].near(gang.submitted_at_ms, now_ms)
 
     def quartiles(self, gang: Gang, after_ms: int = 0) -> tuple[int, int, str] | None:
-        """Return the quartiles of run times longer than `after_ms`, and whose they are; None if there are too few."""
+        """Return the quartiles of run times longer than `after_ms`, and their kind as text; None if too few."""
         found = self._enough(kinds_of(gang), after_ms)
         if found is None:
             return None
@@ -225,7 +224,7 @@ class RunTimes:
         return latest.ordered[first + count // 4], latest.ordered[first + count * 3 // 4], kind.describe()
 
     def of_all(self, virtual_cluster: str) -> tuple[int, int] | None:
-        """Return the quartiles of all run times of a virtual cluster, None if there are too few."""
+        """Return the quartiles of all run times of a virtual cluster, None if too few."""
         latest = self._kinds.get(Kind(virtual_cluster))
         if latest is None or len(latest.ordered) < ENOUGH:
             return None
@@ -233,11 +232,11 @@ class RunTimes:
         return latest.ordered[count // 4], latest.ordered[count * 3 // 4]
 
     def finished(self, virtual_cluster: str) -> int:
-        """Return how many gangs of a virtual cluster have finished since this began."""
+        """Return how many gangs of a virtual cluster have finished."""
         return self._finished.get(virtual_cluster, 0)
 
     def longest(self, virtual_cluster: str) -> int:
-        """Return how long the longest gang ran that ever finished in a virtual cluster."""
+        """Return the longest run time of a finished gang of a virtual cluster."""
         return self._longest.get(virtual_cluster, 0)
 
     def dump(self) -> dict[str, Any]:
@@ -252,7 +251,7 @@ class RunTimes:
         }
 
     def load(self, data: Mapping[str, Any]) -> None:
-        """Learn what was dumped."""
+        """Restore the result of `dump`."""
         for *kind, came in data["kinds"]:
             pairs = [(submitted_ms, ran_ms) for submitted_ms, ran_ms in came]
             ordered = sorted([ran_ms for _, ran_ms in pairs])

@@ -1,9 +1,8 @@
-"""The gangs that wait, in the order in which they go next.
+"""The waiting gangs, in the order in which they are considered.
 
-Gangs of a virtual cluster that ask for the same stand in one lane: when the first of them finds no room, none behind
-it would. Inside a lane every user has a line, so that gangs of a user who used little can go before older ones of
-one who used much without sorting. A look at the queue costs as much as there are different
-requests and users, however many gangs wait.
+Gangs of a virtual cluster with the same request share a lane: if the first of them finds no placement, no other does.
+Inside a lane each user has a line, so that gangs of a user with little use can pass older gangs of a user with much use
+without sorting. The cost of one pass depends on the number of different requests and users, not of waiting gangs.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from openpai.scheduler.queue.requests import GangRequests
 
 Place = tuple[int, int, int, int]
 OrderKey = tuple[int, float, int, int, int, int]
-"""Smaller goes first: priority, what the virtual cluster borrows, rank, use, age, number."""
+"""The smallest goes first: priority, what the virtual cluster borrows, rank, use, age, number."""
 
 
 @dataclass(slots=True)
@@ -31,20 +30,20 @@ class Waiting:
     gang: Gang
     requests: GangRequests
     number: int
-    """Counts gangs as they came."""
+    """Number in the order of arrival."""
     preempted_at_ms: int = 0
-    """When its victims were last named."""
+    """Time of the last decision to preempt its victims."""
     turn: int = 0
-    """What goes before age in its virtual cluster: 0 where nothing does, or for one that has waited long."""
+    """Sorts before age in its virtual cluster: 0 if only age counts, or for a gang that has waited long."""
 
     @property
     def order(self) -> Place:
-        """Return what decides between gangs of one user in one lane: rank, turn, then age."""
+        """Return the sort key of gangs of one user in one lane: rank, turn, then age."""
         return -self.gang.rank, self.turn, self.gang.submitted_at_ms, self.number
 
     @property
     def devices(self) -> int:
-        """Return how many devices it asks for."""
+        """Return how many devices it requests."""
         return sum(sum(request.sizes()) for request in self.requests)
 
 
@@ -55,15 +54,15 @@ class Lane:
     group: str
     shape: Shape
     lines: dict[str, list[tuple[Place, Waiting]]] = field(default_factory=dict)
-    """By user, first come first."""
+    """By user, in order."""
     answer: Wait | None = None
-    """Why the first of them found no room when it was last looked at."""
+    """Why the first gang found no placement in the last decision about it."""
     looked_at: int = -1
-    """What the group's count of things freed was then."""
+    """The group's count of freed things at that decision."""
     borrowed_at: int = -1
-    """What the count of everything freed was when the first of them last found nothing to borrow."""
+    """The count of all freed things when the first gang last found nothing to borrow."""
     tried: tuple[int, int] = (-1, -1)
-    """The same, and when the kept cells were chosen, when the first of them last found no room as a guest on these."""
+    """The group's count, and when the kept cells were chosen, at the last attempt to start on these cells."""
 
 
 class Head(NamedTuple):
@@ -74,14 +73,14 @@ class Head(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """So many gangs from the beginning of a line."""
+    """The first `gangs` gangs of a line."""
 
     line: Sequence[tuple[Place, Waiting]]
     gangs: int
 
     @property
     def first(self) -> Waiting:
-        """Return the first of them; all of them ask for the same, for the same user."""
+        """Return the first of them; all have the same request and user."""
         return self.line[0][1]
 
     def nearest_first(self) -> Iterator[Waiting]:
@@ -90,53 +89,53 @@ class Stretch(NamedTuple):
 
 
 def group_of(gang: Gang) -> str:
-    """Return which gangs a gang competes with: those of its virtual cluster, or all without a guarantee."""
+    """Return the group in which a gang competes: its virtual cluster, or "" for all opportunistic gangs."""
     return gang.virtual_cluster if gang.priority >= 0 else ""
 
 
 class Queue:
-    """All lanes."""
+    """All waiting gangs, by group and lane."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Shape, Lane]] = {}
         self._touched: set[str] = set()
-        """Groups that must be looked through though nothing was freed there."""
+        """Groups that must be considered even if nothing was freed there."""
         self._seen: dict[str, int] = {}
-        """What a group's count of things freed was when all of it was last looked through."""
+        """By group, the count of freed things when the whole group was last considered."""
         self._all_seen = -1
-        """What the count of everything freed was when all groups were last looked through."""
+        """The count of all freed things when all groups were last considered."""
         self._lane_of: dict[str, Lane] = {}
         self._waiting: dict[str, Waiting] = {}
         self._interruptible: dict[str, int] = {}
-        """Gangs by group that may start on what others leave free."""
+        """By group, the number of gangs that may borrow."""
 
     def __contains__(self, gang: str) -> bool:
         return gang in self._waiting
 
     def get(self, gang: str) -> Waiting | None:
-        """Return a gang that waits."""
+        """Return a waiting gang, or None."""
         return self._waiting.get(gang)
 
     def all(self) -> list[Waiting]:
-        """Return every gang that waits."""
+        """Return all waiting gangs."""
         return list(self._waiting.values())
 
     def lane_of(self, gang: str) -> Lane:
-        """Return the lane a gang stands in."""
+        """Return the lane of a gang."""
         return self._lane_of[gang]
 
     def is_first(self, waiting: Waiting) -> bool:
-        """Return whether a gang that waits is the first of its user in its lane."""
+        """Return whether a waiting gang is the first of its user in its lane."""
         return self._lane_of[waiting.gang.id].lines[waiting.gang.user][0][1] is waiting
 
     def touch(self, group: str | None = None) -> None:
-        """Look through a group, or all of them, next time even if nothing is freed."""
+        """Consider a group, or all groups, in the next round even if nothing is freed."""
         self._touched |= self._groups.keys() if group is None else {group}
 
     def add(self, waiting: Waiting) -> None:
-        """Let a gang wait, in its place."""
+        """Add a gang in its order."""
         gang = waiting.gang
-        # Time limits set gangs apart too: a short one may pass where a longer one like it may not.
+        # The time limit is part of the shape: a short gang may pass where a longer one may not.
         shape: Shape = (
             gpus_of(gang),
             gang.time_limit_ms,
@@ -148,7 +147,7 @@ class Queue:
         lane = lanes.get(shape)
         if lane is None:
             lane = lanes[shape] = Lane(group, shape)
-        # One like it found no room when all was last looked through: this one would not either.
+        # If a gang of this lane found no placement in the last full pass, this one would find none either.
         if lane.answer is None or lane.looked_at != self._seen.get(group):
             self._touched.add(group)
         insort(lane.lines.setdefault(gang.user, []), (waiting.order, waiting), key=_order)
@@ -158,7 +157,7 @@ class Queue:
             self._interruptible[group] = self._interruptible.get(group, 0) + 1
 
     def remove(self, gang: str) -> Waiting | None:
-        """Let a gang wait no longer; return it if it did."""
+        """Remove a gang; return it if it waited."""
         waiting = self._waiting.pop(gang, None)
         if waiting is not None:
             lane = self._lane_of.pop(gang)
@@ -175,10 +174,10 @@ class Queue:
     def heads(
         self, order_key: Callable[[Waiting], OrderKey], freed: dict[str, int], given: Callable[[], int]
     ) -> Iterator[Head]:
-        """Yield the gangs to look at, best right first: one of each line, and the next if it left meanwhile.
+        """Yield the gangs to consider in order: the first of each line, and the next one if that has left meanwhile.
 
-        `freed` counts what was freed, by group: a group where nothing was freed or added since it was last looked
-        through is passed over. `given` counts what was given to anybody: rights may be smaller after that.
+        `freed` counts what was freed, by group: a group where nothing was freed or added since the last pass is
+        skipped. `given` counts grants: after each, gangs of its user may sort later.
         """
         anywhere = freed[""]
         if anywhere == self._all_seen and not self._touched:
@@ -210,7 +209,7 @@ class Queue:
         self._touched -= worth.keys()
 
     def devices_awaited(self, group: str) -> int:
-        """Return how many devices all gangs of a group wait for."""
+        """Return how many devices the gangs of a group request in total."""
         found = 0
         for lane in self._groups.get(group, {}).values():
             lines = list(lane.lines.values())
@@ -222,7 +221,7 @@ class Queue:
         return sum(len(line) for lane in self._groups.get(group, {}).values() for line in lane.lines.values())
 
     def update_turns(self, group: str, turn: Callable[[Waiting], int]) -> None:
-        """Give every gang of a group a new turn, and sort the lines by it."""
+        """Set the turn of every gang of a group, and sort its lines."""
         for lane in self._groups.get(group, {}).values():
             for user, line in lane.lines.items():
                 for _, waiting in line:
@@ -236,7 +235,7 @@ class Queue:
         for group in dict.fromkeys((owner, "")):
             for lane in self._groups.get(group, {}).values():
                 for line in lane.lines.values():
-                    # Nothing but rank and age sets the gangs of a line apart, so it stands in their order.
+                    # The gangs of a line differ only in rank, turn and age, so the line is sorted by the key.
                     if line[0][1].gang.virtual_cluster == owner:
                         count = bisect_left(line, own, key=lambda item: order_key(item[1]))
                         if count:

@@ -193,7 +193,7 @@ def test_preemption_is_proposed_once_and_then_carried_out(scheduler: HivedSchedu
     scheduler.release("low")
     why = scheduler.why("high")
     assert why is not None
-    assert why.message == "its devices are free now"
+    assert why.message == "its resources are free now"
     assert isinstance(placed(scheduler)["high"], Place)
 
 
@@ -203,7 +203,7 @@ def test_each_victim_is_reported_why_it_must_leave(scheduler: HivedScheduler) ->
     scheduler.commit("test")
     scheduler.add(gang("urgent", 4, priority=100, job="ann~urgent"))
     decision = placed(scheduler)["urgent"]
-    assert decision.whys == ("ann~urgent is more urgent and needs these devices of virtual cluster default",)
+    assert decision.whys == ("ann~urgent is more urgent and needs these resources of virtual cluster default",)
     scheduler.cancel("urgent")
     scheduler.release("test")
     scheduler.add(Gang("guest", (Ask(1, 1, 4), Ask(1, 1, 4)), "cpu", -1, sku_type="V100"))
@@ -211,7 +211,7 @@ def test_each_victim_is_reported_why_it_must_leave(scheduler: HivedScheduler) ->
     scheduler.commit("guest")
     scheduler.add(gang("owner", 4, job="ann~owner"))
     (why,) = placed(scheduler)["owner"].whys
-    assert why.startswith("ann~owner needs these devices: its virtual cluster default was promised them")
+    assert why.startswith("ann~owner needs these resources: its virtual cluster default was promised them")
     assert "opportunistic" in why
 
 
