@@ -10,16 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openpai.protocol.errors import Fault, InvalidProtocol
-from openpai.protocol.job import (
-    Auth,
-    Completion,
-    Deployment,
-    JobSpec,
-    Prerequisite,
-    Resources,
-    RoleCommands,
-    TaskRole,
-)
+from openpai.protocol.job import Auth, Completion, Deployment, JobSpec, Prerequisite, Resources, RoleCommands, TaskRole
 from openpai.protocol.parsing import parse
 from openpai.protocol.reading import read_job
 from openpai.protocol.templates import render_value

@@ -27,13 +27,7 @@ from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.nodes import NodeCommands
 from openpai.orchestrator.recording import change_job
 from openpai.orchestrator.secrets import hidden
-from openpai.orchestrator.submitting import (
-    check_again,
-    check_hardware,
-    check_size,
-    check_virtual_cluster,
-    no_room,
-)
+from openpai.orchestrator.submitting import check_again, check_hardware, check_size, check_virtual_cluster, no_room
 from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
 from openpai.ports.backend import Backend, KillTask
 from openpai.ports.clock import Clock, Identities

@@ -5,15 +5,7 @@ from __future__ import annotations
 from openpai.api.shapes.exits import diagnostics, exit_messages, exit_spec
 from openpai.identity.passwords import hash_password, is_password
 from openpai.lifecycle.diagnosis import diagnose
-from openpai.lifecycle.model import (
-    JOB_FINAL,
-    TASK_FINAL,
-    ExitReason,
-    ExitReport,
-    JobPhase,
-    TaskPhase,
-    Verdict,
-)
+from openpai.lifecycle.model import JOB_FINAL, TASK_FINAL, ExitReason, ExitReport, JobPhase, TaskPhase, Verdict
 from openpai.lifecycle.states import JOB_STATES, TASK_STATES, VERDICT_STATES, phases_of
 
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openpai.protocol.job import Completion, Resources, TaskRole
-from openpai.runtime.environment import (
-    BYTES_MAX,
-    STRING_BYTES_MAX,
-    JobEnvironment,
-    JobView,
-    Peer,
-    Self,
-    port_labels,
-)
+from openpai.runtime.environment import BYTES_MAX, STRING_BYTES_MAX, JobEnvironment, JobView, Peer, Self, port_labels
 
 
 def whole(environment: JobEnvironment, task: Self) -> dict[str, str]:

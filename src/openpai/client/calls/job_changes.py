@@ -7,12 +7,7 @@ from typing import Any
 
 from openpai.client import model
 from openpai.client.calls.naming import Naming
-from openpai.client.calls_core import (
-    Call,
-    asks,
-    nothing,
-    whole,
-)
+from openpai.client.calls_core import Call, asks, nothing, whole
 
 
 class JobChanges(Naming):

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from openpai.client import model
 from openpai.client.calls.naming import Naming
-from openpai.client.calls_core import (
-    Call,
-    asks,
-    listed,
-    said,
-    whole,
-)
+from openpai.client.calls_core import Call, asks, listed, said, whole
 
 
 class JobEvents(Naming):

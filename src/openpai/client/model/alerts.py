@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openpai.client.model.reading import (
-    Answer,
-    Document,
-    text,
-    whole,
-)
+from openpai.client.model.reading import Answer, Document, text, whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openpai.client.model.reading import (
-    Answer,
-    Document,
-    flag,
-    needed,
-    whole,
-)
+from openpai.client.model.reading import Answer, Document, flag, needed, whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openpai.client.model.reading import (
-    Answer,
-    Document,
-    as_real_if_any,
-    number,
-    text,
-    value,
-    whole,
-)
+from openpai.client.model.reading import Answer, Document, as_real_if_any, number, text, value, whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openpai.client.model.reading import (
-    Answer,
-    Document,
-    amount,
-    part,
-    parts,
-    real,
-    text,
-    whole,
-)
+from openpai.client.model.reading import Answer, Document, amount, part, parts, real, text, whole
 
 
 @dataclass(frozen=True, slots=True)

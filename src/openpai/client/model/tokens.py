@@ -5,17 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from openpai.client.model.reading import (
-    Answer,
-    Document,
-    as_text,
-    flag,
-    needed,
-    number,
-    text,
-    value,
-    whole,
-)
+from openpai.client.model.reading import Answer, Document, as_text, flag, needed, number, text, value, whole
 
 
 def _scope(found: Any) -> str:

@@ -6,16 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from openpai.client.model.reading import (
-    Answer,
-    Document,
-    flag,
-    mapping,
-    needed,
-    text,
-    texts,
-    whole,
-)
+from openpai.client.model.reading import Answer, Document, flag, mapping, needed, text, texts, whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from openpai.scheduler.model import Order
-from openpai.scheduler.queue.backfill import (
-    AGAIN_MIN_MS,
-    ALONE_AFTER,
-    CLOSED_AFTER,
-    IDLE_SHARE,
-    Kept,
-    Leaving,
-    choose,
-)
+from openpai.scheduler.queue.backfill import AGAIN_MIN_MS, ALONE_AFTER, CLOSED_AFTER, IDLE_SHARE, Kept, Leaving, choose
 from openpai.scheduler.queue.state import SchedulerState
 from openpai.scheduler.queue.waiting_queue import Waiting
 
