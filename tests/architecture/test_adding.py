@@ -38,7 +38,7 @@ _NOT_IN_THE_CLIENT: Final = frozenset(
 _OF_NO_NOUN: Final[dict[str, set[str]]] = {
     "wire": {"answers", "doc", "exits", "states"},
     "api/shapes": {"csv_tables", "exits", "job_lists"},
-    "api/openapi": {"examples", "operations", "wording", "writing"},
+    "api/openapi": {"examples", "monitoring", "operations", "wording", "writing"},
     "client/calls": {"naming"},
     "client/model": {"reading"},
 }

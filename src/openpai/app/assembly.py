@@ -176,7 +176,7 @@ async def _leadership(
         logs=rooms.logs,
         clock=rooms.clock,
         settings=rooms.kept,
-        holder=_holder(rooms.data),
+        holder=f"{socket.gethostname()}:{rooms.data.root}/{os.getpid()}-{secrets.token_hex(4)}",
         housekeeping=_housekeeping(settings, rooms),
         usage=rooms.usage,
         storages=rooms.storages,
@@ -225,10 +225,6 @@ class _IsOver:
             return not is_current(record.job, key)
         rows = await self._queries.task_attempts(key.job, key.job_attempt, key.task)
         return any(row.key == key and row.phase in TASK_FINAL for row in rows)
-
-
-def _holder(data: DataDir) -> str:
-    return f"{socket.gethostname()}:{data.root}/{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def _housekeeping(settings: Settings, rooms: _Rooms) -> Callable[[], Awaitable[object]]:

@@ -31,7 +31,8 @@ def which_task(job: JobDetail, role: str | None, index: int | None) -> TaskView:
         meant = " ".join(
             ([f"of role {role!r}"] if role is not None else []) + ([f"number {index}"] if index is not None else [])
         )
-        known = ", ".join(f"{name} ({formatting.plural(count, 'task')})" for name, count in _roles(job).items())
+        roles = Counter(task.role for task in job.tasks)
+        known = ", ".join(f"{name} ({formatting.plural(count, 'task')})" for name, count in roles.items())
         raise Refused(
             "NoTaskLogError",
             f"job {job.full_name} has no task {meant}".rstrip(),
@@ -39,10 +40,6 @@ def which_task(job: JobDetail, role: str | None, index: int | None) -> TaskView:
         )
     blamed = [task for task in tasks if (task.role, task.index) == (job.trigger_role, job.trigger_index)]
     return (blamed or tasks)[0] if job.state == "FAILED" else tasks[0]
-
-
-def _roles(job: JobDetail) -> Counter[str]:
-    return Counter(task.role for task in job.tasks)
 
 
 def logs(

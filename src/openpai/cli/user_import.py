@@ -54,7 +54,7 @@ def import_(
     Only username and password are required; several virtual clusters or groups are separated by spaces. No user is
     added unless the whole file is valid. Keep the file secret: it holds passwords.
     """
-    rows = read(_text(file))
+    rows = read(read_text(file, "a CSV file in UTF-8", encoding="utf-8-sig"))
     done: list[dict[str, Any]] = []
     with session.connect() as pai:
         if faults := list(_unknown(pai, rows)):
@@ -108,10 +108,6 @@ def _report(rows: tuple[Row, ...], done: list[dict[str, Any]], dry_run: bool) ->
     counts = {result: sum(one["result"] == result for one in done) for result in ("added", "skipped", "refused")}
     output.say(f"{counts['added']} added, {counts['skipped']} skipped, {counts['refused']} refused.")
     output.next_step("pai user list")
-
-
-def _text(file: Path) -> str:
-    return read_text(file, "a CSV file in UTF-8", encoding="utf-8-sig")
 
 
 def read(text: str) -> tuple[Row, ...]:

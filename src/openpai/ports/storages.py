@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from openpai.ports.store import Sealed
-
-KINDS: Final = ("local", "nfs", "smb", "s3", "azureBlob", "webhdfs")
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,7 +230,11 @@ class SqlJobStore(SqlLeases):
                 if change.after.job.outcome != change.before.job.outcome
             ],
         )
-        released = [_grant_key(*grant) for change in changes for grant in change.released]
+        released = [
+            {"of_node": node, "of_device": device, "of_grant": grant}
+            for change in changes
+            for node, device, grant in change.released
+        ]
         _execute(connection, _RELEASE, released)
         _execute(
             connection,
@@ -296,10 +300,6 @@ def _rows_of(change: Change) -> int:
 def _execute(connection: sa.Connection, statement: Any, parameters: list[dict[str, Any]]) -> None:
     if parameters:
         connection.execute(statement, parameters)
-
-
-def _grant_key(node: str, device: int, grant: int) -> dict[str, Any]:
-    return {"of_node": node, "of_device": device, "of_grant": grant}
 
 
 def _ended_columns(change: Change) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class SqlLeases:
 
     def __init__(self, database: Database, steady_ms: Callable[[], int] | None = None) -> None:
         self._database = database
-        self._steady_ms = steady_ms or _monotonic_ms
+        self._steady_ms = steady_ms or (lambda: time.monotonic_ns() // 1_000_000)
         self._seen: tuple[Any, ...] = ()
         self._seen_at_ms = 0
 
@@ -75,7 +75,3 @@ def _is_free(row: Any, holder: str) -> bool:
         return True
     # Only one process at a time may use a data directory, so another one of the same directory is dead.
     return str(row.holder).rpartition("/")[0] == holder.rpartition("/")[0] != ""
-
-
-def _monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -52,7 +52,7 @@ class SqlUsageStore:
 
     async def remove_quota(self, virtual_cluster: str, user: str) -> bool:
         """Delete a quota; see `UsageStore.remove_quota`."""
-        gone = _quota(virtual_cluster, user)
+        gone = sa.delete(quotas).where(quotas.c.virtual_cluster == virtual_cluster, quotas.c.owner == user)
         return await self._database.write(lambda connection: connection.execute(gone).rowcount > 0)
 
     async def unfinished(self, user: str) -> Mapping[str, int]:
@@ -143,10 +143,6 @@ def audit_columns(entry: AuditEntry, *, target: str = "") -> dict[str, Any]:
 def _fitting(name: str, text: str) -> str:
     length = audit.c[name].type.length  # type: ignore[attr-defined]  # all of them are strings
     return text.replace("\x00", "").encode("utf-8", "replace").decode()[:length]
-
-
-def _quota(virtual_cluster: str, user: str) -> sa.Delete:
-    return sa.delete(quotas).where(quotas.c.virtual_cluster == virtual_cluster, quotas.c.owner == user)
 
 
 def _condition(where: AuditFilter) -> Iterable[sa.ColumnElement[bool]]:

@@ -14,19 +14,13 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
 from openpai.api.openapi import (
-    alerts,
-    audit,
     authn,
     clusters,
     groups,
-    health,
-    info,
     jobs,
-    kubernetes,
+    monitoring,
     nodes,
-    prometheus,
     quotas,
-    reports,
     scheduler,
     storages,
     tasks,
@@ -40,10 +34,7 @@ from openpai.protocol.errors import STATUS_OF, Broken
 from openpai.protocol.schema import json_schema
 from openpai.wire.answers import Error
 
-_NOUNS: Final = (
-    *(jobs, tasks, authn, tokens, users, groups, nodes, clusters, scheduler, kubernetes),
-    *(storages, quotas, reports, audit, alerts, info, prometheus, health),
-)
+_NOUNS: Final = (jobs, tasks, authn, tokens, users, groups, nodes, clusters, scheduler, storages, quotas, monitoring)
 OPERATIONS: Final[Mapping[str, Operation]] = {
     name: operation for noun in _NOUNS for name, operation in noun.OPERATIONS.items()
 }

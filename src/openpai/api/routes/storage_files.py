@@ -18,7 +18,7 @@ from openpai.api.bodies import invalid
 from openpai.api.context import needs
 from openpai.api.routes.storages import storage_for, storages_of
 from openpai.api.sessions import Caller
-from openpai.api.shapes import storage_files as shapes
+from openpai.api.shapes import storages as shapes
 from openpai.ports.storages import Area, Entry
 from openpai.protocol.errors import Refused
 from openpai.wire.storage_files import FileList, UploadedFile
@@ -46,7 +46,7 @@ async def entries(
 ) -> Response:
     """Return the entries of a directory of a storage, by name."""
     found = await (await _area(request, caller, name)).list(path)
-    shown = [shapes.entry(each) for each in found[offset : offset + limit]]
+    shown = [shapes.file_entry(each) for each in found[offset : offset + limit]]
     return reply(FileList(storage=name, path=path.strip("/"), totalCount=len(found), entries=shown))
 
 

@@ -1,11 +1,12 @@
-"""Storages in OpenPAI's shapes. Credentials are in none of them: no function here is given any."""
+"""Storages and their files in OpenPAI's shapes. Credentials are in none of them: no function here is given any."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-from openpai.ports.storages import Step, Storage
+from openpai.ports.storages import Entry, Step, Storage
+from openpai.wire import storage_files
 from openpai.wire import storages as wire
 
 # OpenPAI's names. The storage page of its portal stays blank if it does not know a type.
@@ -80,6 +81,16 @@ def _type(storage: Storage) -> str:
 def step(tried: Step) -> wire.StorageStep:
     """Return one step of a test."""
     return {"step": tried.what, "ok": tried.is_ok, "message": tried.message}
+
+
+def file_entry(found: Entry) -> storage_files.FileEntry:
+    """Return a file or directory."""
+    return {
+        "name": found.name,
+        "type": "directory" if found.is_directory else "file",
+        "size": found.size,
+        "modifiedTime": found.modified_at_ms,
+    }
 
 
 def _data(storage: Storage) -> dict[str, Any]:

@@ -19,7 +19,7 @@ A key without a value counts as absent."""
 def protocol() -> str:
     """Return the page."""
     schema = json_schema()
-    sections = [_section(name, section) for name, section in schema["$defs"].items()]
+    sections = [f"## {name_of(name)}\n\n{_about(section)}" for name, section in schema["$defs"].items()]
     return page(
         "Job protocol, version 2",
         "`openpai/protocol/schema.py`",
@@ -28,10 +28,6 @@ def protocol() -> str:
         _about(schema),
         *sections,
     )
-
-
-def _section(name: str, schema: Mapping[str, Any]) -> str:
-    return f"## {name_of(name)}\n\n{_about(schema)}"
 
 
 def _about(schema: Mapping[str, Any]) -> str:

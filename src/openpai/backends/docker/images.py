@@ -127,7 +127,7 @@ class Images:
         self._report(image, auth, f"pulling image {image}", PULLING)
         began = message = noted = time.monotonic()
         progress = _Progress()
-        header = _credentials(auth)
+        header = None if auth is None else {"username": auth.username, "password": auth.password}
         named = full_name(tagged(image)) if header else tagged(image)
         try:
             async with asyncio.timeout(SILENCE_S) as patience:
@@ -165,7 +165,3 @@ def full_name(image: str) -> str:
     if slash and ("." in first or ":" in first or first == "localhost"):
         return image
     return f"{_HUB}/{image}" if slash else f"{_HUB}/library/{image}"
-
-
-def _credentials(auth: RegistryAuth | None) -> dict[str, str] | None:
-    return None if auth is None else {"username": auth.username, "password": auth.password}

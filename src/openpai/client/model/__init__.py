@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from openpai.client.model.alerts import Alert as Alert
     from openpai.client.model.audit import AuditEntry as AuditEntry
     from openpai.client.model.audit import AuditPage as AuditPage
-    from openpai.client.model.authn import Login as Login
     from openpai.client.model.clusters import ClusterConfig as ClusterConfig
     from openpai.client.model.clusters import Resources as Resources
     from openpai.client.model.clusters import VirtualCluster as VirtualCluster
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from openpai.client.model.tasks import SshTask as SshTask
     from openpai.client.model.tasks import TaskView as TaskView
     from openpai.client.model.tokens import Checked as Checked
+    from openpai.client.model.tokens import Login as Login
     from openpai.client.model.tokens import NewToken as NewToken
     from openpai.client.model.tokens import TokenView as TokenView
     from openpai.client.model.users import User as User
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 _PLACE: Final = {
     "alerts": "Alert",
     "audit": "AuditEntry AuditPage",
-    "authn": "Login",
     "clusters": "ClusterConfig Resources VirtualCluster",
     "groups": "Group",
     "job_events": "Estimate Event Wait",
@@ -62,7 +61,7 @@ _PLACE: Final = {
     "reports": "Report Use",
     "storages": "FilePage FileView StorageTest StorageView",
     "tasks": "FINAL_STATES SUCCEEDED SshTask TaskView",
-    "tokens": "Checked NewToken TokenView",
+    "tokens": "Checked Login NewToken TokenView",
     "users": "User",
 }
 

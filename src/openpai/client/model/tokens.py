@@ -1,4 +1,4 @@
-"""Tokens."""
+"""Logins and tokens."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from openpai.client.model.reading import Answer, Document, as_text, flag, needed
 
 def _scope(found: Any) -> str:
     return as_text(found) or "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Login(Answer):
+    """A login and its token."""
+
+    user: str = needed("user", str)
+    token: str = needed("token", str, repr=False)
+    is_admin: bool = flag("admin")
+    document: Document = whole()
 
 
 @dataclass(frozen=True, slots=True)

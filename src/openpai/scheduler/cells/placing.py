@@ -25,10 +25,6 @@ from openpai.scheduler.cells.node_search import (
 from openpai.scheduler.cells.packing import FirstFit, nodes_needed, pack_exactly
 
 
-def _idle_devices(unit: Unit) -> int:
-    return clean_of(unit).bit_count()
-
-
 class Placement:
     """The placement of one gang into a share."""
 
@@ -41,7 +37,7 @@ class Placement:
         self.order = sorted(range(len(sizes)), key=lambda member: -sizes[member]) if len(sizes) > 1 else [0]
         self.parts: dict[int, Part] = {}
         self._units: list[Unit] = []
-        self._used: FirstFit[Unit] = FirstFit(_idle_devices)
+        self._used: FirstFit[Unit] = FirstFit(lambda unit: clean_of(unit).bit_count())
 
     def without_loss(self, share: VcShare, within: Within | None = None) -> list[Part] | None:
         """Claim devices for every member without preempting any gang; None if that is impossible."""
