@@ -33,7 +33,7 @@ from openpai.backends.docker.networks import SUBNETS_DEFAULT, Networks, machine_
 from openpai.backends.docker.security import PORTS_MAX, Allowed, missing_protection
 from openpai.backends.docker.watching import Watcher, attempt_in, left_without_container
 from openpai.backends.docker.writing import taken_by_container
-from openpai.backends.host.attempts import HostAttempt
+from openpai.backends.host.attempts import HostAttempt, HostBackend
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
@@ -42,7 +42,7 @@ from openpai.backends.host.register import AttemptRegister
 from openpai.backends.host.trash import Trash
 from openpai.backends.host.worklimit import MEASURE_EVERY_S, WorkLimit
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
-from openpai.ports.backend import Action, LaunchTask, NodeSeen, TaskSeen
+from openpai.ports.backend import Action, LaunchTask, NodeSeen
 from openpai.ports.clock import Clock
 from openpai.system.supervision import background, note_failure, supervise
 
@@ -56,7 +56,7 @@ _REMOVAL_PATIENCE_S: Final = 10.0
 _ACTIONS_PER_TURN: Final = 32
 
 
-class DockerBackend:
+class DockerBackend(HostBackend[HostAttempt]):
     """The backend whose tasks are containers. Only one at a time may use `root`."""
 
     def __init__(
@@ -177,14 +177,6 @@ class DockerBackend:
             if number % _ACTIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
 
-    async def observe(self) -> tuple[TaskSeen, ...]:
-        """Return every attempt that starts, runs, or is not forgotten."""
-        return self._register.observe()
-
-    async def news(self) -> tuple[TaskSeen, ...]:
-        """Wait for attempts that began or ended and return them as they are now."""
-        return await self._register.news()
-
     # The methods of `Runner`.
 
     def new_attempt(self, key: AttemptKey, grant: int = 0, devices: tuple[int, ...] = ()) -> HostAttempt:
@@ -200,10 +192,6 @@ class DockerBackend:
             message = f"a task asks for {len(launch.ports)} ports, and of a container at most {PORTS_MAX} are published"
             return ExitReport(1, ExitReason.LAUNCH_REFUSED, message)
         return port_taken(launch.ports)
-
-    def fence(self, attempt: HostAttempt, report: ExitReport) -> None:
-        """Prevent the attempt from beginning."""
-        attempt.fence(report)
 
     def terminate(self, attempt: HostAttempt) -> None:
         """Send SIGTERM to the wrapper, which passes it on."""

@@ -24,6 +24,7 @@ from typing import Final
 
 import structlog
 
+from openpai.backends.host.attempts import HostBackend
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
@@ -41,7 +42,7 @@ from openpai.backends.process.processes import ExitWatch, is_group_left, kill_gr
 from openpai.backends.process.recovery import take_up
 from openpai.backends.process.sweeping import Sweeper
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
-from openpai.ports.backend import Action, LaunchTask, NodeSeen, TaskSeen
+from openpai.ports.backend import Action, LaunchTask, NodeSeen
 from openpai.ports.clock import Clock
 from openpai.system.supervision import note_failure
 
@@ -54,7 +55,7 @@ _READ_AGAIN_S: Final = 0.5
 _WILL_NEVER_FIT: Final = frozenset({errno.E2BIG, errno.ENAMETOOLONG})
 
 
-class ProcessBackend:
+class ProcessBackend(HostBackend[ProcessAttempt]):
     """The backend whose nodes are this machine. Only one at a time may use `root`."""
 
     def __init__(
@@ -149,14 +150,6 @@ class ProcessBackend:
             if number % _ACTIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
 
-    async def observe(self) -> tuple[TaskSeen, ...]:
-        """Return every attempt that runs or is not forgotten."""
-        return self._register.observe()
-
-    async def news(self) -> tuple[TaskSeen, ...]:
-        """Wait for attempts that began or ended and return them as they are now."""
-        return await self._register.news()
-
     # The methods of `Runner`.
 
     def new_attempt(self, key: AttemptKey, grant: int = 0, devices: tuple[int, ...] = ()) -> ProcessAttempt:
@@ -166,10 +159,6 @@ class ProcessBackend:
     def reason_to_refuse(self, launch: LaunchTask) -> ExitReport | None:
         """Return a report if a port of the task is taken."""
         return port_taken(launch.ports)
-
-    def fence(self, attempt: ProcessAttempt, report: ExitReport) -> None:
-        """Prevent the attempt from beginning."""
-        attempt.fence(report)
 
     def terminate(self, attempt: ProcessAttempt) -> None:
         """Send SIGTERM to the wrapper, which passes it on."""
