@@ -82,7 +82,7 @@ def test_no_room_is_called_utils() -> None:
 
 
 @pytest.mark.parametrize("pattern", [BUILD_MACHINE, REGISTRY], ids=["path of a machine", "package index"])
-def test_nothing_tells_where_it_was_built(pattern: re.Pattern[str]) -> None:
+def test_nothing_names_where_it_was_built(pattern: re.Pattern[str]) -> None:
     found = {
         f"{named(path)}:{number}": line.strip()
         for path in text_files()

@@ -102,7 +102,7 @@ async def test_what_may_have_been_written_is_not_written_again(database: Databas
     await database.write(adding("three"))
 
 
-async def test_who_asks_for_it_hears_whether_the_database_answers(database: Database) -> None:
+async def test_a_ping_reports_whether_the_database_answers(database: Database) -> None:
     database_health = DatabaseHealth(database, fresh_s=0)
     await database_health.check()
     await database.write(lambda connection: connection.execute(sa.text("UPDATE alembic_version SET version_num = 'x'")))

@@ -76,7 +76,7 @@ class Server:
 
 @dataclass
 class Person:
-    """Somebody at a terminal, with credentials of their own."""
+    """A person at a terminal, with credentials of their own."""
 
     environment: Mapping[str, str]
 
@@ -107,7 +107,7 @@ class Person:
 
 
 def person(home: Path, url: str) -> Person:
-    """Return somebody who has never logged in."""
+    """Return a person who has never logged in."""
     hidden = ("PAI_", "XDG_CONFIG_HOME")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(hidden)}
     return Person(environment | {"XDG_CONFIG_HOME": str(home), "PAI_URL": url, "COLUMNS": "80"})

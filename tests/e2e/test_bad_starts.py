@@ -29,7 +29,7 @@ PAI: Final = [sys.executable, "-c", "from openpai.app.main import run; run()"]
 
 
 def environment() -> dict[str, str]:
-    """Return an environment without anybody's own settings."""
+    """Return an environment without the settings of the user who runs the tests."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PAI_")}
     return kept | {"PAI_ADMIN_PASSWORD": PASSWORD, "COLUMNS": "200"}
 
@@ -229,7 +229,7 @@ def test_an_older_database_is_brought_up_to_date(
     assert "was last used by a newer openpai (schema 9999)" in refused("--data-dir", database.parent)
 
 
-def test_somebody_elses_database(tmp_path: Path) -> None:
+def test_a_database_of_another_application(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     with sqlite3.connect(tmp_path / "data" / "openpai.db") as connection:
         connection.execute("CREATE TABLE recipes (name TEXT)")

@@ -1,4 +1,4 @@
-"""A client generated from our OpenAPI document, by somebody else's generator, does what it should.
+"""A client generated from our OpenAPI document, by a generator of others, does what it should.
 
 The generator lives in an environment of its own (`make test-full` makes one), since it wants older versions of
 libraries that the platform uses. Without it this is skipped.

@@ -61,7 +61,7 @@ ASKED = (
 
 
 class Asking:
-    """Somebody who asks the API and keeps every answer."""
+    """A user who asks the API and keeps every answer."""
 
     def __init__(self, url: str) -> None:
         self._http = httpx.Client(base_url=f"{url}/api/v2", timeout=60)

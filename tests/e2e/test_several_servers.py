@@ -34,7 +34,7 @@ WITHIN_S = 60
 
 @dataclass
 class Trio:
-    """Three servers and somebody who is logged in, each with a client."""
+    """Three servers, and a logged-in user with a client of each."""
 
     servers: list[Server]
     clients: list[httpx.Client]
@@ -57,7 +57,7 @@ class Trio:
         return self.clients[number].post("/api/v2/jobs", content=text, headers=self.headers())
 
     def state(self, number: int, name: str) -> str:
-        """Return a job's state, as one of the servers tells it."""
+        """Return a job's state, as one of the servers answers it."""
         return str(self.get(number, f"/jobs/{name}")["jobStatus"]["state"])
 
 

@@ -1,4 +1,4 @@
-"""`pai up --task-uids`: two people's jobs through the real command, and somebody who gets the name of one removed."""
+"""`pai up --task-uids`: two users' jobs through the real command, and a new user with the name of a removed one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def server() -> Iterator[Server]:
 
 
 def as_user(admin: Person, home: Path, url: str, name: str) -> Person:
-    """Make an account and return somebody who is logged in with it."""
+    """Make an account and return a person who is logged in with it."""
     assert admin("user", "add", name, "--password-stdin", stdin=PASSWORD).code == 0
     somebody = person(home, url)
     assert somebody("login", "--user", name, "--password-stdin", stdin=PASSWORD).code == 0

@@ -145,7 +145,7 @@ class World:
     granted: int = 0
 
     async def login(self, user: str) -> dict[str, str]:
-        """Return the headers of somebody who is logged in."""
+        """Return the headers of a user who is logged in."""
         if user not in self.tokens:
             body = {"username": user, "password": PASSWORD}
             answer = await self.http.post("/api/v2/authn/basic/login", json=body)
@@ -154,7 +154,7 @@ class World:
         return {"Authorization": f"Bearer {self.tokens[user]}"}
 
     async def ask(self, method: str, path: str, user: str = "ann", **more: Any) -> httpx.Response:
-        """Return the answer to a request of somebody who is logged in."""
+        """Return the answer to a request of a user who is logged in."""
         headers = {**await self.login(user), **more.pop("headers", {})}
         return await self.http.request(method, f"/api/v2{path}", headers=headers, **more)
 

@@ -48,7 +48,7 @@ class Lasting:
         try:
             await context.sessions.caller(f"Bearer {token}")
         except Refused:
-            # Nobody can have a revoked token opened again by asking; this is a token of the same letters.
+            # No request can restore a revoked token; this is a token of the same letters.
             now_ms = context.services.clock.now_ms()
             await context.services.users.add_token(Token(digest_of(token), user, False, now_ms, now_ms + 86_400_000))
 

@@ -53,7 +53,7 @@ class Sharing:
     tokens: dict[str, str] = field(default_factory=dict)
 
     async def ask(self, method: str, path: str, user: str = "admin", *, base: str = "/api/v2", **more: Any) -> Any:
-        """Return the answer to a request of somebody who is logged in."""
+        """Return the answer to a request of a user who is logged in."""
         if user not in self.tokens:
             body = {"username": user, "password": PASSWORD}
             answer = await self.http.post("/api/v2/authn/basic/login", json=body)
@@ -80,7 +80,7 @@ class Sharing:
         return answer.status_code, answer.json()["code"]
 
     async def add_user(self, name: str, *virtual_clusters: str) -> None:
-        """Let somebody in."""
+        """Create a user."""
         body = {"username": name, "password": PASSWORD, "virtualCluster": list(virtual_clusters)}
         answer = await self.ask("POST", "/users", json=body)
         assert answer.status_code == 201, answer.text

@@ -59,7 +59,7 @@ def real_provider() -> Iterator[str]:
 def sign_on_with(
     world: World, provider: Provider | None, *, directory: PasswordDirectory | None = None, **more: Any
 ) -> None:
-    """Let a provider vouch for people in a world, from now on."""
+    """Use a provider for logins in a world, from now on."""
     sealer = Vault(Fernet.generate_key().decode())
     sso = None
     if provider is not None:
@@ -70,7 +70,7 @@ def sign_on_with(
 
 
 class Browser:
-    """Somebody at a browser: keeps cookies of the platform, and follows where it is sent, one step at a time."""
+    """A person at a browser: keeps cookies of the platform, and follows where it is sent, one step at a time."""
 
     def __init__(self, world: World) -> None:
         self._transport = httpx.ASGITransport(world.api, client=("192.0.2.7", 4711))
@@ -95,7 +95,7 @@ def query_of(location: str) -> dict[str, str]:
 
 
 async def log_in_at(issuer: str, location: str, subject: str, claims: dict[str, Any] | None = None) -> str:
-    """Log somebody in at the real provider's page; return where it sends the browser."""
+    """Log a user in at the real provider's page; return where it sends the browser."""
     async with httpx.AsyncClient(trust_env=False) as http:
         described = await http.put(f"{issuer}/users/{subject}", json=claims or {})
         assert described.status_code == 204, described.text

@@ -68,7 +68,7 @@ class Terminal:
         return asyncio.run_coroutine_threadsafe(promise, self.loop).result(60)
 
     def client(self, user: str = "root", token: str | None = None) -> Client:
-        """Return a client of somebody who is logged in."""
+        """Return a client of a user who is logged in."""
         if token is None and user not in self.tokens:
             with Client("http://pai", transport=self.bridge) as pai:
                 self.tokens[user] = pai.login(user, PASSWORD).token
@@ -76,7 +76,7 @@ class Terminal:
         return Client("http://pai", known, user=user, transport=self.bridge, sleep=lambda _: None)
 
     def __call__(self, *arguments: str, user: str = "root", stdin: str | None = None) -> Outcome:
-        """Run `pai` to its end, as somebody who is logged in."""
+        """Run `pai` to its end, as a user who is logged in."""
         with self.monkeypatch.context() as patch:
             patch.setattr(session, "connect", lambda: self.client(user))
             patch.setattr(sys, "stdin", io.StringIO(stdin or ""))

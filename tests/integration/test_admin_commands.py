@@ -1,4 +1,4 @@
-"""`pai admin` on a data directory whose server is stopped, as somebody at a terminal would use it."""
+"""`pai admin` on a data directory whose server is stopped, as a person at a terminal would use it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_an_administrator_who_was_removed_stays_removed(tmp_path: Path) ->
         assert [user.name for user in await accounts.users()] == ["ann"]
 
 
-async def test_a_password_is_made_up_for_somebody_new(tmp_path: Path, run: Run) -> None:
+async def test_a_password_is_made_up_for_a_new_user(tmp_path: Path, run: Run) -> None:
     with opened(tmp_path):
         pass
     done = run(tmp_path, "--user", "eve", "--make-up", "--json")
@@ -149,7 +149,7 @@ async def test_a_restored_platform_needs_no_first_start(tmp_path: Path, run: Run
     assert (done.code, done.err) == (0, "")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mends a platform that is somebody else's")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mends a platform of another user")
 def test_root_leaves_nothing_that_the_server_cannot_open(tmp_path: Path, run: Run) -> None:
     with opened(tmp_path):
         pass

@@ -28,7 +28,7 @@ def names(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
     ]
 
 
-async def test_a_healthy_platform_has_only_its_bad_device_to_tell_of(world: World) -> None:
+async def test_a_healthy_platform_reports_only_its_bad_gpu(world: World) -> None:
     [found] = await world.get("/alerts", "root")
     assert found["labels"] == {
         "alertname": "NodeGpuBad",
@@ -61,7 +61,7 @@ async def test_nodes_that_are_away_or_drained_are_reported(world: World, monkeyp
     ]
 
 
-async def test_who_waits_long_hears_of_it_and_nobody_else_but_administrators(world: World) -> None:
+async def test_a_long_wait_is_reported_to_the_owner_and_administrators_only(world: World) -> None:
     await world.submit("mine", "ann")
     await world.submit("theirs", "bob")
     assert await world.get("/alerts", "ann") == []

@@ -282,7 +282,7 @@ async def test_a_body_that_comes_slowly_keeps_nobody_waiting(world: World) -> No
     async def slowly() -> AsyncIterator[bytes]:
         nonlocal answered
         for letter in job_file().encode()[:100]:
-            # Between any two bytes somebody else is served.
+            # Between any two bytes other clients are served.
             assert (await world.http.get("/api/v2/info")).status_code == 200
             answered += 1
             yield bytes([letter])

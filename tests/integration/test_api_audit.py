@@ -53,7 +53,7 @@ def changing_routes() -> list[tuple[str, str, str]]:
             action = action_of(route) or open_action(method, route.path) or "unknown"
             if action == "login" or action not in ACTIONS or ACTIONS[action].scope is not Scope.READ:
                 found.append((method, route.path, action))
-    # The provider's answer comes twice, and nobody is logged in by the first.
+    # The provider's answer comes twice, and the first logs no user in.
     return [each for each in found if not each[1].endswith("/oidc/return")]
 
 
@@ -70,7 +70,7 @@ def body_of(action: str, path: str) -> dict[str, Any]:
 
 
 async def test_every_route_that_changes_something_leaves_an_entry_for_every_user(world: World) -> None:
-    # Without a provider nobody can try to log in at its addresses.
+    # Without a provider no user can try to log in at its addresses.
     sign_on_with(world, Liar(world).provider())
     routes = changing_routes()
     assert len(routes) > 50

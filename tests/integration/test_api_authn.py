@@ -88,7 +88,7 @@ async def test_a_body_that_is_no_json_is_a_bad_request(world: World, content: by
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError")
 
 
-async def test_a_stranger_cannot_tell_a_wrong_name_from_a_wrong_password(world: World) -> None:
+async def test_a_stranger_cannot_distinguish_a_wrong_name_from_a_wrong_password(world: World) -> None:
     wrong = {"username": "ann", "password": "not her password"}
     nobody = {"username": "nobody", "password": "not her password"}
     answers = [await world.http.post("/api/v2/authn/basic/login", json=body) for body in (wrong, nobody)]

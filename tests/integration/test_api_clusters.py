@@ -65,7 +65,7 @@ async def test_promises_are_kept_and_the_rest_is_for_default(shared: Sharing) ->
     assert sum(vc["capacity"] for vc in found.values()) == 100
 
 
-async def test_a_full_virtual_cluster_tells_why_who_is_ahead_and_when(shared: Sharing) -> None:
+async def test_a_full_virtual_cluster_says_why_which_jobs_are_ahead_and_when(shared: Sharing) -> None:
     for name in ("one", "two"):
         await shared.submit(name, "vision", 8)
         await shared.until(name, "RUNNING")
@@ -197,7 +197,7 @@ async def test_a_whole_configuration_can_be_read_and_applied_again(shared: Shari
     assert await shared.state("train") == "RUNNING"
 
 
-async def test_sku_types_tell_what_a_device_brings_along(shared: Sharing) -> None:
+async def test_sku_types_show_what_a_device_has(shared: Sharing) -> None:
     types = await shared.get("/cluster/sku-types")
     assert len(types) == 1
     (sku,) = types.values()
@@ -272,7 +272,7 @@ async def next_of(shared: Sharing, ended: str) -> str:
         found[:] = [job["name"] for job in await shared.get("/jobs", params={"state": "RUNNING"})]
         return bool(found) and ended not in found
 
-    await eventually(is_so, f"somebody follows {ended}")
+    await eventually(is_so, f"a client follows {ended}")
     return found[0]
 
 

@@ -61,7 +61,7 @@ async def test_the_deprecated_attempts_are_still_there(world: World) -> None:
     assert (healthy.status_code, healthy.text) == (200, "ok")
 
 
-async def test_a_task_tells_all_its_attempts_newest_first(world: World) -> None:
+async def test_a_task_lists_all_its_attempts_newest_first(world: World) -> None:
     text = job_file(more="").replace("instances: 1", "instances: 1\n    taskRetryCount: 2")
     id_ = await submitted(world, text)
     await world.grant()

@@ -142,7 +142,7 @@ async def test_a_deleted_job_is_gone_with_its_logs_and_frees_its_name(world: Wor
     assert await world.submit("train") != id_
 
 
-async def test_somebody_elses_id_opens_no_door(world: World) -> None:
+async def test_the_id_of_another_user_gives_no_access(world: World) -> None:
     id_ = await over(world, user="bob")
     await make_private(world, id_)
     assert await refused(world, "GET", f"/jobs/{id_}") == (403, "ForbiddenUserError")
@@ -175,7 +175,7 @@ async def test_a_job_runs_again_only_while_its_owner_could_submit_it(tmp_path: P
         await world.put("/jobs/ann~again/executionType", {"value": "START"}, "ann", status=202)
 
 
-async def test_a_job_of_somebody_who_is_gone_runs_no_more(world: World) -> None:
+async def test_a_job_of_a_removed_user_runs_no_more(world: World) -> None:
     await over(world, user="bob")
     assert (await world.ask("DELETE", "/users/bob", "root")).status_code == 200
     again = ("PUT", "/jobs/bob~train/executionType", "root")

@@ -77,7 +77,7 @@ async def test_a_job_file_of_the_greatest_length_keeps_no_other_request_waiting(
 
     def patient(*given: Any) -> Any:
         begun.set()
-        assert answered.wait(60), "nobody else was answered meanwhile"
+        assert answered.wait(60), "no other request was answered meanwhile"
         return real(*given)
 
     monkeypatch.setattr(module, name, patient)

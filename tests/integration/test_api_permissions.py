@@ -126,7 +126,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def _people(world: World, root: Path) -> dict[str, dict[str, str]]:
-    """Let everybody in; return the headers each of them sends."""
+    """Create all users; return the headers that each of them sends."""
     await world.users.add_group(Group("team", virtual_clusters=("team",)))
     await world.users.add_group(Group("data", storages=("data",)))
     await world.users.add_group(Group("leads", managed=("team",)))
@@ -151,7 +151,7 @@ async def _people(world: World, root: Path) -> dict[str, dict[str, str]]:
 
 
 async def _job(world: World, root: Path) -> None:
-    """Let ann have run a job in the virtual cluster `team`."""
+    """Store a finished job of ann in the virtual cluster `team`."""
     id_ = await world.submit("train")
     await world.grant()
     key = AttemptKey(id_, 0, "worker", 0, 0)
@@ -167,7 +167,7 @@ class Shut:
 
     def __getattr__(self, name: str) -> Any:
         async def nothing(*args: Any, **more: Any) -> Any:
-            raise Unavailable("nobody leads")
+            raise Unavailable("no server leads")
 
         return nothing
 

@@ -1,4 +1,4 @@
-"""Reports of use over HTTP: whose hours somebody may see, how they are added up, and what spreadsheets get."""
+"""Reports of use over HTTP: whose hours a user may see, how they are summed, and what spreadsheets get."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_hours_are_added_up_by_what_was_asked_for(world: World, by: str, m
     assert await hours(world, "root", by=by.split(",")) == message
 
 
-async def test_hours_of_somebody_in_two_groups_count_in_both_and_once_in_the_total(world: World) -> None:
+async def test_hours_of_a_user_in_two_groups_count_in_both_and_once_in_the_total(world: World) -> None:
     held = Held("mia", "vision", NOON_MS, NOON_MS + HOUR_MS, gpus=1)
     await run(world.database, held, first=100)
     assert await hours(world, "root", by="group") == {"": 1.0, "default": 15.0, "lab": 1.0}

@@ -1,4 +1,4 @@
-"""Somebody is removed, and somebody else is given the name: what the first one left behind is not the second one's."""
+"""A user is removed, and a new one gets the name: what the first one left does not belong to the second one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def succeed(world: World) -> None:
-    """Let somebody else have the name of ann, an hour after she did what she did."""
+    """Create a new user with the name of ann, an hour after her last action."""
     world.clock.at_ms += HOUR_MS
     assert (await world.ask("DELETE", "/users/ann", "root")).status_code == 200
     world.clock.at_ms += HOUR_MS

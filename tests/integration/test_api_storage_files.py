@@ -208,7 +208,7 @@ async def test_special_files_are_not_read(place: Place) -> None:
     assert await place.code("GET", "/storages/data/files/pipe") == (403, "ForbiddenUserError")
 
 
-async def test_a_read_only_storage_takes_nothing_from_anybody(place: Place) -> None:
+async def test_a_read_only_storage_takes_nothing_from_any_user(place: Place) -> None:
     (place.root / "file").write_text("kept")
     await place.add("fixed", readOnly=True)
     await place.ask("PUT", "/storages/fixed/groups/vision", "root")

@@ -1,4 +1,4 @@
-"""What nobody may be trusted with: other people's browsers, old tokens, addresses to go on to, and the clock."""
+"""What the server must not trust: other users' browsers, old tokens, addresses to redirect to, and the clock."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ async def test_who_logs_in_elsewhere_has_no_password_here(world: World) -> None:
     assert (await world.ask("PUT", "/users", "root", json=only)).status_code == 201
 
 
-async def test_a_provider_tells_groups_at_each_login_and_never_takes_an_account_over(world: World) -> None:
+async def test_a_provider_sets_groups_at_each_login_and_never_takes_an_account_over(world: World) -> None:
     await world.users.add_group(Group("vision", external_name="cn=vision"))
     await world.users.add_group(Group("chiefs", external_name="cn=chiefs", is_admin=True))
     person = Vouched("oidc", "s-1", "eve", "eve@example.org", frozenset({"cn=vision", "cn=unknown"}))

@@ -1,4 +1,4 @@
-"""`pai admin backup`, `restore` and `check`, as somebody at a terminal would use them."""
+"""`pai admin backup`, `restore` and `check`, as a person at a terminal would use them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def add(pai: Terminal, name: str, *more: str) -> None:
     pai.ok("user", "add", name, "--password-stdin", *more, stdin="new-secret\n")
 
 
-def test_somebody_who_is_let_in_can_log_in_and_out_again(pai):
+def test_an_added_user_can_log_in_and_out_again(pai):
     add(pai, "carl", "--email", "carl@example.org")
     shown = pai.json("user", "show", "carl")
     assert (shown["email"], shown["admin"], shown["grouplist"]) == ("carl@example.org", False, ["default"])
@@ -55,7 +55,7 @@ def test_others_see_no_more_than_names(pai):
     assert pai("user", "add", "eve", "--password-stdin", user="ann", stdin="new-secret\n").code == 4
 
 
-def test_ones_own_password_needs_the_old_one_and_somebody_elses_does_not(pai):
+def test_ones_own_password_needs_the_old_one_and_that_of_another_user_does_not(pai):
     message = pai("user", "password", "--password-stdin", user="ann", stdin="wrong-one\nnew-secret\n")
     assert message.code == 4
     pai.ok("user", "password", "--password-stdin", user="ann", stdin=f"{PASSWORD}\nnew-secret\n")
@@ -64,7 +64,7 @@ def test_ones_own_password_needs_the_old_one_and_somebody_elses_does_not(pai):
     assert pai.client("ann", pai.client().login("bob", "newer-secret").token).whoami() == "bob"
 
 
-def test_every_login_of_somebody_can_be_ended(pai):
+def test_every_login_of_a_user_can_be_ended(pai):
     pai.ok("job", "list", user="ann")
     assert pai.json("user", "revoke", "ann", "--yes") == {"user": "ann", "revoked": 1}
     assert pai("job", "list", user="ann").code == 4
@@ -178,7 +178,7 @@ def test_no_user_of_a_file_with_faults_is_created_and_every_fault_is_reported(pa
     assert pai("user", "show", "carl").code == 3
 
 
-def test_nobody_is_let_in_when_somebody_is_granted_what_is_not_there(pai, tmp_path):
+def test_no_user_is_added_if_one_is_granted_what_does_not_exist(pai, tmp_path):
     file = tmp_path / "people.csv"
     file.write_text("username,password,groups\ncarl,secret-1,default\ndora,secret-1,visoin\n")
     message = pai("user", "import", str(file))

@@ -95,7 +95,7 @@ def test_a_report_adds_up_what_was_used(pai, tmp_path, monkeypatch):
     assert "Nothing was used" in pai.ok("report", "--to", "2001-01-01", "--from", "2000-01-01").out
 
 
-def test_the_audit_log_tells_who_did_what(pai):
+def test_the_audit_log_shows_who_did_what(pai):
     pai.ok("group", "add", "vision")
     message = pai.ok("audit", "list").out
     assert "group.change" in message
@@ -112,7 +112,7 @@ def test_the_audit_log_tells_who_did_what(pai):
         assert len({one.id for one in everything}) == len(everything) >= 2
 
 
-def test_alerts_tell_what_wants_attention(pai):
+def test_alerts_show_what_needs_attention(pai):
     pai.run(pai.world.submit("waits", "ann", gpus=2))
     pai.world.clock.at_ms += 3_600_000
     message = pai.ok("alert", "list", user="ann").out

@@ -92,7 +92,7 @@ async def test_who_gets_a_name_later_gets_nothing_of_who_had_it_before(world: Wo
         assert "belongs to an earlier user of this name" in answer.json()["message"]
     answer = await world.ask("POST", "/jobs", content=FILE.replace("first", "mine").encode(), headers=key)
     assert answer.json()["name"] == "mine"
-    # A server whose clock is behind is not to take her own job for one of somebody else.
+    # A server whose clock is behind must not take her own job for that of another user.
     world.clock.at_ms -= 1
     assert (await world.ask("POST", "/jobs", content=FILE.replace("first", "own").encode())).status_code == 202
     assert (await world.ask("PUT", "/jobs/own/tag", json={"value": "x"})).status_code == 200

@@ -1,4 +1,4 @@
-"""The docker backend and images: pulled, missing, private, slow, strange, or of somebody else's user."""
+"""The docker backend and images: pulled, missing, private, slow, strange, or with a user that is not root."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def calls(address: str, port: int) -> str:
 
 
 def until_heard(call: str) -> str:
-    """Return commands that call until somebody answers, and say what is heard."""
+    """Return commands that connect until a server answers, and print the answer."""
     # The Engine answers for a port that it publishes before the task does.
     return f'heard=; while [ -z "$heard" ]; do heard=$({call}) || sleep 0.1; done; echo "$heard"'
 
@@ -228,7 +228,7 @@ async def test_a_fork_bomb_is_bounded(world: HostileHarness) -> None:
 
 
 async def test_tasks_of_one_job_reach_each_other_and_no_other_jobs(world: HostileHarness) -> None:
-    """What a job does not ask a port for is its own; its ports are published, for anybody who reaches the machine."""
+    """What a job does not ask a port for is its own; its ports are published for all clients that reach the machine."""
     backend = await world.start()
     (node,) = await backend.nodes()
     waits = f"{LISTENS} &\n{LISTENS.replace('15000', '4000')} &\nbusybox hostname -i\nwait"

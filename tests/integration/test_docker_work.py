@@ -31,7 +31,7 @@ NOTE = "pai job fetch"
 
 
 class KeepingHarness(DockerHarness):
-    """A docker backend that keeps what tasks leave, and an image with a WORKDIR of somebody who is not root."""
+    """A docker backend that keeps what tasks leave, and an image with a WORKDIR of a user who is not root."""
 
     image = IMAGE
     keeps_work = True

@@ -1,7 +1,7 @@
 """`kill -9` of the real server, again and again, at random moments, while people submit and stop jobs.
 
 Every task writes into one book when it starts and when it ends, under a lock that only a living process holds. So
-the book itself proves that no task ran twice, and the exit codes prove that nobody guessed them.
+the book itself proves that no task ran twice, and the exit codes prove that none was guessed.
 
 By hand, with more kills: PAI_KILLS=50 python -m pytest -o faulthandler_timeout=0 tests/integration/test_kill.py
 """
@@ -92,7 +92,7 @@ class Platform:
 
 @dataclass
 class People:
-    """Somebody who submits and stops jobs all the time and remembers what was acknowledged."""
+    """A user who submits and stops jobs all the time and remembers what was acknowledged."""
 
     url: str
     token: str

@@ -1,4 +1,4 @@
-"""Logging in with a directory's password, against a real directory, and what somebody might try instead."""
+"""Logging in with a directory's password, against a real directory, and what an attacker might try instead."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def log_in(world: World, name: str, password: str) -> httpx.Response:
     return await world.http.post("/api/v2/authn/basic/login", json={"username": name, "password": password})
 
 
-async def test_somebody_logs_in_with_the_directorys_password(world: World, server: LdapServer) -> None:
+async def test_a_user_logs_in_with_the_directorys_password(world: World, server: LdapServer) -> None:
     await world.users.add_group(Group("team", external_name="vision", virtual_clusters=("vision",)))
     sign_on_with(world, None, directory=Directory(settings_of(server)))
     answer = await log_in(world, "erin", "erin's word")
@@ -106,7 +106,7 @@ async def test_a_certificate_of_another_host_is_refused_and_the_log_says_why(
         ("heidi", "1\u20442 \tpound"),
     ],
 )
-async def test_neither_empty_passwords_nor_filters_let_anybody_in(server: LdapServer, name: str, password: str) -> None:
+async def test_neither_empty_passwords_nor_filters_log_in(server: LdapServer, name: str, password: str) -> None:
     assert await Directory(settings_of(server)).check(name, password) is None
 
 
@@ -130,7 +130,9 @@ async def test_capital_letters_make_nobody_another_person(world: World, server: 
         assert {group.name for group in erin.groups} == {"default", "team"}
 
 
-async def test_somebody_who_is_not_there_is_compared_too(server: LdapServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_password_of_an_unknown_user_is_compared_too(
+    server: LdapServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = Directory(settings_of(server))
     connections: list[str] = []
     connect = directory._connected
@@ -191,7 +193,7 @@ async def test_a_wrong_password_costs_the_directory_as_much_for_every_user(world
 async def test_accounts_kept_here_log_in_while_the_directory_is_down(world: World, server: LdapServer) -> None:
     down = replace(settings_of(server), url=f"ldap://127.0.0.1:{free_port()}")
     sign_on_with(world, None, directory=Directory(down))
-    # However often they try: a login that nobody could judge is none that failed.
+    # However often they try: a login that could not be checked is not a failed one.
     for _ in range(world.api.state.context.services.settings.login_failures_per_min + 1):
         answer = await log_in(world, "erin", "erin's word")
         assert (answer.status_code, answer.json()["code"]) == (503, "UnavailableError")
@@ -211,7 +213,7 @@ async def test_a_base_that_is_not_there_is_reported_as_such(server: LdapServer, 
 
 
 @pytest.mark.parametrize("pattern", ["(objectClass=person)", "uid={name}", "(uid={name}"])
-def test_a_filter_that_finds_nobody_or_anybody_is_refused(server: LdapServer, pattern: str) -> None:
+def test_a_filter_that_finds_no_user_or_any_user_is_refused(server: LdapServer, pattern: str) -> None:
     with pytest.raises(Refused, match="filter"):
         Directory(replace(settings_of(server), user_filter=pattern))
 

@@ -1,4 +1,4 @@
-"""Single sign-on: a login through a real OpenID provider, and everything somebody might try instead."""
+"""Single sign-on: a login through a real OpenID provider, and everything an attacker might try instead."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def issuer() -> Iterator[str]:
 CAROL = {"email": "carol@example.org", "preferred_username": "carol@example.org", "groups": ["eng", "other"]}
 
 
-async def test_somebody_logs_in_through_a_real_provider(world: World, issuer: str) -> None:
+async def test_a_user_logs_in_through_a_real_provider(world: World, issuer: str) -> None:
     await world.users.add_group(Group("vision", external_name="eng", virtual_clusters=("vision",)))
     provider = Provider(issuer, world.clock)
     sign_on_with(world, provider)

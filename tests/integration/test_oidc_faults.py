@@ -42,7 +42,7 @@ def liar(world: World) -> Liar:
     [5, True, {"a": 1}, [None, 5, ["x"], {"b": 2}], "team-a", None, ["g"] * 5_000],
     ids=lambda each: str(each)[:20],
 )
-async def test_groups_of_any_type_let_somebody_in(world: World, liar: Liar, groups: Any) -> None:
+async def test_a_login_works_with_groups_of_any_type(world: World, liar: Liar, groups: Any) -> None:
     await world.users.add_group(Group("none", external_name="None"))
     liar.claims = {"groups": groups}
     assert "code" in await finished(world, liar)
@@ -52,7 +52,7 @@ async def test_groups_of_any_type_let_somebody_in(world: World, liar: Liar, grou
 
 
 async def test_groups_that_the_provider_leaves_out_are_not_taken_away(world: World, liar: Liar) -> None:
-    """Some providers name a place to ask instead when somebody is in hundreds of groups."""
+    """Some providers name a place to ask instead when a user is in hundreds of groups."""
     await world.users.add_group(Group("vision", external_name="team-a"))
     assert "code" in await finished(world, liar)
     liar.claims = {"groups": None, "_claim_names": {"groups": "src1"}, "_claim_sources": {"src1": {"endpoint": "x"}}}

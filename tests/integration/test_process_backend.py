@@ -276,7 +276,7 @@ async def test_a_damaged_record_does_not_keep_the_server_from_starting(world: Pr
     assert report.code == 3
 
 
-async def test_tasks_hear_every_signal_and_no_secret_of_the_server(
+async def test_tasks_get_every_signal_and_no_secret_of_the_server(
     world: ProcessHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PAI_ADMIN_PASSWORD", "very-secret")

@@ -114,7 +114,7 @@ class TestWhoIsWho:
         assert facts.pop("NoNewPrivs") == "1"
         assert {int(value, 16) for value in facts.values()} == {0}
 
-    async def test_programs_that_ask_who_they_are_hear_it(self, world: PeopleHarness) -> None:
+    async def test_programs_can_ask_for_their_user(self, world: PeopleHarness) -> None:
         asks = (
             "import getpass, os, pwd; me = pwd.getpwuid(os.getuid()); print(getpass.getuser(), me.pw_name, me.pw_dir)"
         )
@@ -124,7 +124,7 @@ class TestWhoIsWho:
 
 
 class TestAttacks:
-    async def test_what_a_person_left_at_home_does_not_run_in_anybody_elses_job(self, world: PeopleHarness) -> None:
+    async def test_what_a_user_left_at_home_does_not_run_in_jobs_of_others(self, world: PeopleHarness) -> None:
         plant = """
 for site in "$HOME/.local/lib/python3.11/site-packages"; do mkdir -p "$site"; done
 echo 'print("caught", flush=True)' >"$site/usercustomize.py"

@@ -87,7 +87,7 @@ class UserHarness(ProcessHarness):
 
 @pytest_asyncio.fixture
 async def world() -> AsyncIterator[UserHarness]:
-    """Give a world in a place that everybody may pass through, unlike pytest's own, and that tasks see."""
+    """Yield a world below a directory that all users may enter, unlike pytest's own, and that tasks see."""
     reason = why_not()
     if reason:
         pytest.skip(reason)

@@ -180,7 +180,7 @@ def has_no_faults(config: dict[str, Any]) -> bool:
 
 
 class Histories(RuleBasedStateMachine):
-    """Two schedulers hear the same; the second is now and then replaced by what a snapshot of the first gives."""
+    """Two schedulers get the same calls; the second is now and then replaced by one from a snapshot of the first."""
 
     def __init__(self) -> None:
         super().__init__()

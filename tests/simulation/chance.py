@@ -151,7 +151,7 @@ def job_file(chance: Random, name: str, luck: Luck) -> bytes:
 
 
 def _share(chance: Random, document: dict[str, Any], luck: Luck) -> None:
-    """Let a job be of a virtual cluster, more or less urgent, and perhaps limited in time."""
+    """Give a job a virtual cluster, a priority, and perhaps a time limit."""
     extras = document.setdefault("extras", {})
     document["defaults"] = {"virtualCluster": chance.choice(("default", *CLUSTERS[: luck.virtual_clusters]))}
     if chance.random() < 0.6:

@@ -73,7 +73,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "The task cannot be started as it was asked for.", "Ask for a container setting that the system refuses.",
         (_EVENTS, "Change the job file accordingly and submit it again.")),
     Row(-210, "StopFrameworkRequested", "PAI_FC/USER_STOP", _STOP, _UNK, _P,
-        "Somebody asked for the job to be stopped.", "Stop a running job.", ()),
+        "A user asked for the job to be stopped.", "Stop a running job.", ()),
     Row(-220, "FrameworkAttemptCompletion", "PAI_FC/USER_STOP", _STOP, _UNK, _P,
         "The task was ended because the job's attempt was over.",
         "Let one task role finish the job while another still runs.", ()),

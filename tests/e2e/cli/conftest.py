@@ -28,7 +28,7 @@ def password() -> str:
 
 @pytest.fixture
 def stranger(server: Server, tmp_path: Path) -> Person:
-    """Return somebody who has not logged in, with `tmp_path` as the place for their credentials."""
+    """Return a person who has not logged in, with `tmp_path` as the place for their credentials."""
     return person(tmp_path, server.url)
 
 

@@ -33,7 +33,7 @@ def run(port: int) -> subprocess.CompletedProcess[str]:
 
 
 class Impatient(io.StringIO):
-    """A screen in front of somebody who presses Ctrl-C as soon as they read of it."""
+    """A screen of a person who presses Ctrl-C as soon as it offers that."""
 
     def write(self, text: str) -> int:
         """Take text, and press Ctrl-C, once, if it invites to."""

@@ -33,7 +33,7 @@ def through_the_browser(address: str, issuer: str) -> str:
         return str(landed.headers["location"])
 
 
-def test_somebody_logs_in_on_their_organisations_page(tmp_path: Path) -> None:
+def test_a_user_logs_in_on_their_organisations_page(tmp_path: Path) -> None:
     with real_provider() as issuer:
         identity = tmp_path / "identity.yaml"
         identity.write_text(IDENTITY.format(issuer=issuer))

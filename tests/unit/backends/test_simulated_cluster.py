@@ -181,7 +181,7 @@ async def test_a_trap_may_take_its_time_but_not_more_than_the_grace() -> None:
     assert exits(scene.at(6000)) == [(137, ExitReason.EXITED), (9, ExitReason.EXITED)]
 
 
-async def test_a_second_server_finds_what_the_first_left_and_the_first_hears_no_more() -> None:
+async def test_a_second_server_finds_what_the_first_left_and_the_first_gets_no_more_news() -> None:
     scene = await opened()
     await scene.server.apply([a_launch("sleep 1; exit 4"), a_launch("sleep 9", index=1)])
     scene.server.disconnect()
@@ -191,7 +191,7 @@ async def test_a_second_server_finds_what_the_first_left_and_the_first_hears_no_
     assert {seen.key: seen.exit and seen.exit.code for seen in second.news_now()} == {a_key(0): 4, a_key(1): None}
 
 
-async def test_two_servers_at_once_both_hear() -> None:
+async def test_two_servers_at_once_both_get_news() -> None:
     scene = await opened()
     second = SimulatedBackend(scene.cluster, scene.clock, is_driven=True)
     await second.open()

@@ -1,4 +1,4 @@
-"""User numbers of people: one each, for good, and none that somebody else has."""
+"""User numbers: a permanent one for each user, which no other user has."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def job_file(tmp_path):
     return str(path)
 
 
-def test_show_tells_why_an_attempt_failed_that_is_tried_again(pai, platform):
+def test_show_says_why_an_attempt_failed_that_is_tried_again(pai, platform):
     again = detail("WAITING", appExitDiagnostics="storage data: there is no directory /srv")
     platform.on("GET", "/jobs/ann~hello", again, detail("WAITING"))
     platform.on("GET", "/jobs/ann~hello/why", {"waits": []})
@@ -64,7 +64,7 @@ def test_show_names_the_first_of_several_failures_and_the_cause_of_each(pai, pla
     assert message.count("advice: Mend [it].") == 1
 
 
-def test_show_tells_who_stopped_a_job_and_which_tasks_others_ended(pai, platform):
+def test_show_says_who_stopped_a_job_and_which_tasks_others_ended(pai, platform):
     stopped = detail("STOPPED", appExitCode=-210, appExitTriggerMessage="root stopped the job: [typo]")
     done = detail("SUCCEEDED", appExitTriggerTaskRoleName="w", appExitTriggerTaskIndex=0, appExitTriggerMessage="w did")
     done["taskRoles"]["ps"]["taskStatuses"][0]["taskState"] = "STOPPED"
@@ -121,7 +121,7 @@ def test_show_counts_the_run_of_the_attempt_and_says_who_restarted_the_job(pai, 
     assert "4.0s" in pai("job", "list").out
 
 
-def test_submit_tells_the_next_step(pai, platform, job_file):
+def test_submit_names_the_next_step(pai, platform, job_file):
     platform.on("POST", "/jobs", {"user": "ann", "name": "hello", "warnings": ["odd"]}, status=202)
     message = pai("job", "submit", job_file)
     assert message.code == 0

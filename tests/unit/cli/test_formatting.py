@@ -36,7 +36,7 @@ def test_what_still_runs_has_run_until_now():
     assert (ran_for(1000, None, 5000), ran_for(1000, 3000, 5000)) == ("4.0s", "2.0s")
 
 
-def test_a_clock_behind_the_servers_does_not_tell_of_the_future():
+def test_a_clock_behind_the_servers_shows_no_time_in_the_future():
     assert ago(9000, 1000) == "0.0s ago"
 
 

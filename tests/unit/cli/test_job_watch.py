@@ -63,7 +63,7 @@ def test_a_progress_bar_and_the_number_of_the_attempt_are_shown():
     assert "attempt 3 (2 retried)" in drawn(WatchState(again, (), [], ""))
 
 
-def test_plain_lines_tell_of_retries():
+def test_plain_lines_show_retries():
     def looked(attempt: int, task_attempt: int) -> WatchState:
         status = {"username": "ann", "state": "RUNNING", "attemptId": attempt}
         tasks = [{"taskIndex": 0, "taskState": "RUNNING", "attemptId": task_attempt}]

@@ -258,7 +258,7 @@ def test_a_bug_of_ours_is_no_traceback(pai, platform, monkeypatch):
     assert "PAI_DEBUG=1" in message.err
 
 
-def test_help_tells_the_exit_codes(pai):
+def test_help_lists_the_exit_codes(pai):
     assert "the name is taken" in pai("--help").out
 
 

@@ -236,7 +236,7 @@ def wait(**more):
         (None, None, "unknown: nothing ended yet", "may start: unknown: nothing ended yet"),
     ],
 )
-def test_why_tells_who_is_ahead_what_would_change_it_and_when(
+def test_why_shows_who_is_ahead_what_would_change_it_and_when(
     pai, platform, monkeypatch, earliest, latest, basis, message
 ):
     estimate = {"earliestTime": earliest, "latestTime": latest, "basis": basis}
@@ -247,7 +247,7 @@ def test_why_tells_who_is_ahead_what_would_change_it_and_when(
         assert expected in out
 
 
-def test_why_tells_a_reason_once_however_many_tasks_have_it(pai, platform):
+def test_why_shows_a_reason_once_however_many_tasks_have_it(pai, platform):
     platform.on("GET", "/jobs/ann~train/why", {"waits": [wait()] * 500})
     message = pai("job", "why", "train").out
     assert message.count("vision has 0 of 24") == 1

@@ -123,7 +123,7 @@ def test_a_text_that_lacks_quotes_is_said_to_need_them(text: str, allowed: str) 
     assert only_fault(text).allowed == allowed
 
 
-def test_a_syntax_error_tells_where_began_what_was_being_read() -> None:
+def test_a_syntax_error_names_the_start_of_what_was_being_read() -> None:
     assert "that begins on line 1" in only_fault("a: [\n b\nc: d\n").message
 
 

@@ -65,7 +65,7 @@ def test_a_comparison_numbers_its_columns(reports: list[Report]) -> None:
     assert shown.count("Mean wait") == 2
 
 
-def test_sentences_tell_what_tables_do_not(reports: list[Report]) -> None:
+def test_sentences_say_what_tables_do_not(reports: list[Report]) -> None:
     message = " ".join(report_sentences(reports[0]))
     assert "401 jobs" in message
     assert "1 job can never run here" in message

@@ -1,7 +1,7 @@
 """The page of permissions: every action, who may do it, and the requests that do it.
 
-What it says is not copied from the table but found out: somebody of each kind is asked about by the same function
-that decides in a running server.
+The answers are not copied from the table but computed, for a user of each kind, by the same function that decides in a
+running server.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from openpai.api.context import action_of
 from openpai.app.pages.markdown import code, page, table
 
 _INTRO: Final = """\
-Whatever is done on the platform is one of these actions, and each route of the [REST API](rest.md) names the one it is.
-What somebody may do follows from what they are at that moment, never from what their token said when it was made:"""
+Every request to the platform is one of these actions, and each route of the [REST API](rest.md) names its action. The
+rights of a user follow from their groups and role at that moment, never from those at the creation of their token:"""
 
 _KINDS: Final = (
     ("guest", "has no login"),
@@ -33,12 +33,12 @@ _KINDS: Final = (
 )
 
 _TOKENS: Final = """\
-The last column says what an application's token may do, that is one made with `POST /api/v2/tokens/application` or
-`pai token create`: never more than its owner may at that moment, and only as far as its scope reaches. *read* means
-that any scope will do, *jobs* that it must be `jobs` or `all`, *all* that it must be `all`, and *no* that a person has
-to do it who logged in themselves."""
+The last column shows what an application's token may do, which is created with `POST /api/v2/tokens/application` or
+`pai token create`: never more than its owner may at that moment, and only within its scope. *read* means
+that any scope is enough, *jobs* that it must be `jobs` or `all`, *all* that it must be `all`, and *no* that only a
+login may do it, no token."""
 
-_OPEN: Final = "These need no login and ask nobody who they are."
+_OPEN: Final = "These need no login."
 _THING: Final = Thing("owner", "vc", "storage")
 
 
@@ -52,7 +52,7 @@ def permissions() -> str:
         "Permissions",
         "`openpai/access/table.py`",
         _INTRO,
-        table(("", "Who that is"), _KINDS),
+        table(("Kind", "Meaning"), _KINDS),
         _TOKENS,
         "## Who may do what",
         table(heads, (_row(action) for action in guarded)),
@@ -70,7 +70,7 @@ def _row(action: Action) -> list[str]:
 
 
 def _people() -> Iterable[tuple[Principal, Thing]]:
-    """Return somebody of each kind, in the order of `_KINDS`, with the thing they want to do something to."""
+    """Return a user of each kind, in the order of `_KINDS`, with the object of the action."""
     yield GUEST, NOTHING
     yield Principal("viewer", Role.VIEWER), _THING
     yield Principal("user", Role.USER), _THING

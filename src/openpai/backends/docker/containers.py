@@ -144,7 +144,10 @@ def verdict(state: ContainerState, written: ExitReport | None, *, has_begun: boo
     elif code == _KILLED and was_killed:
         message = "killed: it had not ended within its grace period"
     elif code == _KILLED:
-        reason, message = ExitReason.LOST, "killed from outside without a report: by somebody, or with the Engine"
+        reason, message = (
+            ExitReason.LOST,
+            "killed from outside without a report: by a user of the machine, or with the Engine",
+        )
     elif not has_begun and not was_killed:
         # The Engine writes its reason to the container's own log, which is not kept.
         reason, message = ExitReason.LAUNCH_REFUSED, _NEVER_BEGAN.format(code=code)

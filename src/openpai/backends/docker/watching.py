@@ -135,7 +135,7 @@ class Watcher:
         await self.look(attempt)
 
     def _lost(self) -> ExitReport:
-        message = "its container vanished: somebody removed it"
+        message = "its container vanished: it was removed from outside"
         return ExitReport(137, ExitReason.LOST, message, ended_at_ms=self._clock.now_ms())
 
 

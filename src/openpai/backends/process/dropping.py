@@ -77,7 +77,7 @@ class TaskUser:
         raise Refused(
             "BadConfigurationError",
             f"the user {self.name} cannot get to {directory}",
-            "give a --data-dir below directories that everybody may pass through, such as /var/lib/openpai",
+            "give a --data-dir below directories that all users may enter, such as /var/lib/openpai",
         )
 
 
@@ -176,7 +176,7 @@ def users_in(range_: UidRange, table: Path, accounts: Accounts) -> UserPerPerson
     try:
         known = UidTable(table, range_)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        message = f"who has which user number cannot be read from {table}: {error}"
+        message = f"the user numbers cannot be read from {table}: {error}"
         raise Refused("BadConfigurationError", message, "restore that file from a backup") from error
     return UserPerPerson(known, range_.first, accounts, find_setpriv("--task-uids"))
 

@@ -16,7 +16,7 @@ def leaves(cell: dict[str, Any]) -> list[dict[str, Any]]:
     return [leaf for child in cell["cellChildren"] for leaf in leaves(child)]
 
 
-def test_physical_cells_tell_who_uses_them(racks: Make) -> None:
+def test_physical_cells_show_who_uses_them(racks: Make) -> None:
     driver = racks(1, {"a": {"RACK.NODE": 2}})
     driver.run("gang", "a", 2, priority=7)
     driver.run("guest", "a", 1, priority=-1)
@@ -35,7 +35,7 @@ def test_physical_cells_tell_who_uses_them(racks: Make) -> None:
     assert "leafCellType" not in node
 
 
-def test_virtual_cells_tell_what_is_served_and_what_is_borrowed(racks: Make) -> None:
+def test_virtual_cells_show_what_is_served_and_what_is_borrowed(racks: Make) -> None:
     driver = racks(2, {"a": {"RACK": 1, "RACK.NODE": 1}}, pins={"r1n1": "a"})
     driver.run("gang", "a", 4)
     driver.run("guest", "a", 1, priority=-1)
@@ -50,7 +50,7 @@ def test_virtual_cells_tell_what_is_served_and_what_is_borrowed(racks: Make) -> 
     assert (pinned["cellState"], pinned["physicalCell"]["cellAddress"]) == ("Free", "1/r1n1")
 
 
-def test_affinity_groups_tell_where_they_are_and_how_they_stand(racks: Make) -> None:
+def test_affinity_groups_show_their_placement_and_state(racks: Make) -> None:
     driver = racks(1, {"a": {"RACK": 1}})
     driver.run("low", "a", 4, 4)
     driver.threaten("high", "a", 2, priority=3)

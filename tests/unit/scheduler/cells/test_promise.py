@@ -98,7 +98,7 @@ def test_who_had_no_right_before_a_restart_takes_none_from_those_who_had(text_of
     assert core.cluster.gangs["without"].lazily_preempted_by is None
 
 
-def test_rights_come_back_by_priority_when_anybody_makes_room(racks: Make) -> None:
+def test_rights_come_back_by_priority_when_any_gang_makes_room(racks: Make) -> None:
     driver = racks(2, {"a": {"RACK": 1, "RACK.NODE": 1}, "b": {"RACK.NODE": 1}})
     driver.run("aa", "a", 4, priority=1, is_lazily_preemptible=True, nodes=frozenset({"r0n0"}))
     driver.run("zz", "a", 4, priority=2, is_lazily_preemptible=True, nodes=frozenset({"r0n1"}))
