@@ -59,22 +59,14 @@ def stop(
 
 
 def start(
-    names: Names = None,
-    reason: Reason = "",
-    where: Where = None,
-    yes: prompts.Yes = False,
-    json: output.Json = False,
+    names: Names = None, reason: Reason = "", where: Where = None, yes: prompts.Yes = False, json: output.Json = False
 ) -> int:
     """Run jobs that have ended again, as a new attempt."""
     return _run_again("start", "will run again", names, where, yes, json, reason)
 
 
 def restart(
-    names: Names = None,
-    reason: Reason = "",
-    where: Where = None,
-    yes: prompts.Yes = False,
-    json: output.Json = False,
+    names: Names = None, reason: Reason = "", where: Where = None, yes: prompts.Yes = False, json: output.Json = False
 ) -> int:
     """Run jobs again from their beginning, as a new attempt, whether they run or have ended.
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from openpai.ports.storages import Entry
 from openpai.storage.driver import PART_PREFIX, Names
+from openpai.storage.remote import RemoteReader
 
 RENAMES_MAX: Final = 10
 RENAME_AGAIN_S: Final = 0.2
@@ -177,21 +178,13 @@ def _as_usual() -> Iterator[None]:
         raise OSError(error.errno, error.strerror or str(error)) from None
 
 
-class SmbReader:
+class SmbReader(RemoteReader):
     """An open file of a share."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
 
     def read(self, start: int, size: int) -> bytes:
         """Return bytes; see `Reader.read`."""
         with _as_usual():
-            self._file.seek(start)
-            return bytes(self._file.read(size))
-
-    def close(self) -> None:
-        """Close it."""
-        self._file.close()
+            return super().read(start, size)
 
 
 class SmbWriter:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Request
 from pydantic import Field
@@ -125,15 +126,7 @@ async def fairness(request: Request, caller: Annotated[Caller, needs("vc.list")]
 async def set_fairness(request: Request, caller: Annotated[Caller, needs("cluster.change")]) -> Response:
     """Set how fast past use is forgotten; with null, only priority, rank and age order the queue."""
     body = await read_body(request, Fairness)
-    services = context_of(request).services
-    saved = await services.cluster_settings.set_setting(
-        FAIRNESS,
-        {"halfLifeHours": body.halfLifeHours},
-        by=caller.user,
-        at_ms=services.clock.now_ms(),
-        version=body.version,
-    )
-    await services.platform.limits_changed()
+    saved = await _save(request, caller, FAIRNESS, {"halfLifeHours": body.halfLifeHours}, body.version)
     return reply(_fairness(saved))
 
 
@@ -165,18 +158,19 @@ async def set_orders(request: Request, caller: Annotated[Caller, needs("cluster.
             raise no_virtual_cluster(name)
     before = await services.cluster_settings.setting(ORDERS)
     interruptible = body.interruptible if body.interruptible is not None else _orders(before)["interruptible"]
-    saved = await services.cluster_settings.set_setting(
-        ORDERS,
-        {
-            "orders": {name: order.value for name, order in sorted(body.orders.items())},
-            "interruptible": dict(sorted(interruptible.items())),
-        },
-        by=caller.user,
-        at_ms=services.clock.now_ms(),
-        version=body.version,
-    )
+    document = {
+        "orders": {name: order.value for name, order in sorted(body.orders.items())},
+        "interruptible": dict(sorted(interruptible.items())),
+    }
+    return reply(_orders(await _save(request, caller, ORDERS, document, body.version)))
+
+
+async def _save(request: Request, caller: Caller, name: str, body: Mapping[str, Any], version: int | None) -> Setting:
+    services = context_of(request).services
+    at_ms = services.clock.now_ms()
+    saved = await services.cluster_settings.set_setting(name, body, by=caller.user, at_ms=at_ms, version=version)
     await services.platform.limits_changed()
-    return reply(_orders(saved))
+    return saved
 
 
 def _orders(setting: Setting | None) -> wire.QueueOrders:

@@ -22,7 +22,7 @@ from openpai.wire.storages import StorageDetail, StorageList
 
 router = APIRouter(tags=["storages"])
 
-Names = Annotated[list[str] | None, Query(description="Only these storages.")]
+Names = Annotated[list[str] | None, Query()]
 
 
 def _takes(*, is_named_by_path: bool = False) -> dict[str, Any]:
@@ -139,11 +139,7 @@ async def revoke(
 
 
 @router.get("/api/v2/storage/config", deprecated=True)
-async def configs(
-    request: Request,
-    caller: Annotated[Caller, needs("storage.list")],
-    names: Annotated[list[str] | None, Query()] = None,
-) -> Response:
+async def configs(request: Request, caller: Annotated[Caller, needs("storage.list")], names: Names = None) -> Response:
     """Return storages as OpenPAI's older clients know them: how jobs mount them."""
     found = await _named(request, caller, names)
     return reply([shapes.config(each, is_default=_is_default(caller, each)) for each in found])
@@ -157,11 +153,7 @@ async def one_config(request: Request, caller: Annotated[Caller, needs("storage.
 
 
 @router.get("/api/v2/storage/server", deprecated=True)
-async def servers(
-    request: Request,
-    caller: Annotated[Caller, needs("storage.list")],
-    names: Annotated[list[str] | None, Query()] = None,
-) -> Response:
+async def servers(request: Request, caller: Annotated[Caller, needs("storage.list")], names: Names = None) -> Response:
     """Return storages as OpenPAI's older clients know them: their servers."""
     return reply([shapes.server(each) for each in await _named(request, caller, names)])
 
