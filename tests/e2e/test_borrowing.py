@@ -29,7 +29,7 @@ extras: {{hivedScheduler: {{interruptible: true}}}}
 
 
 def cpus(http: httpx.Client) -> tuple[int, int]:
-    """Return how many CPUs jobs of the virtual cluster use of its own and of what others lend."""
+    """Return how many CPUs jobs of the virtual cluster use of its own and borrow from others."""
     vision = http.get("/virtual-clusters").json()["vision"]
     return vision["resourcesUsed"]["cpu"], vision["resourcesBorrowed"]["cpu"]
 

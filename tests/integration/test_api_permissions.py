@@ -196,7 +196,7 @@ async def test_every_route_lets_in_whom_it_should_and_nobody_else(world: World, 
     world.api.state.context = replace(context, services=replace(context.services, platform=Shut()))
     wrong: list[str] = []
     for route in EXPECTED:
-        # First who is to be turned away: they should find what is there, not what others left of it.
+        # First the users to refuse, while all objects still exist.
         for who in sorted(PEOPLE, key=lambda who: _is_expected(route, who)):
             answer = await _asked(world, route, headers[who])
             is_let_in = _is_let_in(answer)

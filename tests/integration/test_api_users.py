@@ -1,4 +1,4 @@
-"""People: who adds, changes and removes them, what they may change of themselves, and what others see."""
+"""Users: who adds, changes and removes them, what they may change of themselves, and what others see."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def order(
         bool | None,
         typer.Option(
             "--interruptible/--not-interruptible",
-            help="Whether its jobs may start on what others leave free, and be sent away; a job may say otherwise.",
+            help="Whether its jobs may borrow idle resources of others and be preempted; a job file can override it.",
             show_default=False,
         ),
     ] = None,
@@ -147,7 +147,9 @@ def order(
         return
     output.say(f"{name}: {own}, {ORDERS[own]}.")
     if may:
-        output.say("Its jobs may start on what others leave free, and be sent away, unless they say otherwise.")
+        output.say(
+            "Its jobs may borrow idle resources of others and be preempted, unless their job files say otherwise."
+        )
     if chosen is None and interruptible is None:
         output.next_step(f"pai vc order {_quoted(name)} {'fair' if own == 'shortest' else 'shortest'}")
 

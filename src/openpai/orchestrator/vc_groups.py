@@ -39,7 +39,7 @@ async def configure(
     version: int | None,
     by: str,
 ) -> ClusterConfig:
-    """Replace the whole configuration, and let the groups follow; see `Platform.configure`."""
+    """Replace the whole configuration, and update the groups; see `Platform.configure`."""
     before = await _names(platform)
     config = await platform.configure(promises=promises, hived=hived, version=version, by=by)
     after = await _names(platform)

@@ -78,8 +78,8 @@ class HivedScheduler(_Open):
     )
     topology: TopologyRequest | None = _field("Keep the job's tasks together.", {"cellType": "RACK", "required": True})
     interruptible: bool | None = _field(
-        "Whether the job may start on what others leave free, and be sent away again, until its own promise has room; "
-        "as its virtual cluster says unless given.",
+        "Whether the job may borrow idle resources of other virtual clusters, and be preempted, until its own "
+        "guarantee has room. The default is the setting of its virtual cluster.",
         True,
     )
     gang_release_enable: bool | None = _field("Whether resources are returned all at once.", False)

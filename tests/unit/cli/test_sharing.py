@@ -304,7 +304,7 @@ def test_whether_all_jobs_may_be_interrupted_is_set_for_one_virtual_cluster(pai,
     platform.on("GET", "/scheduler/orders", said)
     platform.on("PUT", "/scheduler/orders", said)
     platform.on("GET", "/virtual-clusters/vision", VISION)
-    assert "may start on what others leave free" in pai("vc", "order", "vision", "--interruptible").out
+    assert "may borrow idle resources of others" in pai("vc", "order", "vision", "--interruptible").out
     assert pai("vc", "order", "vision").err.count("interrupt") == 0
     sent = [json.loads(request.content) for request in platform.requests if request.method == "PUT"]
     assert sent == [said | {"interruptible": {"speech": True, "vision": True}}]

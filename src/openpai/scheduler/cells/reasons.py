@@ -1,4 +1,4 @@
-"""Why a gang must wait, and what would let it run, in words for its owner."""
+"""Explains to its owner why a gang must wait, and what would change that."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from openpai.scheduler.cells.wording import ResourceUnit
 
 
 def reason_to_wait(cluster: Cluster, request: GangRequest) -> Wait:
-    """Return why a gang found no place now."""
+    """Return why a gang cannot be placed now."""
     if request.priority == OPPORTUNISTIC:
         return _opportunistic_reason(cluster, request)
     shares = candidate_shares(cluster, request)

@@ -32,7 +32,7 @@ class Skus:
         self._found: dict[str, SkuSpec] = {}
         cluster.skus = ChainMap(dict(self._given), self._found)
         self._counted: dict[tuple[object, ...], Counted] = {}
-        """What asks come to that were counted before: most gangs ask for what others asked for."""
+        """Cached counts of requests: most gangs request the same as earlier ones."""
         self.latest: tuple[Gang, tuple[GangRequest, ...] | str] | None = None
         """The requests of the latest gang: one is checked and added right after each other."""
         self.version = 0

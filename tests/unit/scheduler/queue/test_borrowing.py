@@ -1,4 +1,4 @@
-"""Gangs that may be interrupted start on what others leave free, and are promoted or give it back."""
+"""Gangs that may be interrupted borrow idle devices, and are promoted or return them."""
 
 from __future__ import annotations
 
