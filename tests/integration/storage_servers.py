@@ -20,7 +20,7 @@ from tests.ports import free_port
 from .webhdfs_server import TOKEN, webhdfs
 
 SECRET = "s3cret,with/odd+signs"
-# Everybody may know it: the emulator has no other.
+# This key is public: the emulator has no other.
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 READY_WITHIN_S = 60
 

@@ -1,4 +1,4 @@
-"""Whose jobs are whose, who may look into them, and how they are put away."""
+"""Access to jobs of other users, private jobs, the archive, and deletion."""
 
 from __future__ import annotations
 

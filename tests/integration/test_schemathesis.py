@@ -1,4 +1,4 @@
-"""Whatever the API's description allows, and much that it does not, thrown at a running platform as three people.
+"""Requests that the API's description allows, and many that it does not, to a running platform as three users.
 
 Every check is on. Where one cannot hold for an operation, that check is left out for that operation alone, and the
 reason stands beside it. `SCHEMATHESIS_EXAMPLES=200` also makes up that many requests for each operation, and follows

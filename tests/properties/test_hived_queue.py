@@ -389,7 +389,7 @@ def devices_of(spot: Spot) -> list[tuple[str, str, str]]:
 
 
 HISTORIES_MAX: Final = 100
-"""So many of 40 steps take a few minutes; the profile `full` asks for more."""
+"""The number of examples of 40 steps: a few minutes; the profile `full` runs more."""
 
 
 def test_the_laws_hold_over_random_histories() -> None:

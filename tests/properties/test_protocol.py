@@ -1,4 +1,4 @@
-"""Whatever job can be said can be written and read back unchanged; whatever is thrown at the reader, it answers."""
+"""Every job can be written and read back unchanged, and the reader answers every input."""
 
 from __future__ import annotations
 

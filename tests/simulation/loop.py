@@ -14,7 +14,7 @@ START_S: Final = 1_000_000.0
 
 
 class Deadlock(Exception):
-    """Everybody waits and nothing will ever happen."""
+    """All tasks wait and no event can wake them."""
 
 
 class _NoWaiting(selectors.SelectSelector):

@@ -20,7 +20,7 @@ HOPELESS: Final = (Why.NO_NODE, Why.NO_VIRTUAL_CLUSTER)
 
 
 class People:
-    """Everybody who uses the platform of one world."""
+    """All users of the platform of one world."""
 
     def __init__(self, world: World) -> None:
         self._world = world

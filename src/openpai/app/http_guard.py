@@ -23,7 +23,7 @@ HEAD_MAX_BYTES: Final = 128 * 1024
 LOOK_S: Final = 5.0
 """Headers that are incomplete for a whole interval end the connection: they have 5 to 10 seconds."""
 BODY_LOOKS: Final = 6
-"""A body may be slow for so many intervals in a row."""
+"""The number of intervals in a row for which a body may be slow."""
 BODY_LEAST_BYTES_PER_S: Final = 500
 TELL_EVERY_S: Final = 30.0
 _log = structlog.get_logger(__name__)

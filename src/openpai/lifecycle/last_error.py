@@ -19,7 +19,7 @@ _SHOWN_MAX: Final = 300
 _ROOT_MAX: Final = 120
 _CAUSES_MAX: Final = 8
 _WRAPPED_WITHIN: Final = 25
-"""An error line within so many lines after an exception counts as a consequence of it."""
+"""An error line within this number of lines after an exception counts as its consequence."""
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")

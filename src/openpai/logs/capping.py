@@ -17,7 +17,7 @@ from openpai.ports.logs import STREAMS
 from openpai.system.disk_space import punch_hole
 
 HEAD_PART: Final = 4
-"""The beginning takes one part in so many of the size that a stream may keep."""
+"""The first part gets this fraction (a quarter) of the size that a stream may keep."""
 _PAGE: Final = 4096
 _FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -40,7 +40,7 @@ def shares(sizes: Mapping[str, int], most: int) -> dict[str, int]:
 
 
 def hole(length: int, keep: int) -> tuple[int, int] | None:
-    """Return start and end of the part to cut out of a file to keep so many bytes; None for nothing to cut."""
+    """Return start and end of the part to cut out of a file to keep `keep` bytes; None if there is nothing to cut."""
     head = keep // HEAD_PART
     start = -(-head // _PAGE) * _PAGE
     end = (length - (keep - head)) // _PAGE * _PAGE

@@ -108,7 +108,7 @@ class KeptDirectories:
 
 
 def _files(top: str, wanted: Sequence[str]) -> Iterator[_Found]:
-    """Yield the ordinary files below a directory, at most so many, at or below the paths `wanted`."""
+    """Yield a limited number of ordinary files below a directory, at or below the paths `wanted`."""
     try:
         levels = [(os.open(top, _DIRECTORY), "", [""])]
     except OSError:

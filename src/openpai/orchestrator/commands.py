@@ -45,7 +45,7 @@ from openpai.protocol.writing import dump_masked
 from openpai.scheduler.model import Wait, Why
 
 WAITS_OF_A_ROLE: Final = 20
-"""Report the reason to wait for so many tasks of a role; the others wait for the same behind them."""
+"""The number of tasks of a role whose reasons to wait are reported; the others wait for the same reason."""
 
 
 class PlatformCommands(NodeCommands, VirtualClusterCommands):

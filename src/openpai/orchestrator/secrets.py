@@ -14,7 +14,7 @@ from openpai.protocol.templates import is_reference
 
 WITHHELD: Final = "(not shown here: it holds a secret of the job)"
 _PREFIX_LENGTH: Final = 12
-"""Search for so many characters of each line of a secret: a stored piece of a log may end inside one."""
+"""The number of characters to search for of each line of a secret: a stored piece of a log may end inside one."""
 
 
 def hidden(spec: JobSpec) -> tuple[JobSpec, dict[str, Any]]:

@@ -109,7 +109,7 @@ class Extras(_Open):
     )
     hived_scheduler: HivedScheduler | None = _field("Settings for the scheduler.", {"jobPriorityClass": "prod"})
     time_limit_minutes: Annotated[float, Field(gt=0, le=MINUTES_MAX, allow_inf_nan=False)] | None = _field(
-        "After so many minutes an attempt is ended; jobs with a limit may start in gaps others leave.", 120, 0.5
+        "Minutes after which an attempt is ended; a job with a limit can start in gaps between other jobs.", 120, 0.5
     )
     private: bool | None = _field("Whether others may not read the job file; false unless given.", True)
     runtime_plugins: list[RuntimePlugin] | None = _field(

@@ -284,7 +284,7 @@ def test_a_job_beyond_a_limit_waits_with_that_reason() -> None:
         await asyncio.sleep(1)
         (wait,) = await servers.commands.why("ann", "second")
         assert wait.code is Why.USER_LIMIT
-        # Wherever a limit was changed, the leader sees it soon.
+        # A limit may be changed on any server; the leader sees it soon.
         await servers.usage.remove_quota("default", "ann")
         await servers.in_phase("second", "running", within_s=30)
 

@@ -52,7 +52,7 @@ class LogQuery(BaseModel):
     )
     follow: bool = Field(False, description="Server-Sent Events until the attempt is over")
     offset: int | None = Field(None, ge=-(2**62), le=2**62, description="first byte; negative counts from the end")
-    limit: int | None = Field(None, ge=0, le=2**62, description="at most so many bytes")
+    limit: int | None = Field(None, ge=0, le=2**62, description="the largest number of bytes to return")
     timestamps: bool = Field(False, description="each line after the time at which it was seen in the file")
     since: int | None = Field(None, ge=0, le=2**53, description="only what was written since then, in ms")
     ticket: str = Field("", max_length=4000, description="instead of a login: the ticket in the address of a log")

@@ -35,7 +35,7 @@ class Nodes:
     ) -> Call[model.NodeView]:
         """Drain a node or put it back into service, or mark its bad GPUs; running tasks continue.
 
-        With `deadline_s`, jobs that still run on a drained node after so many seconds are put back into the queue.
+        With `deadline_s`, jobs that still run on a drained node after that time are put back into the queue.
         """
         devices = None if bad_devices is None else sorted(bad_devices)
         change: dict[str, Any] = {"drained": is_drained, "badDevices": devices, "reason": reason}

@@ -17,11 +17,11 @@ from openpai.scheduler.cells.node_search import Price, Within, cheapest_mask
 from openpai.scheduler.cells.opportunistic import free_of
 
 EFFORT_MAX: Final = 20_000
-"""So many times a member is compared with an area."""
+"""The number of comparisons of a member with an area."""
 MEMBERS_MAX: Final = 40
 """Gangs with more members are not tried."""
 FEW_CELLS: Final = 64
-"""Of so many cells of a level each is looked at for itself, not only one of those that are alike."""
+"""Up to this number of cells of a level are all tried, not only one of each group of equivalent cells."""
 
 
 class Area(NamedTuple):

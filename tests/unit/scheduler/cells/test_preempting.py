@@ -1,4 +1,4 @@
-"""Who must make room for whom: never more than needed, least work lost first, and undone when nobody wants it."""
+"""Preemption: never more gangs than needed, least work lost first, and undone when no gang needs it."""
 
 from __future__ import annotations
 
