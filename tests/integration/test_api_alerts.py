@@ -37,7 +37,7 @@ async def test_a_healthy_platform_reports_only_its_bad_gpu(world: World) -> None
         "instance": "10.0.0.1",
         "minor_number": "1",
     }
-    assert found["annotations"]["summary"] == "device 1 of node n1 is bad and is not used"
+    assert found["annotations"]["summary"] == "GPU 1 of node n1 is bad and is not used"
     assert found["status"] == {"state": "active", "silencedBy": [], "inhibitedBy": []}
     assert found["startsAt"] == "2023-11-14T22:13:20.000Z"
     assert await world.get("/alerts", "ann") == []
