@@ -65,7 +65,7 @@ def is_refused(root: Path) -> bool:
     try:
         refuse_half_restored(root)
     except Refused as refusal:
-        return "was cut off" in refusal.message and "--force" in (refusal.advice or "")
+        return "was interrupted" in refusal.message and "--force" in (refusal.advice or "")
     return False
 
 
