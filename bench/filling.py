@@ -1,7 +1,7 @@
 """Fills a store with jobs as if a platform had run for years: many people, virtual clusters, ends and tags.
 
 Rows are inserted directly, since submitting a million jobs would take an hour. All are over but some thousands that
-wait in virtual clusters nobody was promised, so that a server over the store has a queue and nothing to start.
+wait in virtual clusters without a guarantee, so that a server over the store has a queue and nothing to start.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _tags(row: dict[str, Any]) -> set[str]:
 
 
 def _event(row: dict[str, Any], reason: str) -> dict[str, Any]:
-    message = f"the job was {reason.lower()}, as somebody may want to know"
+    message = f"the job was {reason.lower()}, as its events say"
     return {
         "job": row["id"],
         "at_ms": row["submitted_at_ms"],

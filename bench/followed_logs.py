@@ -76,7 +76,7 @@ async def running(server: Server, name: str, instances: int) -> list[dict[str, A
 
 
 def files_of(server: Server, tasks: Sequence[dict[str, Any]]) -> list[Path]:
-    """Return the log file of each task, made if nobody has written to it yet."""
+    """Return the log file of each task, created if no task has written to it yet."""
     files = [server.data_dir / "logs" / task["containerId"] / "stdout.log" for task in tasks]
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -239,7 +239,7 @@ async def routes(server: Server, options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def asked_alone(server: Server, path: str) -> dict[str, Any]:
-    """Return what one request costs the server while nobody else asks."""
+    """Return what one request costs the server while there are no other requests."""
     connection = await server.connect()
     with contextlib.closing(connection):
         await connection.ask("GET", "/healthz")

@@ -30,7 +30,7 @@ class VirtualCluster(Document):
     resourcesTotal: Resources
     resourcesBorrowed: Annotated[Resources, Doc("what its jobs use without a guarantee")]
     resourcesLent: Annotated[Resources, Doc("what jobs of others use of its promise, until it needs that back")]
-    skus: Annotated[Mapping[str, float], Doc("devices by SKU type", example={"A100": 16})]
+    skus: Annotated[Mapping[str, float], Doc("number of SKUs by type", example={"A100": 16})]
     runningGangs: Annotated[int, Doc(example=2)]
     waitingGangs: Annotated[int, Doc(example=0)]
     order: Annotated[Literal["fair", "fifo", "shortest"], Doc("the order of its queue", example="fair")]

@@ -57,7 +57,7 @@ class Ledger:
         return used + self._coming.get(owner, 0)
 
     def given(self) -> int:
-        """Return how often devices were given or returned."""
+        """Return how often devices were granted or returned."""
         return self._given
 
     def expect(self, owner: Owner, devices: int) -> None:

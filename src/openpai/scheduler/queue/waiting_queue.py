@@ -177,7 +177,7 @@ class Queue:
         """Yield the gangs to consider in order: the first of each line, and the next one if that has left meanwhile.
 
         `freed` counts what was freed, by group: a group where nothing was freed or added since the last pass is
-        skipped. `given` counts grants: after each, gangs of its user may sort later.
+        skipped. `given` counts how often devices were granted or returned, after which gangs may sort later.
         """
         anywhere = freed[""]
         if anywhere == self._all_seen and not self._touched:
