@@ -190,7 +190,7 @@ class World:
         return Slot("n1", "10.0.0.1", devices, named, self.granted, gpus=gpus, cpus=1, memory_mb=64)
 
     async def record(self, job: str, *facts: Fact) -> None:
-        """Let the platform hear of something that happened to a job."""
+        """Apply a fact about a job."""
         await self._save(job, *facts)
 
     async def _save(self, job: str, *facts: Fact, slots: Mapping[TaskId, Slot] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Logging in, tokens, users: who is let in, who is not, and what a stranger learns."""
+"""Logins, tokens and users: which logins succeed, which fail, and what a stranger learns."""
 
 from __future__ import annotations
 

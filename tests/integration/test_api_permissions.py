@@ -1,4 +1,4 @@
-"""Every route, tried as everybody: who is let in and who is not.
+"""Every route, requested by a user of every kind: which are admitted and which are not.
 
 What is expected stands in `permissions_text` and is compared with what a server does. Neither the table of the platform
 nor the action a route names is believed: a route that names another one, or none, fails here.
@@ -163,7 +163,7 @@ async def _job(world: World, root: Path) -> None:
 
 
 class Shut:
-    """A platform that does nothing: what lies behind the door is for other tests."""
+    """A platform that does nothing: other tests cover what requests do."""
 
     def __getattr__(self, name: str) -> Any:
         async def nothing(*args: Any, **more: Any) -> Any:

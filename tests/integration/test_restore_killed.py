@@ -22,7 +22,7 @@ from tests.outcome import run_pai
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A platform of which there is a backup, with something newer in it."""
+    """A platform with a backup and newer data."""
     data = open_data_dir(tmp_path / "data")
     database = Database(data.database_url, inline=True)
     fill(database)
