@@ -13,8 +13,7 @@ from typing import Any, Final, get_args
 import pytest
 import typer
 
-from openpai.api.app import ROUTERS
-from openpai.api.openapi.writing import OPERATIONS
+from openpai.api.app import OPERATIONS, ROUTERS
 from openpai.app.main import app
 from openpai.app.pages.__main__ import PAGES
 from openpai.app.pages.commands import walk
@@ -38,7 +37,6 @@ _NOT_IN_THE_CLIENT: Final = frozenset(
 _OF_NO_NOUN: Final[dict[str, set[str]]] = {
     "wire": {"answers", "doc", "exits", "states"},
     "api/shapes": {"csv_tables", "exits", "job_lists"},
-    "api/openapi": {"examples", "monitoring", "operations", "wording", "writing"},
     "client/calls": {"naming"},
     "client/model": {"reading"},
 }

@@ -10,7 +10,7 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import validate
 
-from openpai.api.openapi.writing import OPERATIONS
+from openpai.api.app import OPERATIONS
 from openpai.app.pages.rest import openapi
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 
-from openpai.api.openapi.writing import OPERATIONS
+from openpai.api.app import OPERATIONS
 
 from .described_world import TOKENS, open_described
 

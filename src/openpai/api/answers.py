@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from starlette.responses import Response
 
@@ -13,6 +13,7 @@ from openpai.protocol.errors import PaiError, Unavailable
 from openpai.wire import answers as wire
 
 T = TypeVar("T")
+Document_co = TypeVar("Document_co", covariant=True)
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
@@ -23,15 +24,25 @@ _SOON: Final = {"Retry-After": "1"}
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+class Reply(Response, Generic[Document_co]):
+    """An answer whose body is a document of this type, as JSON."""
+
+    media_type = JSON
+
+
+Accepted = Reply[wire.Message]
+Done = Reply[wire.StatusMessage]
+
+
 def encoded(document: Any) -> bytes:
     """Return a document as JSON."""
     # A lone surrogate, which JSON may name but UTF-8 cannot hold, becomes a question mark instead of an error.
     return _encode(document).encode("utf-8", "replace")
 
 
-def reply(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def reply(document: T, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply[T]:
     """Return a JSON answer."""
-    return Response(encoded(document), status, headers, JSON)
+    return Reply(encoded(document), status, headers)
 
 
 def text(content: str | bytes, media_type: str = TEXT, headers: Mapping[str, str] | None = None) -> Response:
@@ -39,16 +50,14 @@ def text(content: str | bytes, media_type: str = TEXT, headers: Mapping[str, str
     return Response(content, 200, headers, media_type)
 
 
-def accepted(message: str, status: int = 200) -> Response:
+def accepted(message: str, status: int = 200) -> Accepted:
     """Return the answer to a request that succeeded and has no document to show."""
-    document: wire.Message = {"message": message}
-    return reply(document, status)
+    return reply({"message": message}, status)
 
 
-def done(message: str, status: int = 200) -> Response:
+def done(message: str, status: int = 200) -> Done:
     """Return the same with the HTTP status in the document, as OpenPAI does for jobs and virtual clusters."""
-    document: wire.StatusMessage = {"status": status, "message": message}
-    return reply(document, status)
+    return reply({"status": status, "message": message}, status)
 
 
 def refusal(error: PaiError, headers: Mapping[str, str] | None = None) -> Response:

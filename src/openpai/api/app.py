@@ -87,6 +87,7 @@ ROUTERS: Final = (
     info,
     health,
 )
+OPERATIONS: Final = {name: one for module in ROUTERS for name, one in module.router.operations.items()}
 _TOO_FAST: Final = "this client sends too many requests"
 
 
@@ -104,7 +105,7 @@ def create_api(services: Services) -> FastAPI:
     )
     described = api.openapi
     # FastAPI would complete the document again for every reader.
-    api.openapi = cache(lambda: complete(described()))  # type: ignore[method-assign]
+    api.openapi = cache(lambda: complete(described(), OPERATIONS))  # type: ignore[method-assign]
     sessions = Sessions(services.users, services.clock, settings.token_cache_ms)
     context = api.state.context = ApiContext(
         services=services,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
@@ -23,6 +23,12 @@ class Body(BaseModel):
     """A request body; an unknown key is a fault."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    example: ClassVar[Any] = None
+    """Shown in the API's description, if the examples of the fields do not make one."""
+
+    def __init_subclass__(cls, *, example: Any = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.example = example
 
 
 B = TypeVar("B", bound=Body)
@@ -96,7 +102,7 @@ def _place(fault: Mapping[str, Any]) -> str:
     return f"{place}: " if place else ""
 
 
-def takes(model: type[Body], *, required: bool = True) -> dict[str, Any]:
+def taken(model: type[Body], *, required: bool = True) -> dict[str, Any]:
     """Return the part of the API's description for a body read by `read_body`."""
     schema = model.model_json_schema()
     # A reference is read from the root of the whole description, where a body's own definitions are not.

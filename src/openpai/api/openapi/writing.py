@@ -1,43 +1,25 @@
-"""Completing the API's description: names, answers, errors and examples, for every operation.
+"""Completing the API's description: answers, errors and examples, for every operation.
 
-FastAPI reads the parameters from the route functions. The modules beside this one list the answers; an operation that
-is in none of them raises Broken when the description is written.
+FastAPI reads the parameters from the route functions; the rest is declared with each route (`api.routing`).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
-from openpai.api.openapi import (
-    authn,
-    clusters,
-    groups,
-    jobs,
-    monitoring,
-    nodes,
-    quotas,
-    scheduler,
-    storages,
-    tasks,
-    tokens,
-    users,
-)
 from openpai.api.openapi.examples import PREFIX, example_of
-from openpai.api.openapi.operations import BINARY, Operation
 from openpai.api.openapi.wording import error_example, meaning
-from openpai.protocol.errors import STATUS_OF, Broken
+from openpai.api.routing import Operation
+from openpai.protocol.errors import STATUS_OF
 from openpai.protocol.schema import json_schema
 from openpai.wire.answers import Error
 
-_NOUNS: Final = (jobs, tasks, authn, tokens, users, groups, nodes, clusters, scheduler, storages, quotas, monitoring)
-OPERATIONS: Final[Mapping[str, Operation]] = {
-    name: operation for noun in _NOUNS for name, operation in noun.OPERATIONS.items()
-}
 TAGS: Final = {
     "jobs": "Submit, show and change jobs.",
     "tasks": "The tasks of a job.",
@@ -56,16 +38,25 @@ TAGS: Final = {
     "alerts": "What needs attention.",
     "info": "What this server is.",
 }
+BINARY: Final = {"type": "string", "format": "binary"}
 _JSON: Final = "application/json"
 _DEFS: Final = "#/$defs/"
 _SECTION: Final = "JobFile"
+# The errors for what a path names and does not exist. That attempts are kept is answered for any job.
+_MISSING: Final = {
+    r"/jobs/{job}(?!/job-attempts/healthz)": "NoJobError",
+    "/users/{username}": "NoUserError",
+    "/groups/{groupname}": "NoGroupError",
+    "/nodes/{name}": "NoNodeError",
+    "/storages?/": "NoStorageError",
+}
 _MODE: Final[JsonSchemaMode] = "validation"
 
 
-def complete(document: dict[str, Any]) -> dict[str, Any]:
+def complete(document: dict[str, Any], operations: Mapping[str, Operation]) -> dict[str, Any]:
     """Return FastAPI's description of the API, completed."""
-    asked = {name: message.answer for name, message in OPERATIONS.items() if message.answer is not None}
-    schemas, parts = _schemas({**asked, "": Error})
+    answers = {name: answer for name, one in operations.items() if (answer := one.answer) is not None}
+    schemas, parts = _schemas({**answers, "": Error})
     job_file, sections = _job_file()
     document["components"]["schemas"] = parts = {**parts, **sections}
     document["paths"]["/api/v2/jobs"]["post"]["requestBody"]["content"]["text/yaml"]["schema"] = job_file
@@ -73,10 +64,7 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             name = f"{method.upper()} {path}"
-            message = OPERATIONS.get(name)
-            if message is None:
-                raise Broken(f"no module of api/openapi lists the answer of {name}")
-            _complete(operation, message, schemas.get(name), parts)
+            _complete(path, operation, operations[name], schemas.get(name), parts)
             for parameter in operation.get("parameters", ()):
                 if "description" not in parameter:
                     parameter["description"] = meaning(path, parameter["name"])
@@ -99,51 +87,48 @@ def _job_file() -> tuple[dict[str, Any], dict[str, Any]]:
     return whole, {f"{_SECTION}{name}": section for name, section in whole.pop("$defs").items()}
 
 
-def _complete(operation: dict[str, Any], message: Operation, answer: Any, parts: Mapping[str, Any]) -> None:
-    operation["operationId"], operation["summary"] = message.id, message.summary
+def _complete(path: str, operation: dict[str, Any], declared: Operation, answer: Any, parts: Mapping[str, Any]) -> None:
     given: dict[str, Any] = operation["responses"]
     # This server never sends FastAPI's own answer to faults.
     given.pop("422", None)
     status = next(status for status in given if status[0] in "23")
     success: dict[str, Any] = given[status]
-    success["description"] = (
-        message.summary if success["description"] == "Successful Response" else success["description"]
-    )
     success.pop("content", None)
-    if content := _content(message, answer, parts):
+    if content := _content(declared, answer, parts):
         success["content"] = content
-    if message.headers:
+    if declared.headers:
         success["headers"] = {
-            name: {"description": words, "schema": {"type": "string"}} for name, words in message.headers.items()
+            name: {"description": words, "schema": {"type": "string"}} for name, words in declared.headers.items()
         }
     others = {
         other: {**success, "description": words} if other < "400" else _error(words, ["InvalidParametersError"])
-        for other, words in message.statuses.items()
+        for other, words in declared.statuses.items()
     }
-    operation["responses"] = dict(sorted({status: success, **others, **_errors(operation, message)}.items()))
-    _show_request(operation, message, parts)
+    operation["responses"] = dict(sorted({status: success, **others, **_errors(path, operation, declared)}.items()))
+    _show_request(operation, declared, parts)
 
 
-def _content(message: Operation, answer: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
+def _content(declared: Operation, answer: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
     content = {} if answer is None else {_JSON: {"schema": answer, "example": example_of(answer, parts)}}
-    for media, example in message.media.items():
+    for media, example in declared.media.items():
         kind = "object" if media == "text/yaml" else "string"
         schema = BINARY if media == "application/octet-stream" else {"type": kind}
         content[media] = {"schema": schema, "example": example}
     return content
 
 
-def _errors(operation: Mapping[str, Any], message: Operation) -> dict[str, Any]:
-    names = [*message.errors.split(), *_usual(operation, message)]
+def _errors(path: str, operation: Mapping[str, Any], declared: Operation) -> dict[str, Any]:
+    missing = [error for part, error in _MISSING.items() if re.search(part, path)]
+    names = [*missing, *declared.errors.split(), *_usual(operation)]
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         found.setdefault(str(STATUS_OF[name]), []).append(name)
     return {status: _error(" or ".join(of), of) for status, of in found.items()}
 
 
-def _usual(operation: Mapping[str, Any], message: Operation) -> Iterable[str]:
+def _usual(operation: Mapping[str, Any]) -> Iterable[str]:
     """Return the errors that follow from the parameters and the permission of an operation."""
-    if message.id == "getHealth":
+    if operation["operationId"] == "getHealth":
         return ("UnavailableError",)
     names = ["TooManyRequestsError", "UnavailableError"]
     if "security" in operation:
@@ -160,6 +145,6 @@ def _error(words: str, names: list[str]) -> dict[str, Any]:
     return {"description": words, "content": {_JSON: content}}
 
 
-def _show_request(operation: Mapping[str, Any], message: Operation, parts: Mapping[str, Any]) -> None:
+def _show_request(operation: Mapping[str, Any], declared: Operation, parts: Mapping[str, Any]) -> None:
     for content in operation.get("requestBody", {}).get("content", {}).values():
-        content["example"] = example_of(content["schema"], parts) if message.request is None else message.request
+        content["example"] = example_of(content["schema"], parts) if declared.example is None else declared.example

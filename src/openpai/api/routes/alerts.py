@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Request
-from starlette.responses import Response
+from fastapi import Request
 
-from openpai.api.answers import reply
+from openpai.api.answers import Reply, reply
 from openpai.api.context import context_of, needs
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import alerts as shapes
 from openpai.ports.queries import JobFilter
+from openpai.wire.alerts import Alert
 
-router = APIRouter(tags=["alerts"])
+router = Router("alerts")
 JOBS_MAX: Final = 1000
 
 
-@router.get("/api/v2/alerts")
-async def alerts(request: Request, caller: Annotated[Caller, needs("alert.list")]) -> Response:
+@router.serves("GET /api/v2/alerts", "List alerts")
+async def list_alerts(request: Request, caller: Annotated[Caller, needs("alert.list")]) -> Reply[list[Alert]]:
     """Return alerts in Alertmanager's shape: all for administrators, those about their own jobs for others.
 
     They report the present state: nodes that are not ready or are drained, bad GPUs, and jobs that wait for more than

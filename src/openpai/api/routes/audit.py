@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import StringConstraints
 from starlette.responses import Response
 
 from openpai.access.deciding import refusal
 from openpai.access.model import NOTHING
-from openpai.api.answers import reply, text
+from openpai.api.answers import Reply, reply, text
 from openpai.api.context import context_of, needs
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import audit as shapes
-from openpai.api.shapes.csv_tables import CSV, wants_csv
+from openpai.api.shapes.csv_tables import CSV, CSV_HEADERS, wants_csv
 from openpai.api.shapes.reports import moment
 from openpai.ports.usage import AuditFilter
 from openpai.wire.audit import AuditPage
 
-router = APIRouter(tags=["audit"])
+router = Router("audit")
 _WORD = r"^[^\x00]*$"
 _Words = Annotated[list[Annotated[str, StringConstraints(max_length=255, pattern=_WORD)]] | None, Query(max_length=100)]
 
 
-@router.get("/api/v2/audit", responses={200: {"content": {"text/csv": {}}}})
-async def audit(
+@router.serves(
+    "GET /api/v2/audit",
+    "Read the audit log",
+    media={"text/csv": "id,time,actor,action,target,owner,via,address,status,detail\r\n"},
+    headers=CSV_HEADERS,
+)
+async def list_audit_entries(
     request: Request,
     caller: Annotated[Caller, needs("audit.own")],
     actor: _Words = None,
@@ -39,7 +45,7 @@ async def audit(
     before: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="`next` of the previous page")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     format_: Annotated[Literal["json", "csv"] | None, Query(alias="format", description="or by Accept")] = None,
-) -> Response:
+) -> Reply[AuditPage] | Response:
     """Return entries, newest first: all for administrators, for others those by them or about what belongs to them."""
     sees_all = refusal(caller.principal, "audit.read", NOTHING) is None
     if not sees_all and concerning not in ("", caller.user):

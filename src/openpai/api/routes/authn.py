@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
-from starlette.responses import Response
 
 from openpai.access.accounts import USER_NAME, User
 from openpai.api.accounts import sign_in, wrong_password
-from openpai.api.answers import accepted, reply
-from openpai.api.bodies import Body, read_body, takes
+from openpai.api.answers import Accepted, Reply, accepted, reply
+from openpai.api.bodies import Body, read_body
 from openpai.api.client_address import address_of
 from openpai.api.context import ApiContext, context_of, needs
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.sign_on import admit
 from openpai.identity.passwords import PASSWORD_MAX
 from openpai.protocol.errors import Unavailable
+from openpai.wire import authn as wire
 from openpai.wire.authn import LoginInfo
 
-router = APIRouter(tags=["authentication"])
+router = Router("authentication", {"/api/v2/authn": "/api/v1/authn", "/api/v2/tokens": "/api/v1/token"})
 
 
-class Login(Body):
+_ERRORS: Final = "IncorrectPasswordError ForbiddenUserError ConflictUserError"
+_ANN: Final = {"username": "ann", "password": "correct horse"}
+
+
+class Login(Body, example=_ANN):
     """A user's name and password, and how many seconds the login lasts."""
 
     username: str = Field(pattern=USER_NAME)
@@ -34,9 +39,8 @@ class Login(Body):
     expiration: int | None = Field(None, ge=60, le=604_800)
 
 
-@router.get("/api/v2/authn/info")
-@router.get("/api/v1/authn/info", include_in_schema=False)
-async def authn_info(request: Request) -> Response:
+@router.serves("GET /api/v2/authn/info", "Show how to log in")
+async def get_login_info(request: Request) -> Reply[LoginInfo]:
     """Return how to log in: with a password, or on an identity provider's page; passwords work in both cases."""
     sign_on = context_of(request).services.sign_on
     if sign_on is None or sign_on.sso is None:
@@ -52,11 +56,11 @@ async def authn_info(request: Request) -> Response:
     )
 
 
-@router.post("/api/v2/authn/basic/login", openapi_extra=takes(Login))
-@router.post("/api/v2/tokens", openapi_extra=takes(Login), tags=["tokens"])
-@router.post("/api/v1/authn/basic/login", include_in_schema=False)
-@router.post("/api/v1/token", include_in_schema=False)
-async def login(request: Request) -> Response:
+@router.serves("POST /api/v2/authn/basic/login", "Log in with a password", _ERRORS, takes=Login)
+@router.serves(
+    "POST /api/v2/tokens", "Log in with a password", _ERRORS, takes=Login, id_="createToken", tags=("tokens",)
+)
+async def log_in(request: Request) -> Reply[wire.Login]:
     """Return a token for a user's name and password, as JSON or as a form; it lasts `expiration` seconds."""
     asked = await read_body(request, Login)
     context = context_of(request)
@@ -92,9 +96,8 @@ async def _who(context: ApiContext, name: str, password: str) -> User | None:
     return await admit(context, sign_on, person) if person is not None else None
 
 
-@router.delete("/api/v2/authn/basic/logout")
-@router.delete("/api/v1/authn/basic/logout", include_in_schema=False)
-async def logout(request: Request, caller: Annotated[Caller, needs("logout")]) -> Response:
+@router.serves("DELETE /api/v2/authn/basic/logout", "Log out")
+async def log_out(request: Request, caller: Annotated[Caller, needs("logout")]) -> Accepted:
     """Revoke the token of this request."""
     await context_of(request).sessions.revoke(caller.token.digest)
     return accepted("revoke successfully")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from openpai.api.answers import done, reply
-from openpai.api.bodies import Body, invalid, read_body, takes
+from openpai.api.answers import Reply, done, reply
+from openpai.api.bodies import Body, invalid, read_body
 from openpai.api.context import context_of, needs
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import clusters as shapes
 from openpai.api.shapes.nodes import node_gpus
@@ -18,14 +19,18 @@ from openpai.orchestrator import vc_groups
 from openpai.ports.platform import ClusterConfig
 from openpai.protocol.errors import Refused
 from openpai.protocol.job import VIRTUAL_CLUSTER_NAME
-from openpai.wire.clusters import PromiseChange
+from openpai.wire import clusters as wire
+from openpai.wire.clusters import NodeGpus, PromiseChange, Sku, VirtualCluster
 
-router = APIRouter(tags=["virtual clusters"])
+router = Router("virtual clusters", written=201)
+Changing = Annotated[Caller, needs("vc.change")]
+Listing = Annotated[Caller, needs("vc.list")]
 VcName = Annotated[str, Path(pattern=VIRTUAL_CLUSTER_NAME)]
+_PROMISE: Final = "ConflictSettingError ConflictVcError ReadOnlyVcError"
 SIZE_MAX = 2**40
 
 
-class Promise(Body):
+class Promise(Body, example={"promise": "3 nodes"}):
     """The new guarantee of a virtual cluster."""
 
     promise: str = Field("", max_length=1000, examples=["3 nodes", "8 GPUs of A100 + 2 nodes"])
@@ -42,7 +47,7 @@ class Status(Body):
     vcStatus: Literal["stopped", "running"]  # noqa: N815
 
 
-class Config(Body):
+class Config(Body, example={"promises": "vision: 3 nodes, speech: 8 GPUs", "version": 3}):
     """The guarantees of all virtual clusters, in words or in HiveD's format."""
 
     promises: str | None = Field(None, max_length=100_000, examples=["vision: 3 nodes, speech: 8 GPUs"])
@@ -50,12 +55,12 @@ class Config(Body):
     version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if the stored version is another.")
 
 
-@router.get("/api/v2/virtual-clusters")
-async def virtual_clusters(
+@router.serves("GET /api/v2/virtual-clusters", "List virtual clusters")
+async def list_virtual_clusters(
     request: Request,
-    caller: Annotated[Caller, needs("vc.list")],
+    caller: Listing,
     nodes: Annotated[str | None, Query(description="With any value: return the GPUs of each node instead.")] = None,
-) -> Response:
+) -> Reply[dict[str, VirtualCluster] | dict[str, NodeGpus]]:
     """Return every virtual cluster by name, with its guaranteed, healthy and used resources."""
     platform = context_of(request).services.platform
     if nodes is not None:
@@ -63,8 +68,8 @@ async def virtual_clusters(
     return reply(shapes.virtual_clusters(await platform.virtual_clusters()))
 
 
-@router.get("/api/v2/virtual-clusters/{vc}")
-async def virtual_cluster(request: Request, caller: Annotated[Caller, needs("vc.list")], vc: VcName) -> Response:
+@router.serves("GET /api/v2/virtual-clusters/{vc}", "Show a virtual cluster", "NoVirtualClusterError")
+async def get_virtual_cluster(request: Request, caller: Listing, vc: VcName) -> Reply[VirtualCluster]:
     """Return one virtual cluster."""
     found = shapes.virtual_clusters(await context_of(request).services.platform.virtual_clusters())
     if vc not in found:
@@ -78,8 +83,8 @@ def no_virtual_cluster(name: str) -> Refused:
     return Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters")
 
 
-@router.put("/api/v2/virtual-clusters/{vc}", status_code=201, openapi_extra=takes(Promise))
-async def promise(request: Request, caller: Annotated[Caller, needs("vc.change")], vc: VcName) -> Response:
+@router.serves("PUT /api/v2/virtual-clusters/{vc}", "Set the guarantee of a virtual cluster", _PROMISE, takes=Promise)
+async def promise_virtual_cluster(request: Request, caller: Changing, vc: VcName) -> Reply[PromiseChange]:
     """Set the guarantee of a virtual cluster, which is created if it is new; no running job is stopped."""
     wanted = (await read_body(request, Promise)).promise.strip()
     if not wanted:
@@ -90,8 +95,12 @@ async def promise(request: Request, caller: Annotated[Caller, needs("vc.change")
     return _changed(f"virtual cluster {vc} is promised {wanted}", config, 201)
 
 
-@router.delete("/api/v2/virtual-clusters/{vc}")
-async def remove(request: Request, caller: Annotated[Caller, needs("vc.change")], vc: VcName) -> Response:
+@router.serves(
+    "DELETE /api/v2/virtual-clusters/{vc}",
+    "Remove a virtual cluster",
+    f"NoVirtualClusterError {_PROMISE} RemoveRunningVcError",
+)
+async def delete_virtual_cluster(request: Request, caller: Changing, vc: VcName) -> Reply[PromiseChange]:
     """Remove a virtual cluster that no job uses; its guarantee goes to `default`."""
     context = context_of(request)
     config = await vc_groups.remove(context.services.platform, context.services.users, vc, caller.user)
@@ -100,8 +109,8 @@ async def remove(request: Request, caller: Annotated[Caller, needs("vc.change")]
 
 
 # OpenPAI documents this route and never had it; setting `running` succeeds.
-@router.put("/api/v2/virtual-clusters/{vc}/status", status_code=201, include_in_schema=False)
-async def set_status(request: Request, caller: Annotated[Caller, needs("vc.change")], vc: VcName) -> Response:
+@router.serves("PUT /api/v2/virtual-clusters/{vc}/status")
+async def set_status(request: Request, caller: Changing, vc: VcName) -> Response:
     """Accept `running`, the state of every virtual cluster; refuse any other."""
     wanted = (await read_body(request, Status)).vcStatus
     views = await context_of(request).services.platform.virtual_clusters()
@@ -115,34 +124,40 @@ async def set_status(request: Request, caller: Annotated[Caller, needs("vc.chang
     return done(f"virtual cluster {vc} is running", 201)
 
 
-@router.get("/api/v2/cluster/sku-types")
-async def sku_types(
+@router.serves("GET /api/v2/cluster/sku-types", "List SKU types", "NoVirtualClusterError")
+async def list_sku_types(
     request: Request,
-    caller: Annotated[Caller, needs("vc.list")],
+    caller: Listing,
     vc: Annotated[
         str,
         Query(pattern=f"{VIRTUAL_CLUSTER_NAME}|^$", description="Only types that this virtual cluster is guaranteed."),
     ] = "",
-) -> Response:
+) -> Reply[dict[str, Sku]]:
     """Return the SKU types, with the CPUs and memory that belong to one GPU of each."""
     return reply(shapes.sku_types(await context_of(request).services.platform.sku_types(vc or None)))
 
 
 # OpenPAI's JavaScript client uses this path.
-@router.get("/api/v2/virtual-clusters/{vc}/sku-types", include_in_schema=False)
-async def sku_types_of(request: Request, caller: Annotated[Caller, needs("vc.list")], vc: VcName) -> Response:
+@router.serves("GET /api/v2/virtual-clusters/{vc}/sku-types")
+async def sku_types_of(request: Request, caller: Listing, vc: VcName) -> Response:
     """Return the SKU types that a virtual cluster is guaranteed."""
-    return await sku_types(request, caller, vc)
+    return await list_sku_types(request, caller, vc)
 
 
-@router.get("/api/v2/cluster/config")
-async def cluster_config(request: Request, caller: Annotated[Caller, needs("cluster.read")]) -> Response:
+@router.serves("GET /api/v2/cluster/config", "Show the guarantees")
+async def get_cluster_config(
+    request: Request, caller: Annotated[Caller, needs("cluster.read")]
+) -> Reply[wire.ClusterConfig]:
     """Return the guarantees as written, the scheduler's configuration, and the guarantees it cannot keep now."""
     return reply(shapes.cluster_config(await context_of(request).services.platform.cluster_config()))
 
 
-@router.put("/api/v2/cluster/config", openapi_extra=takes(Config))
-async def configure(request: Request, caller: Annotated[Caller, needs("cluster.change")]) -> Response:
+@router.serves(
+    "PUT /api/v2/cluster/config", "Replace all guarantees", f"{_PROMISE} RemoveRunningVcError", status=200, takes=Config
+)
+async def set_cluster_config(
+    request: Request, caller: Annotated[Caller, needs("cluster.change")]
+) -> Reply[wire.ClusterConfig]:
     """Replace all guarantees at once; jobs continue to run, and the answer names those that lost their guarantee."""
     body = await read_body(request, Config)
     if (body.promises is None) == (body.hived is None):
@@ -160,7 +175,7 @@ async def configure(request: Request, caller: Annotated[Caller, needs("cluster.c
     return reply(shapes.cluster_config(config))
 
 
-def _changed(message: str, config: ClusterConfig, status: int = 200) -> Response:
+def _changed(message: str, config: ClusterConfig, status: int = 200) -> Reply[PromiseChange]:
     answer = PromiseChange(
         status=status,
         message=message,

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
-from starlette.responses import Response
 
 from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
 from openpai.access.memberships import no_group
-from openpai.api.aliases import Aliased
-from openpai.api.answers import accepted, reply
-from openpai.api.bodies import Body, invalid, read_body, takes
+from openpai.api.answers import Accepted, Reply, accepted, reply
+from openpai.api.bodies import Body, invalid, read_body
 from openpai.api.context import context_of, needs
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import groups as shapes
 from openpai.api.shapes import users as user_shapes
 from openpai.protocol.errors import Refused
+from openpai.wire import groups as wire
+from openpai.wire.groups import Member
 
-router = APIRouter(tags=["groups"])
-_groups = Aliased(router, "/api/v2/groups", "/api/v2/group")
+router = Router("groups", {"/api/v2/groups": "/api/v2/group"}, written=201)
+Changing = Annotated[Caller, needs("group.change")]
 GROUP_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
 Words = Annotated[str, Field(max_length=4096, pattern=r"^[^\x00]*$")]
+_ACLS: Final = "NoVirtualClusterError NoStorageError RemoveAdminError ReadOnlyGroupError"
+_GRANTS: Final = {"acls": {"virtualClusters": ["vision"], "storageConfigs": ["datasets"]}}
 ExternalName = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*$")]
 
 
-class NewGroup(Body):
+class NewGroup(Body, example={"groupname": "team-vision", "extension": _GRANTS}):
     """A new group; what it grants is under `extension.acls`."""
 
     groupname: str = Field(pattern=GROUP_NAME)
@@ -45,51 +48,55 @@ class GroupData(Body):
     extension: dict[str, Any] | None = None
 
 
-class ChangeGroup(Body):
+class ChangeGroup(Body, example={"patch": True, "data": {"groupname": "team-vision", "extension": _GRANTS}}):
     """A change of a group: all of its fields or, with `patch`, the given ones."""
 
     patch: bool = False
     data: GroupData
 
 
-class NewExtension(Body):
+class NewExtension(Body, example={"extension": _GRANTS}):
     """What a group grants, and other values that clients store with it."""
 
     extension: dict[str, Any]
 
 
-class NewDescription(Body):
+class NewDescription(Body, example={"description": "pictures"}):
     """The purpose of a group."""
 
     description: Words
 
 
-class NewExternalName(Body):
+class NewExternalName(Body, example={"externalName": "vision@example.org"}):
     """The name of a group at an identity provider."""
 
     externalName: ExternalName  # noqa: N815
 
 
-class NewValue(Body):
+class NewValue(Body, example={"data": ["vision"]}):
     """One value of an extension."""
 
     data: Any
 
 
-@_groups.get("")
-async def groups(request: Request, caller: Annotated[Caller, needs("group.list")]) -> Response:
+@router.serves("GET /api/v2/groups", "List groups")
+async def list_groups(request: Request, caller: Annotated[Caller, needs("group.list")]) -> Reply[list[wire.Group]]:
     """Return every group and what it grants."""
     return reply([shapes.group(group) for group in await context_of(request).services.users.groups()])
 
 
-@_groups.get("/{groupname}")
-async def one_group(request: Request, caller: Annotated[Caller, needs("group.list")], groupname: str) -> Response:
+@router.serves("GET /api/v2/groups/{groupname}", "Show a group")
+async def get_group(
+    request: Request, caller: Annotated[Caller, needs("group.list")], groupname: str
+) -> Reply[wire.Group]:
     """Return a group and what it grants."""
     return reply(shapes.group(await _group(request, groupname)))
 
 
-@_groups.get("/{groupname}/userlist")
-async def members(request: Request, caller: Annotated[Caller, needs("group.members")], groupname: str) -> Response:
+@router.serves("GET /api/v2/groups/{groupname}/userlist", "List the members of a group")
+async def list_members(
+    request: Request, caller: Annotated[Caller, needs("group.members")], groupname: str
+) -> Reply[list[Member]]:
     """Return the members of a group."""
     group = await _group(request, groupname)
     users = await context_of(request).services.users.users()
@@ -97,8 +104,8 @@ async def members(request: Request, caller: Annotated[Caller, needs("group.membe
     return reply([user_shapes.member(user) for user in found])
 
 
-@_groups.post("", status_code=201, openapi_extra=takes(NewGroup))
-async def add_group(request: Request, caller: Annotated[Caller, needs("group.change")]) -> Response:
+@router.serves("POST /api/v2/groups", "Add a group", f"{_ACLS} ConflictGroupError", takes=NewGroup)
+async def create_group(request: Request, caller: Changing) -> Accepted:
     """Add a group."""
     asked = await read_body(request, NewGroup)
     group = shapes.with_extension(Group(asked.groupname, asked.description, asked.externalName), asked.extension)
@@ -106,8 +113,8 @@ async def add_group(request: Request, caller: Annotated[Caller, needs("group.cha
     return accepted("group is created successfully", 201)
 
 
-@_groups.put("", status_code=201, openapi_extra=takes(ChangeGroup))
-async def change_group(request: Request, caller: Annotated[Caller, needs("group.change")]) -> Response:
+@router.serves("PUT /api/v2/groups", "Change a group", f"NoGroupError {_ACLS}", takes=ChangeGroup)
+async def change_group(request: Request, caller: Changing) -> Accepted:
     """Change a group: all of its fields or, with `patch`, the given ones."""
     asked = await read_body(request, ChangeGroup)
     data = asked.data
@@ -127,8 +134,8 @@ async def change_group(request: Request, caller: Annotated[Caller, needs("group.
     return await _changed(request, data.groupname, change)
 
 
-@_groups.delete("/{groupname}")
-async def remove_group(request: Request, caller: Annotated[Caller, needs("group.change")], groupname: str) -> Response:
+@router.serves("DELETE /api/v2/groups/{groupname}", "Remove a group", "ReadOnlyGroupError RemoveAdminError")
+async def delete_group(request: Request, caller: Changing, groupname: str) -> Accepted:
     """Remove a group; its members keep their accounts."""
     if groupname in (DEFAULT_GROUP, ADMIN_GROUP):
         raise Refused("ReadOnlyGroupError", f"group {groupname!r} cannot be removed", "the platform needs it")
@@ -139,17 +146,23 @@ async def remove_group(request: Request, caller: Annotated[Caller, needs("group.
     return accepted(f"group {groupname} is removed")
 
 
-@_groups.put("/{groupname}/extension", status_code=201, openapi_extra=takes(NewExtension), deprecated=True)
-async def set_extension(request: Request, caller: Annotated[Caller, needs("group.change")], groupname: str) -> Response:
+@router.serves(
+    "PUT /api/v2/groups/{groupname}/extension", "Change what a group grants", _ACLS, takes=NewExtension, deprecated=True
+)
+async def set_group_extension(request: Request, caller: Changing, groupname: str) -> Accepted:
     """Replace the given keys of a group's extension; `acls` is what it grants."""
     asked = await read_body(request, NewExtension)
     return await _changed(request, groupname, lambda group: shapes.merged(group, asked.extension))
 
 
-@_groups.put("/{groupname}/extension/{path:path}", status_code=201, openapi_extra=takes(NewValue), deprecated=True)
-async def set_value(
-    request: Request, caller: Annotated[Caller, needs("group.change")], groupname: str, path: str
-) -> Response:
+@router.serves(
+    "PUT /api/v2/groups/{groupname}/extension/{path:path}",
+    "Change one value of a group's extension",
+    _ACLS,
+    takes=NewValue,
+    deprecated=True,
+)
+async def set_group_value(request: Request, caller: Changing, groupname: str, path: str) -> Accepted:
     """Replace one value of a group's extension, such as that at `acls/virtualClusters`."""
     asked = await read_body(request, NewValue)
     keys = [key for key in path.split("/") if key]
@@ -158,25 +171,31 @@ async def set_value(
     return await _changed(request, groupname, lambda group: shapes.with_value(group, keys, asked.data))
 
 
-@_groups.put("/{groupname}/description", status_code=201, openapi_extra=takes(NewDescription), deprecated=True)
-async def set_description(
-    request: Request, caller: Annotated[Caller, needs("group.change")], groupname: str
-) -> Response:
+@router.serves(
+    "PUT /api/v2/groups/{groupname}/description",
+    "Change the description of a group",
+    takes=NewDescription,
+    deprecated=True,
+)
+async def set_group_description(request: Request, caller: Changing, groupname: str) -> Accepted:
     """Change the description of a group."""
     asked = await read_body(request, NewDescription)
     return await _changed(request, groupname, lambda group: replace(group, description=asked.description))
 
 
-@_groups.put("/{groupname}/externalname", status_code=201, openapi_extra=takes(NewExternalName), deprecated=True)
-async def set_external_name(
-    request: Request, caller: Annotated[Caller, needs("group.change")], groupname: str
-) -> Response:
+@router.serves(
+    "PUT /api/v2/groups/{groupname}/externalname",
+    "Change the name of a group at a provider",
+    takes=NewExternalName,
+    deprecated=True,
+)
+async def set_group_external_name(request: Request, caller: Changing, groupname: str) -> Accepted:
     """Change the name of a group at an identity provider."""
     asked = await read_body(request, NewExternalName)
     return await _changed(request, groupname, lambda group: replace(group, external_name=asked.externalName))
 
 
-async def _changed(request: Request, name: str, change: Any) -> Response:
+async def _changed(request: Request, name: str, change: Any) -> Accepted:
     context = context_of(request)
     await _group(request, name)
     await context.services.users.change_group(name, change)

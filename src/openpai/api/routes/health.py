@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
-from openpai.api.answers import refusal, reply
+from openpai.api.answers import Reply, refusal, reply
 from openpai.api.context import context_of
+from openpai.api.routing import Router
 from openpai.protocol.errors import Unavailable
 from openpai.system.supervision import failures
 from openpai.wire.health import Health, Readiness
 
-router = APIRouter(tags=["info"])
+router = Router("info")
 
 
-@router.get("/healthz")
-async def healthz() -> Response:
+@router.serves("GET /healthz", "Show that this server is alive")
+async def get_health() -> Reply[Health]:
     """Return 200 while this server is alive. `GET /readyz` reports whether the rest of the platform is ready.
 
     `loopFailures` counts the errors that background work of this server has met and survived; its log has them."""
     return reply(Health(status="ok", loopFailures=sum(failures().values())))
 
 
-@router.get("/readyz", responses={503: {"description": "a part that the platform needs is not ready"}})
-async def readyz(request: Request) -> Response:
+@router.serves("GET /readyz", "Show whether jobs can be submitted and run")
+async def get_readiness(request: Request) -> Reply[Readiness] | Response:
     """Return 200 when jobs can be submitted and run, else 503 with what is wrong with each part in `message`.
 
     The parts are the `server`, its `database`, which must take writes and have this version's tables, the `disk`,

@@ -5,14 +5,15 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
-from openpai.api.answers import reply, text
+from openpai.api.answers import Reply, reply, text
 from openpai.api.context import context_of
+from openpai.api.routing import Router
 from openpai.wire.info import ServerInfo
 
-router = APIRouter(tags=["info"])
+router = Router("info")
 _PAGE: Final = """\
 <!doctype html>
 <html lang="en">
@@ -30,10 +31,20 @@ pai job submit FILE --watch</pre>
 </body>
 </html>
 """
-_ANY: Final = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
+_OTHERS: Final = ["HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 
 
-async def info(request: Request) -> Response:
+@router.serves("GET /", "Show a page for people", media={"text/html": "<!doctype html>"})
+async def get_page(request: Request) -> Response:
+    """Return a page that introduces this server and links to its documentation."""
+    url = escape(str(request.base_url).rstrip("/"))
+    text = _PAGE.format(version=escape(context_of(request).services.settings.version), url=url)
+    return HTMLResponse(text)
+
+
+@router.serves("GET /api/v2/info", "Show what this server is")
+@router.serves("GET /api/v1/", "Show what this server is", id_="getRoot")
+async def get_info(request: Request) -> Reply[ServerInfo]:
     """Return the name and version of this server and how to log in."""
     services = context_of(request).services
     has_page = services.sign_on is not None and services.sign_on.sso is not None
@@ -48,20 +59,14 @@ async def info(request: Request) -> Response:
     )
 
 
-async def banner(request: Request) -> Response:
+@router.serves(
+    "GET /api/v2/", "Show a line for people", media={"text/plain": "OpenPAI 0.2.0: the API is described at /docs\n"}
+)
+async def get_banner(request: Request) -> Response:
     """Return one line of text for people."""
     return text(f"OpenPAI {context_of(request).services.settings.version}: the API is described at /docs\n")
 
 
-@router.get("/")
-async def page(request: Request) -> Response:
-    """Return a page that introduces this server and links to its documentation."""
-    url = escape(str(request.base_url).rstrip("/"))
-    text = _PAGE.format(version=escape(context_of(request).services.settings.version), url=url)
-    return HTMLResponse(text)
-
-
-# OpenPAI answers these for any method; the description lists them once.
-for _path, _answer in (("/api/v1/", info), ("/api/v2/info", info), ("/api/v2/", banner)):
-    router.add_api_route(_path, _answer, methods=["GET"], summary=_answer.__doc__)
-    router.add_api_route(_path, _answer, methods=_ANY[1:], include_in_schema=False)
+# OpenPAI answers these for any method.
+for _path, _answer in (("/api/v1/", get_info), ("/api/v2/info", get_info), ("/api/v2/", get_banner)):
+    router.add_api_route(_path, _answer, methods=_OTHERS, include_in_schema=False, response_model=None)

@@ -5,34 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
 from starlette.responses import Response
 
-from openpai.api.answers import JSON, encoded, encoded_list, encoded_with, text
+from openpai.api.answers import Reply, encoded, encoded_list, encoded_with, text
 from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for, may_read_logs
 from openpai.api.job_attempts import attempt_of, earlier_attempts, tasks_of
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes.job_attempts import AttemptView, current_attempt
 from openpai.api.shapes.tasks import TaskHistory, short_task, task_status
 from openpai.ports.queries import JobRow
-from openpai.wire.job_attempts import ShortTask
+from openpai.wire.job_attempts import OldAttempt, ShortTask
+from openpai.wire.jobs import JobDetail
 from openpai.wire.tasks import TaskStatus
 
-router = APIRouter(tags=["jobs"])
+router = Router("jobs")
+Reading = Annotated[Caller, needs("job.read")]
 TaskShape = Callable[[JobRow, AttemptView, TaskHistory], TaskStatus | ShortTask]
 Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 
 
-@router.get("/api/v2/jobs/{job}/attempts/{number}")
-async def attempt_detail(
-    request: Request, caller: Annotated[Caller, needs("job.read")], job: str, number: Number
-) -> Response:
+@router.serves("GET /api/v2/jobs/{job}/attempts/{number}", "Show an attempt of a job")
+async def get_job_attempt(request: Request, caller: Reading, job: str, number: Number) -> Reply[JobDetail]:
     """Return a job with one of its attempts."""
     row = await job_for(request, caller, job)
     attempt = await attempt_of(request, caller, row, number)
-    return Response(await job_document(request, caller, row, attempt), media_type=JSON)
+    return Reply(await job_document(request, caller, row, attempt))
 
 
 async def job_document(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> bytes:
@@ -62,29 +63,39 @@ async def _roles(tasks: Iterable[TaskHistory], shape: Callable[[TaskHistory], Ta
     return b"{%b}" % b",".join(roles)
 
 
-@router.get("/api/v2/jobs/{job}/job-attempts/healthz", deprecated=True)
-async def old_attempts_health(request: Request, caller: Annotated[Caller, needs("job.list")], job: str) -> Response:
+@router.serves(
+    "GET /api/v2/jobs/{job}/job-attempts/healthz",
+    "Check whether attempts are kept",
+    media={"text/plain": "ok"},
+    deprecated=True,
+)
+async def check_old_attempts(request: Request, caller: Annotated[Caller, needs("job.list")], job: str) -> Response:
     """Return `ok`: the history of attempts is always available."""
     return text("ok")
 
 
-@router.get("/api/v2/jobs/{job}/job-attempts", deprecated=True)
-async def old_attempts(request: Request, caller: Annotated[Caller, needs("job.read")], job: str) -> Response:
+@router.serves(
+    "GET /api/v2/jobs/{job}/job-attempts", "List attempts for older clients", "NoJobConfigError", deprecated=True
+)
+async def list_old_attempts(request: Request, caller: Reading, job: str) -> Reply[list[OldAttempt]]:
     """Return every attempt: the newest first, then the earlier ones from the oldest on."""
     row = await job_for(request, caller, job)
     attempts = [current_attempt(row), *await earlier_attempts(request, caller, row)]
     found = [await _old_attempt(request, caller, row, attempt) for attempt in attempts]
-    return Response(b"[%b]" % b",".join(found), media_type=JSON)
+    return Reply(b"[%b]" % b",".join(found))
 
 
-@router.get("/api/v2/jobs/{job}/job-attempts/{number}", deprecated=True)
-async def old_attempt(
-    request: Request, caller: Annotated[Caller, needs("job.read")], job: str, number: Number
-) -> Response:
+@router.serves(
+    "GET /api/v2/jobs/{job}/job-attempts/{number}",
+    "Show an attempt for older clients",
+    "NoJobConfigError",
+    deprecated=True,
+)
+async def get_old_attempt(request: Request, caller: Reading, job: str, number: Number) -> Reply[OldAttempt]:
     """Return one attempt."""
     row = await job_for(request, caller, job)
     attempt = await attempt_of(request, caller, row, number)
-    return Response(await _old_attempt(request, caller, row, attempt), media_type=JSON)
+    return Reply(await _old_attempt(request, caller, row, attempt))
 
 
 async def _old_attempt(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> bytes:

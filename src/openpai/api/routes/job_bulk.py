@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field, model_validator
-from starlette.responses import Response
 
-from openpai.api.answers import reply
+from openpai.api.answers import Reply, reply
 from openpai.api.audit import about_each
-from openpai.api.bodies import Body, read_body, takes
+from openpai.api.bodies import Body, read_body
 from openpai.api.context import ApiContext, context_of, needs
 from openpai.api.job_access import check_job, find_job
 from openpai.api.job_actions import JOB_ACTIONS, full_name
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes.job_lists import JobsWhere, filter_of
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
@@ -24,7 +24,7 @@ from openpai.ports.queries import JobFilter, JobRow
 from openpai.protocol.errors import PaiError, Refused, Unavailable
 from openpai.wire.job_bulk import BulkResult, BulkResults
 
-router = APIRouter(tags=["jobs"])
+router = Router("jobs")
 JOBS_MAX: Final = 1000
 _AT_ONCE: Final = 32
 _OVER: Final = tuple(phase.value for phase in JOB_FINAL)
@@ -36,7 +36,7 @@ _CHANGED: Final = {
 }
 
 
-class Bulk(Body):
+class Bulk(Body, example={"action": "stop", "jobs": ["a"]}):
     """An action, and the jobs: either named, or all that match."""
 
     action: Literal["stop", "kill", "start", "restart", "tag", "untag", "archive", "unarchive", "delete"]
@@ -75,12 +75,13 @@ class _Target:
     row: JobRow | None = None
 
 
-@router.post(
-    "/api/v2/jobs/bulk",
-    openapi_extra=takes(Bulk),
-    responses={200: {"description": "the result for each job; `more` counts matching jobs beyond the first 1,000"}},
+@router.serves(
+    "POST /api/v2/jobs/bulk",
+    "Act on many jobs",
+    takes=Bulk,
+    success="the result for each job; `more` counts matching jobs beyond the first 1,000",
 )
-async def bulk(request: Request, caller: Annotated[Caller, needs("job.stop")]) -> Response:
+async def change_jobs(request: Request, caller: Annotated[Caller, needs("job.stop")]) -> Reply[BulkResults]:
     """Perform one action, such as stop, restart, tag or delete, on up to 1,000 jobs, and return the result for each.
 
     Each job is checked as in a request of its own, and a failure does not affect the others.

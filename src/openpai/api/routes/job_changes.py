@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
-from starlette.responses import Response
 
 from openpai.api import job_actions
-from openpai.api.answers import done
-from openpai.api.bodies import Body, read_body, takes
+from openpai.api.answers import Done, done
+from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 
-router = APIRouter(tags=["jobs"])
+router = Router("jobs")
 NO_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
+_UNFINISHED: Final = "ReadOnlyJobError FinishedJobError"
 RANK_MAX: Final = 1_000_000
 
 
@@ -33,7 +34,7 @@ class Execution(Body):
         return "kill" if self.force and self.value == "STOP" else self.value.lower()
 
 
-class Tag(Body):
+class Tag(Body, example={"value": "baseline"}):
     """A tag, by which the job can be found."""
 
     value: str = Field(min_length=1, max_length=255, pattern=r"^[^,\x00-\x1f]+$")
@@ -51,46 +52,52 @@ class RankChange(Body):
     value: Annotated[int, Field(ge=-RANK_MAX, le=RANK_MAX)] | Literal["front", "back"]
 
 
-@router.put("/api/v2/jobs/{job}/executionType", status_code=202, openapi_extra=takes(Execution))
-async def set_execution(request: Request, caller: Annotated[Caller, needs("job.stop")], job: str) -> Response:
+@router.serves(
+    "PUT /api/v2/jobs/{job}/executionType",
+    "Stop, start or restart a job",
+    "ReadOnlyJobError ConflictJobError NoEnoughQuotaError",
+    status=202,
+    takes=Execution,
+)
+async def set_job_execution(request: Request, caller: Annotated[Caller, needs("job.stop")], job: str) -> Done:
     """Stop a job, start a finished one again as a new attempt, or restart one, whether it runs or is finished."""
     body = await read_body(request, Execution)
     row = await job_for(request, caller, job)
     return done(await job_actions.JOB_ACTIONS[body.action].do(context_of(request), row, caller.user, body.reason), 202)
 
 
-@router.put("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))
-async def set_tag(request: Request, caller: Annotated[Caller, needs("job.tag")], job: str) -> Response:
+@router.serves("PUT /api/v2/jobs/{job}/tag", "Put a tag on a job", takes=Tag)
+async def tag_job(request: Request, caller: Annotated[Caller, needs("job.tag")], job: str) -> Done:
     """Put a tag on a job; does nothing if the job has it."""
     word = (await read_body(request, Tag)).value
     row = await job_for(request, caller, job)
     return done(await job_actions.tag(context_of(request), row, caller.user, word))
 
 
-@router.delete("/api/v2/jobs/{job}/tag", openapi_extra=takes(Tag))
-async def remove_tag(request: Request, caller: Annotated[Caller, needs("job.tag")], job: str) -> Response:
+@router.serves("DELETE /api/v2/jobs/{job}/tag", "Take a tag off a job", "NoTagError", takes=Tag)
+async def untag_job(request: Request, caller: Annotated[Caller, needs("job.tag")], job: str) -> Done:
     """Remove a tag from a job."""
     word = (await read_body(request, Tag)).value
     row = await job_for(request, caller, job)
     return done(await job_actions.untag(context_of(request), row, caller.user, word))
 
 
-@router.put("/api/v2/jobs/{job}/archive")
-async def archive(request: Request, caller: Annotated[Caller, needs("job.archive")], job: str) -> Response:
+@router.serves("PUT /api/v2/jobs/{job}/archive", "Put a job into the archive", "ConflictJobError")
+async def archive_job(request: Request, caller: Annotated[Caller, needs("job.archive")], job: str) -> Done:
     """Archive a finished job: it leaves the list, its name is free, and its id names it."""
     row = await job_for(request, caller, job)
     return done(await job_actions.archive(context_of(request), row))
 
 
-@router.delete("/api/v2/jobs/{job}/archive")
-async def unarchive(request: Request, caller: Annotated[Caller, needs("job.archive")], job: str) -> Response:
+@router.serves("DELETE /api/v2/jobs/{job}/archive", "Take a job out of the archive", "ConflictJobError")
+async def unarchive_job(request: Request, caller: Annotated[Caller, needs("job.archive")], job: str) -> Done:
     """Take a job, named by its id, out of the archive; refused if another job has its name."""
     row = await job_for(request, caller, job)
     return done(await job_actions.unarchive(context_of(request), row))
 
 
-@router.put("/api/v2/jobs/{job}/priority", openapi_extra=takes(PriorityChange))
-async def set_priority(request: Request, caller: Annotated[Caller, needs("job.priority")], job: str) -> Response:
+@router.serves("PUT /api/v2/jobs/{job}/priority", "Change a job's priority", _UNFINISHED, takes=PriorityChange)
+async def set_job_priority(request: Request, caller: Annotated[Caller, needs("job.priority")], job: str) -> Done:
     """Change a job's priority class; a running job is not interrupted."""
     priority = (await read_body(request, PriorityChange)).value
     row = await job_for(request, caller, job)
@@ -98,8 +105,8 @@ async def set_priority(request: Request, caller: Annotated[Caller, needs("job.pr
     return done(f"job {row.user}~{row.name} has priority {priority}")
 
 
-@router.put("/api/v2/jobs/{job}/rank", openapi_extra=takes(RankChange))
-async def set_rank(request: Request, caller: Annotated[Caller, needs("job.rank")], job: str) -> Response:
+@router.serves("PUT /api/v2/jobs/{job}/rank", "Move a job in its queue", _UNFINISHED, takes=RankChange)
+async def set_job_rank(request: Request, caller: Annotated[Caller, needs("job.rank")], job: str) -> Done:
     """Move a waiting job among those of equal priority in its virtual cluster; a higher rank goes first."""
     rank = (await read_body(request, RankChange)).value
     row = await job_for(request, caller, job)
@@ -114,8 +121,8 @@ def _rank(body: int | str, now_ms: int) -> int:
     return {"front": now_ms, "back": -now_ms}[body] if isinstance(body, str) else body
 
 
-@router.post("/api/v2/jobs/{job}/checkpoint")
-async def checkpoint(request: Request, caller: Annotated[Caller, needs("job.checkpoint")], job: str) -> Response:
+@router.serves("POST /api/v2/jobs/{job}/checkpoint", "Record that a job saved its work", _UNFINISHED)
+async def checkpoint_job(request: Request, caller: Annotated[Caller, needs("job.checkpoint")], job: str) -> Done:
     """Record that a job has just saved its work: preempting it loses less, and it is chosen for that sooner."""
     row = await job_for(request, caller, job)
     await context_of(request).services.platform.checkpointed(row.user, row.name)

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from fastapi import Query, Request
 
-from openpai.api.answers import encoded_list, reply
+from openpai.api.answers import Reply, encoded_list, reply
 from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for, split_by_visibility
 from openpai.api.job_attempts import ssh_roles, tasks_of
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import nodes
 from openpai.api.shapes.job_events import event, wait
 from openpai.api.shapes.tasks import ssh_address
 from openpai.protocol.errors import Refused
-from openpai.wire.job_events import JobWaits, SshAddresses
+from openpai.wire.job_events import EventList, JobWaits, SshAddresses
 
-router = APIRouter(tags=["jobs"])
+router = Router("jobs")
 HOLDERS_MAX: Final = 100
 
 
-@router.get("/api/v2/jobs/{job}/events")
-async def events(
+@router.serves("GET /api/v2/jobs/{job}/events", "List the events of a job")
+async def list_job_events(
     request: Request,
     caller: Annotated[Caller, needs("job.read")],
     job: str,
     kind: Annotated[Literal["Warning", "Normal"] | None, Query(alias="type")] = None,
-) -> Response:
+) -> Reply[EventList]:
     """Return the job's history, newest first."""
     row = await job_for(request, caller, job)
     found = await context_of(request).services.jobs.events(row.id, kind)
     data = await encoded_list(found, event)
-    return Response(b'{"totalCount":%d,"data":%b}' % (len(found), data), media_type="application/json")
+    return Reply(b'{"totalCount":%d,"data":%b}' % (len(found), data))
 
 
-@router.get("/api/v2/jobs/{job}/why")
-async def why(request: Request, caller: Annotated[Caller, needs("job.read")], job: str) -> Response:
+@router.serves("GET /api/v2/jobs/{job}/why", "Show why a job waits")
+async def explain_job(request: Request, caller: Annotated[Caller, needs("job.read")], job: str) -> Reply[JobWaits]:
     """Return why the job waits, what would change that, and which jobs hold the resources; empty unless it waits.
 
     For jobs that the caller may not see, the answer has only their number and size.
@@ -51,8 +51,8 @@ async def why(request: Request, caller: Annotated[Caller, needs("job.read")], jo
     return reply(JobWaits(waits=[wait(view) for view in waits], held=nodes.held(shown, others)))
 
 
-@router.get("/api/v2/jobs/{job}/ssh")
-async def ssh(request: Request, caller: Annotated[Caller, needs("job.ssh")], job: str) -> Response:
+@router.serves("GET /api/v2/jobs/{job}/ssh", "Show how to reach a job's tasks", "NoJobConfigError NoJobSshInfoError")
+async def get_job_ssh(request: Request, caller: Annotated[Caller, needs("job.ssh")], job: str) -> Reply[SshAddresses]:
     """Return host, port and command for each running task whose role asks for a port named `ssh`.
 
     The task runs its own SSH server there. A job without such a role, or without running tasks of it, has none.

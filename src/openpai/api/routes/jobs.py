@@ -7,16 +7,17 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from openpai.api.answers import JSON, YAML, done, encoded_list, reply, text
+from openpai.api import job_actions
+from openpai.api.answers import JSON, YAML, Done, Reply, done, encoded_list, reply, text
 from openpai.api.audit import entry_of_submission, is_written
 from openpai.api.context import ApiContext, context_of, needs
 from openpai.api.job_access import job_for
-from openpai.api.job_actions import delete as delete_job
 from openpai.api.legacy_paths import gateway_of
 from openpai.api.routes.job_attempts import job_document
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes.job_attempts import current_attempt
@@ -26,11 +27,27 @@ from openpai.ports.queries import JobFilter, JobPage
 from openpai.protocol.errors import Refused
 from openpai.protocol.reading import LONG_JOB_BYTES
 from openpai.protocol.writing import masked_yaml
-from openpai.wire.jobs import Submitted
+from openpai.wire import jobs as wire
+from openpai.wire.jobs import JobDetail, JobSummary, Submitted
 
-router = APIRouter(tags=["jobs"])
+router = Router("jobs")
 PAGE_MAX: Final = 1000
 _FILE = {"requestBody": {"required": True, "content": {"text/yaml": {"schema": {"type": "string"}}}}}
+_LINK: Final = {"Link": 'the next page, as `<address>; rel="next"`, while there are more'}
+_EXAMPLE: Final = {
+    "protocolVersion": 2,
+    "name": "train",
+    "type": "job",
+    "prerequisites": [{"type": "dockerimage", "name": "image", "uri": "python"}],
+    "taskRoles": {
+        "worker": {
+            "instances": 1,
+            "dockerImage": "image",
+            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0},
+            "commands": ["true"],
+        }
+    },
+}
 _NO_JOBS = JobPage((), 0)
 IdempotencyKey = Annotated[
     str,
@@ -51,22 +68,20 @@ CloneOf = Annotated[
 ]
 
 
-@router.post(
-    "/api/v2/jobs",
-    status_code=202,
-    openapi_extra=_FILE,
-    responses={
-        400: {"description": "the job file has faults, each with its line; no quota is left; the job could never run"},
-        403: {"description": "the user may not use the virtual cluster"},
-        409: {"description": "the name is taken, or the idempotency key was used with another file"},
-    },
+@router.serves(
+    "POST /api/v2/jobs",
+    "Submit a job",
+    "InvalidProtocolError ForbiddenUserError NoEnoughQuotaError NoVirtualClusterError NoStorageError ConflictJobError",
+    status=202,
+    takes=_FILE,
+    example=_EXAMPLE,
 )
-async def submit(
+async def submit_job(
     request: Request,
     caller: Annotated[Caller, needs("job.submit")],
     idempotency_key: IdempotencyKey = "",
     clone_of: CloneOf = "",
-) -> Response:
+) -> Reply[Submitted]:
     """Submit a job file, as text of any content type; the job is stored durably before the answer is sent."""
     context = context_of(request)
     by = replace(
@@ -91,10 +106,10 @@ async def submit(
     )
 
 
-@router.get("/api/v2/jobs")
-async def jobs(
+@router.serves("GET /api/v2/jobs", "List jobs", "NoNodeError", headers=_LINK)
+async def list_jobs(
     request: Request, caller: Annotated[Caller, needs("job.list")], query: Annotated[JobsQuery, Query()]
-) -> Response:
+) -> Reply[list[JobSummary] | wire.JobPage] | StreamingResponse:
     """Return the jobs of all users that match: an array, or `{totalCount, data}` with `withTotalCount=true`.
 
     While there are more, the header `Link` has the address of the next page. Each such page costs the same, at any
@@ -112,7 +127,7 @@ async def jobs(
     head, tail = (b'{"totalCount":%d,"data":[' % (page.total or 0), b"]}") if is_counted else (b"[", b"]")
     if where is None or where.limit <= PAGE_MAX or page.end is None:
         headers = {} if where is None or page.end is None else _link(request, where, page)
-        return Response(b"%b%b%b" % (head, await _entries(context, page), tail), 200, headers, JSON)
+        return Reply(b"%b%b%b" % (head, await _entries(context, page), tail), 200, headers)
     return StreamingResponse(_pages(context, where, page, head, tail), media_type=JSON)
 
 
@@ -144,16 +159,16 @@ def _link(request: Request, where: JobFilter, page: JobPage) -> dict[str, str]:
     return {"Link": f'<{gateway_of(request.scope)}{url.path}?{url.query}>; rel="next"'}
 
 
-@router.get("/api/v2/jobs/{job}")
-async def job_detail(request: Request, caller: Annotated[Caller, needs("job.read")], job: str) -> Response:
+@router.serves("GET /api/v2/jobs/{job}", "Show a job")
+async def get_job(request: Request, caller: Annotated[Caller, needs("job.read")], job: str) -> Reply[JobDetail]:
     """Return a job, `user~job` or `job` for one's own, with its newest attempt and every task of it."""
     row = await job_for(request, caller, job)
     attempt = current_attempt(row)
-    return Response(await job_document(request, caller, row, attempt), media_type=JSON)
+    return Reply(await job_document(request, caller, row, attempt))
 
 
-@router.get("/api/v2/jobs/{job}/config")
-async def config(request: Request, caller: Annotated[Caller, needs("job.config")], job: str) -> Response:
+@router.serves("GET /api/v2/jobs/{job}/config", "Show a job's file", "NoJobConfigError", media={"text/yaml": _EXAMPLE})
+async def get_job_config(request: Request, caller: Annotated[Caller, needs("job.config")], job: str) -> Response:
     """Return the job file as YAML, with its secrets masked."""
     row = await job_for(request, caller, job)
     content = await context_of(request).services.jobs.config(row.id)
@@ -163,8 +178,8 @@ async def config(request: Request, caller: Annotated[Caller, needs("job.config")
     return text(await asyncio.to_thread(masked_yaml, content) if is_long else masked_yaml(content), YAML)
 
 
-@router.delete("/api/v2/jobs/{job}")
-async def delete(request: Request, caller: Annotated[Caller, needs("job.delete")], job: str) -> Response:
+@router.serves("DELETE /api/v2/jobs/{job}", "Delete a job", "ConflictJobError")
+async def delete_job(request: Request, caller: Annotated[Caller, needs("job.delete")], job: str) -> Done:
     """Delete a finished job permanently, with its history and logs; its use remains in the reports."""
     row = await job_for(request, caller, job)
-    return done(await delete_job(context_of(request), row))
+    return done(await job_actions.delete(context_of(request), row))

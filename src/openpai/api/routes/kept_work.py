@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
-from starlette.responses import Response, StreamingResponse
+from fastapi import Query, Request
+from starlette.responses import StreamingResponse
 
-from openpai.api.answers import reply
+from openpai.api.answers import Reply, reply
 from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for
 from openpai.api.job_attempts import attempt_of, task_attempt_of
 from openpai.api.routes.job_attempts import Number
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.lifecycle.model import TaskId
 from openpai.ports.kept_work import KeptAttempt
 from openpai.protocol.errors import Refused
-from openpai.wire.kept_work import KeptTaskFiles
+from openpai.wire.kept_work import KeptFiles, KeptTaskFiles
 
-router = APIRouter(tags=["tasks"])
+router = Router("tasks")
 TAR = "application/x-tar"
 
 
-@router.get("/api/v2/jobs/{job}/work")
-async def work(request: Request, caller: Annotated[Caller, needs("job.logs")], job: str) -> Response:
+@router.serves("GET /api/v2/jobs/{job}/work", "List what tasks left in their working directories")
+async def list_kept_work(request: Request, caller: Annotated[Caller, needs("job.logs")], job: str) -> Reply[KeptFiles]:
     """Return which files are kept that tasks of a job left in their working directories."""
     row = await job_for(request, caller, job)
     kept = context_of(request).services.work
@@ -31,11 +32,13 @@ async def work(request: Request, caller: Annotated[Caller, needs("job.logs")], j
     return reply({"kept": [_document(one) for one in found]})
 
 
-@router.get(
-    "/api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/work",
-    responses={200: {"content": {TAR: {}}}},
+@router.serves(
+    "GET /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/work",
+    "Fetch what a task left in its working directory",
+    "NoJobConfigError NoTaskLogError NoFileError",
+    media={"application/x-tar": "(a tar archive)"},
 )
-async def archive(
+async def get_kept_work(
     request: Request,
     caller: Annotated[Caller, needs("job.logs")],
     job: str,
@@ -44,7 +47,7 @@ async def archive(
     index: Number,
     attempt: Number,
     path: Annotated[list[str] | None, Query(description="Only files at or below these paths.", max_length=100)] = None,
-) -> Response:
+) -> StreamingResponse:
     """Return the files that a task attempt left in its working directory, as a tar archive."""
     row = await job_for(request, caller, job)
     await attempt_of(request, caller, row, number)

@@ -5,29 +5,30 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from fastapi import Query, Request
 
-from openpai.api.answers import JSON, encoded_list, encoded_with, reply
+from openpai.api.answers import Reply, encoded_list, encoded_with, reply
 from openpai.api.bodies import invalid
 from openpai.api.context import context_of, needs
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import kubernetes as shapes
+from openpai.wire.kubernetes import KubernetesList
 
-router = APIRouter(tags=["cluster"])
+router = Router("cluster", {"/api/v2/kubernetes": "/api/v1/kubernetes"})
 _PART: Final = re.compile(r"\s*([\w./-]{1,255})\s*(?:==?\s*([\w.~-]{0,511})\s*)?")
 
 
-@router.get("/api/v2/kubernetes/nodes")
-@router.get("/api/v1/kubernetes/nodes", include_in_schema=False)
-async def nodes(request: Request, caller: Annotated[Caller, needs("cluster.read")]) -> Response:
+@router.serves("GET /api/v2/kubernetes/nodes", "List nodes as Kubernetes would")
+async def list_kubernetes_nodes(
+    request: Request, caller: Annotated[Caller, needs("cluster.read")]
+) -> Reply[KubernetesList]:
     """Return every node as a Kubernetes NodeList."""
     return reply(shapes.node_list(await context_of(request).services.platform.nodes()))
 
 
-@router.get("/api/v2/kubernetes/pods")
-@router.get("/api/v1/kubernetes/pods", include_in_schema=False)
-async def pods(
+@router.serves("GET /api/v2/kubernetes/pods", "List tasks as Kubernetes would")
+async def list_kubernetes_pods(
     request: Request,
     caller: Annotated[Caller, needs("cluster.read")],
     namespace: Annotated[str, Query(max_length=253, description="`default` holds all pods")] = "",
@@ -39,14 +40,14 @@ async def pods(
             description="comma list of `label=value` or `label`; all must match",
         ),
     ] = "",
-) -> Response:
+) -> Reply[KubernetesList]:
     """Return every task attempt that holds resources as a Kubernetes PodList."""
     running = await context_of(request).services.jobs.running()
     wanted = _labels(selector)
     if namespace not in ("", shapes.NAMESPACE):
         running = ()
     items = await encoded_list(running, lambda row: shapes.pod(row, wanted))
-    return Response(encoded_with(shapes.POD_LIST, "items", items), media_type=JSON)
+    return Reply(encoded_with(shapes.POD_LIST, "items", items))
 
 
 def _labels(selector: str) -> dict[str, str | None]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
-from openpai.api.answers import TEXT, reply
+from openpai.api.answers import TEXT, Reply, reply
 from openpai.api.bodies import invalid
 from openpai.api.context import context_of, needs, needs_or_ticket
 from openpai.api.job_access import job_for
@@ -19,6 +19,7 @@ from openpai.api.job_attempts import attempt_of, task_attempt_of
 from openpai.api.legacy_paths import log_manager_of
 from openpai.api.log_times import Clock, since, stamped, tail_of
 from openpai.api.routes.job_attempts import Number
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes.tasks import logs_path
 from openpai.api.sse import cut_out, log_events, positions
@@ -28,10 +29,18 @@ from openpai.ports.queries import JobRow, TaskAttemptRow
 from openpai.protocol.errors import Refused
 from openpai.wire.logs import LogLocations
 
-router = APIRouter(tags=["logs"])
+router = Router("logs")
 TAIL_BYTES: Final = 16 * 1024
 CHUNK_BYTES: Final = 64 * 1024
 ALL: Final = "all"
+_EVENT: Final = (
+    'id: stdout=3\nevent: log\ndata: {"stream":"stdout","offset":0,"text":"hi\\n"}\n\nevent: end\ndata: {}\n\n'
+)
+_HEADERS: Final = {
+    "X-Log-Offset": "of a single log: offset of the answer's first byte",
+    "X-Log-End": "of a single log: offset after the answer's last byte, counting parts that were cut out",
+    "X-Log-Size": "of a single log: its size in bytes",
+}
 NAMES: Final = ("stdout", "stderr", ALL, "runtime")
 _PLACE: Final = "/api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs"
 
@@ -63,8 +72,12 @@ class LogQuery(BaseModel):
         return self.tail_mode or self.tail_mode_too
 
 
-@router.get(_PLACE)
-async def log_locations(
+@router.serves(
+    "GET /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs",
+    "List the logs of a task attempt",
+    "NoJobConfigError NoTaskLogError",
+)
+async def list_logs(
     request: Request,
     caller: Annotated[Caller, needs("job.logs")],
     job: str,
@@ -73,7 +86,7 @@ async def log_locations(
     index: Number,
     attempt: Number,
     query: Annotated[LogQuery, Query()],
-) -> Response:
+) -> Reply[LogLocations]:
     """Return the logs of a task attempt with the address of each.
 
     Each address works without a login for two minutes, while the login that requested it is valid. OpenPAI's gateway
@@ -90,8 +103,14 @@ async def log_locations(
     return reply(LogLocations(locations=[{"name": name, "uri": uri} for name, uri in uris.items()]))
 
 
-@router.get(_PLACE + "/{name}", responses={200: {"content": {"text/plain": {}, "text/event-stream": {}}}})
-async def log(
+@router.serves(
+    "GET /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs/{name}",
+    "Read or follow a log",
+    "NoJobConfigError NoTaskLogError",
+    media={"text/plain": "epoch 1 of 10\n", "text/event-stream": _EVENT},
+    headers=_HEADERS,
+)
+async def get_log(
     request: Request,
     caller: Annotated[Caller, needs_or_ticket("job.logs")],
     job: str,

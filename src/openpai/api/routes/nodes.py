@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
 from pydantic import Field
-from starlette.responses import Response
 
 from openpai.access.deciding import refusal
 from openpai.access.model import NOTHING
-from openpai.api.answers import done, reply
-from openpai.api.bodies import Body, invalid, read_body, takes
+from openpai.api.answers import Done, Reply, done, reply
+from openpai.api.bodies import Body, invalid, read_body
 from openpai.api.context import context_of, needs
 from openpai.api.job_access import split_by_visibility
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import audit
 from openpai.api.shapes import nodes as shapes
 from openpai.ports.platform import NodeChange
 from openpai.ports.usage import AuditFilter
 from openpai.protocol.errors import Refused
-from openpai.wire.nodes import NodeDetail
+from openpai.wire.nodes import Node, NodeDetail
 
-router = APIRouter(tags=["cluster"])
+router = Router("cluster")
 HISTORY_MAX: Final = 20
 NodeName = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[\w.:-]+$")]
 
 
-class NodeBody(Body):
+class NodeBody(Body, example={"drained": True, "reason": "a fan is broken"}):
     """The new state of a node; omitted fields do not change."""
 
     drained: bool | None = Field(None, description="Whether no new task is placed on it; running ones continue.")
@@ -43,14 +43,16 @@ class NodeBody(Body):
     reason: str = Field("", max_length=1000, description="A reason for users.")
 
 
-@router.get("/api/v2/nodes")
-async def nodes(request: Request, caller: Annotated[Caller, needs("node.list")]) -> Response:
+@router.serves("GET /api/v2/nodes", "List nodes")
+async def list_nodes(request: Request, caller: Annotated[Caller, needs("node.list")]) -> Reply[list[Node]]:
     """Return every node and how much of it is in use."""
     return reply([shapes.node(view) for view in await context_of(request).services.platform.nodes()])
 
 
-@router.get("/api/v2/nodes/{name}")
-async def node(request: Request, caller: Annotated[Caller, needs("node.list")], name: NodeName) -> Response:
+@router.serves("GET /api/v2/nodes/{name}", "Show a node and the jobs on it")
+async def get_node(
+    request: Request, caller: Annotated[Caller, needs("node.list")], name: NodeName
+) -> Reply[NodeDetail]:
     """Return one node, the jobs on it that the caller may see, and for administrators the changes made to it."""
     services = context_of(request).services
     held = await services.platform.node_holdings(name)
@@ -65,8 +67,8 @@ async def node(request: Request, caller: Annotated[Caller, needs("node.list")], 
     return reply(NodeDetail(**shapes.node(view), **shapes.held(shown, others), history=history))
 
 
-@router.put("/api/v2/nodes/{name}", openapi_extra=takes(NodeBody))
-async def change_node(request: Request, caller: Annotated[Caller, needs("node.change")], name: NodeName) -> Response:
+@router.serves("PUT /api/v2/nodes/{name}", "Drain a node or mark its bad GPUs", takes=NodeBody)
+async def change_node(request: Request, caller: Annotated[Caller, needs("node.change")], name: NodeName) -> Reply[Node]:
     """Drain a node or put it back into service, and mark its bad GPUs; without a deadline, running tasks continue."""
     body = await read_body(request, NodeBody)
     if body.drained is None and body.badDevices is None:
@@ -78,8 +80,8 @@ async def change_node(request: Request, caller: Annotated[Caller, needs("node.ch
     return reply(shapes.node(await context_of(request).services.platform.change_node(name, change, caller.user)))
 
 
-@router.delete("/api/v2/nodes/{name}")
-async def forget_node(request: Request, caller: Annotated[Caller, needs("node.change")], name: NodeName) -> Response:
+@router.serves("DELETE /api/v2/nodes/{name}", "Forget a node", "ConflictSettingError")
+async def forget_node(request: Request, caller: Annotated[Caller, needs("node.change")], name: NodeName) -> Done:
     """Forget a node that no longer exists, so that no guarantee counts on it."""
     await context_of(request).services.platform.forget_node(name, caller.user)
     return done(f"node {name} is forgotten")

@@ -5,30 +5,36 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from pydantic import Field
 from starlette.responses import RedirectResponse, Response
 
-from openpai.api.answers import reply
+from openpai.api.answers import Reply, reply
 from openpai.api.audit import about
-from openpai.api.bodies import Body, read_body, takes
+from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of
+from openpai.api.routing import Router
 from openpai.api.services import SignOn
 from openpai.api.sign_on import CHALLENGE, admit, checked_target, code_for, onward, redeem
 from openpai.ports.identity import SignOnFailed, SingleSignOn
 from openpai.protocol.errors import PaiError, Refused
+from openpai.wire.authn import Login
 
-router = APIRouter(tags=["authentication"])
+_OLDER: Final = {f"/api/v2/authn/oidc/{page}": f"/api/v1/authn/oidc/{page}" for page in ("login", "return", "logout")}
+router = Router("authentication", _OLDER)
 KEEPSAKE: Final = "pai_sign_on"
 _TEXT: Final = r"^[^\x00-\x1f\x7f]*$"
 _FORM: Final = re.compile(rb"[\x21-\x7e]{0,16384}")
 _RETURN: Final = "/api/v2/authn/oidc/return"
-_SEE_OTHER: Final[dict[int | str, dict[str, Any]]] = {
-    302: {"description": "to the identity provider, or back to the client that began the login"}
+_LOCATION: Final = {"Location": "the page to continue at"}
+_ONWARD: Final[dict[str, Any]] = {
+    "status": 302,
+    "success": "to the identity provider, or back to the client that began the login",
+    "headers": _LOCATION,
 }
 
 
-class Code(Body):
+class Code(Body, example={"code": "gAAAAABo", "verifier": "a-secret-of-this-browser"}):
     """The code of a login, and the secret of its challenge."""
 
     code: str = Field(min_length=1, max_length=4096)
@@ -47,9 +53,8 @@ async def _provider(request: Request) -> tuple[SignOn, SingleSignOn]:
 Provider = Annotated[tuple[SignOn, SingleSignOn], Depends(_provider)]
 
 
-@router.get("/api/v2/authn/oidc/login", status_code=302, responses=_SEE_OTHER)
-@router.get("/api/v1/authn/oidc/login", include_in_schema=False)
-async def login(
+@router.serves("GET /api/v2/authn/oidc/login", "Log in on a provider's page", "NoApiError", **_ONWARD)
+async def begin_sign_on(
     request: Request,
     provider: Provider,
     challenge: Annotated[str, Query(pattern=CHALLENGE, description="SHA-256 of a secret of the client, base64url")],
@@ -65,9 +70,15 @@ async def login(
     return answer
 
 
-@router.post(_RETURN, status_code=303, responses={303: {"description": "the same answer, as a GET"}})
-@router.post("/api/v1/authn/oidc/return", include_in_schema=False)
-async def posted(request: Request) -> Response:
+@router.serves(
+    "POST /api/v2/authn/oidc/return",
+    "Return from a provider's page by a form",
+    "InvalidParametersError",
+    status=303,
+    headers=_LOCATION,
+    success="the same answer, as a GET",
+)
+async def pass_on_sign_on(request: Request) -> Response:
     """Accept an answer that the provider posts as a form; redirect to a GET, which carries the cookie."""
     form = await request.body()
     if not _FORM.fullmatch(form):
@@ -75,9 +86,10 @@ async def posted(request: Request) -> Response:
     return Response(status_code=303, headers={"location": f"{_RETURN}?{form.decode()}"})
 
 
-@router.get(_RETURN, status_code=302, responses=_SEE_OTHER)
-@router.get("/api/v1/authn/oidc/return", include_in_schema=False)
-async def come_back(request: Request, provider: Provider) -> Response:
+@router.serves(
+    "GET /api/v2/authn/oidc/return", "Return from a provider's page", "NoApiError UnauthorizedUserError", **_ONWARD
+)
+async def end_sign_on(request: Request, provider: Provider) -> Response:
     """Accept the provider's answer, and redirect the browser with a `code`, or with an `errorMessage`."""
     context = context_of(request)
     sign_on, sso = provider
@@ -101,8 +113,13 @@ async def come_back(request: Request, provider: Provider) -> Response:
     return answer
 
 
-@router.post("/api/v2/authn/oidc/token", openapi_extra=takes(Code))
-async def token(request: Request, provider: Provider) -> Response:
+@router.serves(
+    "POST /api/v2/authn/oidc/token",
+    "Exchange the code of a sign-on for a token",
+    "NoApiError UnauthorizedUserError",
+    takes=Code,
+)
+async def redeem_sign_on(request: Request, provider: Provider) -> Reply[Login]:
     """Return a token for the code of a login and its secret; each code works once, within a minute."""
     asked = await read_body(request, Code)
     login = await redeem(context_of(request), asked.code, asked.verifier)
@@ -110,9 +127,8 @@ async def token(request: Request, provider: Provider) -> Response:
     return reply(login)
 
 
-@router.get("/api/v2/authn/oidc/logout", status_code=302, responses=_SEE_OTHER)
-@router.get("/api/v1/authn/oidc/logout", include_in_schema=False)
-async def logout(
+@router.serves("GET /api/v2/authn/oidc/logout", "Log out at a provider", "NoApiError", **_ONWARD)
+async def end_provider_session(
     request: Request,
     provider: Provider,
     redirect_uri: Annotated[str, Query(max_length=2048, description="the address to return to")] = "/",

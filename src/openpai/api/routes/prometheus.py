@@ -9,37 +9,37 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from fastapi import Query, Request
 
-from openpai.api.answers import reply
+from openpai.api.answers import Reply, reply
 from openpai.api.bodies import invalid
 from openpai.api.context import context_of, needs_or_cookie
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import prometheus as shapes
 from openpai.wire.prometheus import Metrics
 
-router = APIRouter(tags=["cluster"])
+router = Router("cluster")
 Expression = Annotated[str, Query(max_length=10_000, description="The expression, as OpenPAI's portal writes it.")]
 Time = Annotated[float | None, Query(description="In seconds since 1970; the present time if omitted.")]
 
 
-@router.get("/prometheus/api/v1/query")
-async def query(
+@router.serves("GET /prometheus/api/v1/query", "Answer a query of Prometheus")
+async def query_metrics(
     request: Request, caller: Annotated[Caller, needs_or_cookie("node.list")], query: Expression, time: Time = None
-) -> Response:
+) -> Reply[Metrics]:
     """Answer a query at one moment, from what jobs hold on the nodes; other metrics are unknown."""
     return reply(await _answer(request, query, "vector", (time, time)))
 
 
-@router.get("/prometheus/api/v1/query_range")
-async def query_range(
+@router.serves("GET /prometheus/api/v1/query_range", "Answer a query over a span of time")
+async def query_metrics_over_time(
     request: Request,
     caller: Annotated[Caller, needs_or_cookie("node.list")],
     query: Expression,
     start: Time = None,
     end: Time = None,
-) -> Response:
+) -> Reply[Metrics]:
     """Answer a query over a span of time with its newest value; older values are unknown."""
     return reply(await _answer(request, query, "matrix", (start, end)))
 

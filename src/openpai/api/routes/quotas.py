@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from fastapi import Query, Request
 
 from openpai.access.accounts import no_user
 from openpai.access.deciding import refusal
 from openpai.access.model import Thing
 from openpai.access.quotas import Quota
-from openpai.api.answers import done, reply
+from openpai.api.answers import Done, Reply, done, reply
 from openpai.api.audit import about
-from openpai.api.bodies import read_body, takes
+from openpai.api.bodies import read_body
 from openpai.api.context import ApiContext, context_of, needs
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import quotas as shapes
 from openpai.protocol.errors import Refused
+from openpai.wire import quotas as wire
 from openpai.wire.quotas import OwnQuota
 
-router = APIRouter(tags=["quotas"])
+router = Router("quotas", written=201)
 _Name = Annotated[str, Query(max_length=255, pattern=shapes.NAME)]
 
 
-@router.get("/api/v2/quotas")
-async def quotas(request: Request, caller: Annotated[Caller, needs("quota.list")]) -> Response:
+@router.serves("GET /api/v2/quotas", "List quotas")
+async def list_quotas(request: Request, caller: Annotated[Caller, needs("quota.list")]) -> Reply[list[wire.Quota]]:
     """Return every quota; for managers those of the virtual clusters they manage."""
     if not caller.principal.managed:
         caller.check(Thing())
@@ -34,8 +35,8 @@ async def quotas(request: Request, caller: Annotated[Caller, needs("quota.list")
     return reply([shapes.quota(row) for row in shown])
 
 
-@router.get("/api/v2/quotas/me")
-async def mine(request: Request, caller: Annotated[Caller, needs("quota.own")]) -> Response:
+@router.serves("GET /api/v2/quotas/me", "List one's own quotas")
+async def list_my_quotas(request: Request, caller: Annotated[Caller, needs("quota.own")]) -> Reply[list[OwnQuota]]:
     """Return the quotas that hold for oneself, each with its present use."""
     context = context_of(request)
     held = await context.quotas.of(caller.user)
@@ -47,8 +48,14 @@ async def mine(request: Request, caller: Annotated[Caller, needs("quota.own")]) 
     return reply([OwnQuota(**shapes.quota(row), used=shapes.used(row, gpus, unfinished, hours)) for row in held])
 
 
-@router.put("/api/v2/quotas", status_code=201, openapi_extra=takes(shapes.QuotaBody))
-async def set_quota(request: Request, caller: Annotated[Caller, needs("quota.change")]) -> Response:
+@router.serves(
+    "PUT /api/v2/quotas",
+    "Set a quota",
+    "NoUserError NoVirtualClusterError",
+    takes=shapes.QuotaBody,
+    example={"virtualCluster": "vision", "user": "ann", "gpusRunning": 8},
+)
+async def set_quota(request: Request, caller: Annotated[Caller, needs("quota.change")]) -> Done:
     """Set or replace a quota, or with `patch` the given limits of it; it holds from the next submission on."""
     body = await read_body(request, shapes.QuotaBody)
     wanted = body.quota()
@@ -61,13 +68,13 @@ async def set_quota(request: Request, caller: Annotated[Caller, needs("quota.cha
     return done(f"{shapes.label(wanted.virtual_cluster, wanted.user)} is set", 201)
 
 
-@router.delete("/api/v2/quotas")
-async def remove_quota(
+@router.serves("DELETE /api/v2/quotas", "Remove a quota", "NoQuotaError")
+async def delete_quota(
     request: Request,
     caller: Annotated[Caller, needs("quota.change")],
     virtual_cluster: Annotated[_Name, Query(alias="virtualCluster")] = "",
     user: _Name = "",
-) -> Response:
+) -> Done:
     """Remove a quota; only the quota for all users, if there is one, holds afterwards."""
     about(request, target=f"{user or '*'}@{virtual_cluster or '*'}", owner=user)
     caller.check(_thing(virtual_cluster))

@@ -7,31 +7,34 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import StringConstraints
 from starlette.responses import Response
 
 from openpai.access.accounts import Group
 from openpai.access.deciding import refusal
 from openpai.access.model import NOTHING, Thing
-from openpai.api.answers import JSON, encoded, encoded_list, text
+from openpai.api.answers import Reply, encoded, encoded_list, text
 from openpai.api.bodies import invalid
 from openpai.api.context import ApiContext, context_of, needs
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import reports as shapes
-from openpai.api.shapes.csv_tables import CSV, wants_csv
+from openpai.api.shapes.csv_tables import CSV, CSV_HEADERS, wants_csv
 from openpai.ports.usage import UseRow
+from openpai.wire.reports import UsageReport
 
-router = APIRouter(tags=["reports"])
+router = Router("reports")
 PERIOD_MAX_MS: Final = 3 * 366 * 86_400_000
 # For the description only: `moment` gives better messages.
 _WHEN: Final[dict[str, Any]] = {"pattern": r"^[0-9-]{1,15}$"}
+_CSV: Final = "user,gpuHours,cpuHours,memoryGbHours,taskAttempts\r\nann,12.5,100,800,3\r\ntotal,12.5,100,800,3\r\n"
 _Name = Annotated[str, StringConstraints(max_length=255, pattern=r"^[^\x00]*$")]
 _Names = Annotated[list[_Name] | None, Query(max_length=100)]
 
 
-@router.get("/api/v2/reports/use", responses={200: {"content": {"text/csv": {}}}})
-async def use(
+@router.serves("GET /api/v2/reports/use", "Report use", media={"text/csv": _CSV}, headers=CSV_HEADERS)
+async def report_use(
     request: Request,
     caller: Annotated[Caller, needs("report.own")],
     from_: Annotated[
@@ -49,7 +52,7 @@ async def use(
     user: _Names = None,
     vc: _Names = None,
     format_: Annotated[Literal["json", "csv"] | None, Query(alias="format", description="or by Accept")] = None,
-) -> Response:
+) -> Reply[UsageReport] | Response:
     """Return use in hours: one's own, that of virtual clusters one manages, or for administrators that of all users.
 
     Running tasks count until now. Use of a user in several groups counts in each group, and once in the total.
@@ -67,7 +70,7 @@ async def use(
         headers = {"Content-Disposition": 'attachment; filename="use.csv"'}
         return text(await asyncio.to_thread(shapes.report_csv, entries, words, total), CSV, headers)
     head = encoded({"from": from_ms, "to": to_ms, "by": words, "total": total})[:-1]
-    return Response(head + b',"rows":' + await encoded_list(entries, dict) + b"}", media_type=JSON)
+    return Reply(head + b',"rows":' + await encoded_list(entries, dict) + b"}")
 
 
 def _names(given: Sequence[str] | None) -> tuple[str, ...]:

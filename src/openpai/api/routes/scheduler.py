@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, cast
 
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
 from pydantic import Field
-from starlette.responses import Response
 
-from openpai.api.aliases import Aliased
-from openpai.api.answers import reply
-from openpai.api.bodies import Body, read_body, takes
+from openpai.api.answers import Reply, reply
+from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of, needs
 from openpai.api.routes.clusters import SIZE_MAX, no_virtual_cluster
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.ports.cluster_settings import FAIRNESS, ORDERS, Setting
 from openpai.protocol.errors import Refused
@@ -21,16 +20,16 @@ from openpai.scheduler.interface import Inspection
 from openpai.scheduler.model import Order
 from openpai.scheduler.queue.fairness import HALF_LIFE_MS
 from openpai.wire import scheduler as wire
+from openpai.wire.scheduler import Cell, ClusterCells, Gangs, QueueOrders, Snapshot
 
 INSPECT: Final = "/api/v2/scheduler/inspect"
-router = APIRouter(tags=["scheduler"])
-_inspect = Aliased(router, INSPECT, "/v1/inspect")
+router = Router("scheduler", {INSPECT: "/v1/inspect"})
 """The routes that HiveD's own API also has, at its paths."""
 _HOUR_MS: Final = 3_600_000
 Inspecting = Annotated[Caller, needs("vc.inspect")]
 
 
-class Fairness(Body):
+class Fairness(Body, example={"halfLifeHours": 72}):
     """How fast past use is forgotten in fair share."""
 
     halfLifeHours: float | None = Field(  # noqa: N815
@@ -39,7 +38,7 @@ class Fairness(Body):
     version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if the stored version is another.")
 
 
-class Orders(Body):
+class Orders(Body, example={"orders": {"vision": "shortest"}}):
     """The order of jobs of equal priority, by virtual cluster."""
 
     orders: dict[str, Order] = Field(
@@ -56,8 +55,8 @@ async def _inspected(request: Request) -> Inspection:
     return await context_of(request).services.platform.inspect()
 
 
-@_inspect.get("/clusterstatus")
-async def cluster_status(request: Request, caller: Inspecting) -> Response:
+@router.serves("GET /api/v2/scheduler/inspect/clusterstatus", "Show all cells")
+async def inspect_cells(request: Request, caller: Inspecting) -> Reply[ClusterCells]:
     """Return all physical cells and all virtual cells, in HiveD's shape."""
     found = await _inspected(request)
     cells: wire.ClusterCells = {
@@ -67,21 +66,25 @@ async def cluster_status(request: Request, caller: Inspecting) -> Response:
     return reply(cells)
 
 
-@_inspect.get("/clusterstatus/physicalcluster")
-async def physical_cluster(request: Request, caller: Inspecting) -> Response:
+@router.serves("GET /api/v2/scheduler/inspect/clusterstatus/physicalcluster", "Show physical cells")
+async def inspect_physical_cells(request: Request, caller: Inspecting) -> Reply[Sequence[Cell]]:
     """Return the physical cells as trees."""
     return reply((await _inspected(request))["physicalCluster"])
 
 
-@_inspect.get("/clusterstatus/virtualclusters")
-@_inspect.get("/clusterstatus/virtualclusters/", include_in_schema=False)
-async def virtual_cells(request: Request, caller: Inspecting) -> Response:
+@router.serves("GET /api/v2/scheduler/inspect/clusterstatus/virtualclusters", "Show virtual cells")
+@router.serves("GET /api/v2/scheduler/inspect/clusterstatus/virtualclusters/")
+async def inspect_virtual_cells(request: Request, caller: Inspecting) -> Reply[Mapping[str, Sequence[Cell]]]:
     """Return the virtual cells of each virtual cluster as trees."""
     return reply((await _inspected(request))["virtualClusters"])
 
 
-@_inspect.get("/clusterstatus/virtualclusters/{vc}")
-async def virtual_cells_of(request: Request, caller: Inspecting, vc: str) -> Response:
+@router.serves(
+    "GET /api/v2/scheduler/inspect/clusterstatus/virtualclusters/{vc}",
+    "Show a virtual cluster's cells",
+    "NoVirtualClusterError",
+)
+async def inspect_virtual_cluster(request: Request, caller: Inspecting, vc: str) -> Reply[Sequence[Cell]]:
     """Return the virtual cells of one virtual cluster."""
     found = (await _inspected(request))["virtualClusters"]
     if vc not in found:
@@ -89,19 +92,21 @@ async def virtual_cells_of(request: Request, caller: Inspecting, vc: str) -> Res
     return reply(found[vc])
 
 
-@_inspect.get("/affinitygroups")
-@_inspect.get("/affinitygroups/", include_in_schema=False)
-async def affinity_groups(request: Request, caller: Inspecting) -> Response:
+@router.serves("GET /api/v2/scheduler/inspect/affinitygroups", "List running affinity groups")
+@router.serves("GET /api/v2/scheduler/inspect/affinitygroups/")
+async def inspect_gangs(request: Request, caller: Inspecting) -> Reply[Gangs]:
     """Return the gangs that hold or have reserved cells, with their placements."""
     gangs: wire.Gangs = {"items": (await _inspected(request))["affinityGroups"]}
     return reply(gangs)
 
 
 # A gang's name has slashes in it.
-@_inspect.get("/affinitygroups/{name:path}")
-async def affinity_group(
+@router.serves(
+    "GET /api/v2/scheduler/inspect/affinitygroups/{name:path}", "Show a running affinity group", "NoJobError"
+)
+async def inspect_gang(
     request: Request, caller: Inspecting, name: Annotated[str, Path(min_length=1, max_length=1000)]
-) -> Response:
+) -> Reply[wire.Gang]:
     """Return one gang that holds or has reserved cells."""
     for group in (await _inspected(request))["affinityGroups"]:
         if group["metadata"]["name"] == name:
@@ -110,20 +115,22 @@ async def affinity_group(
     raise Refused("NoJobError", message, f"GET {INSPECT}/affinitygroups lists those that do")
 
 
-@router.get("/api/v2/scheduler/snapshot")
-async def snapshot(request: Request, caller: Annotated[Caller, needs("scheduler.snapshot")]) -> Response:
+@router.serves("GET /api/v2/scheduler/snapshot", "Take a snapshot of the scheduler")
+async def get_scheduler_snapshot(
+    request: Request, caller: Annotated[Caller, needs("scheduler.snapshot")]
+) -> Reply[Snapshot]:
     """Return the scheduler's whole state, from which `pai scheduler replay` computes decisions again."""
-    return reply(await context_of(request).services.platform.scheduler_snapshot())
+    return reply(cast("Snapshot", await context_of(request).services.platform.scheduler_snapshot()))
 
 
-@router.get("/api/v2/scheduler/fairness")
-async def fairness(request: Request, caller: Annotated[Caller, needs("vc.list")]) -> Response:
+@router.serves("GET /api/v2/scheduler/fairness", "Show how past use counts")
+async def get_fairness(request: Request, caller: Annotated[Caller, needs("vc.list")]) -> Reply[wire.Fairness]:
     """Return how fast past use is forgotten when users of a virtual cluster are compared."""
     return reply(_fairness(await context_of(request).services.cluster_settings.setting(FAIRNESS)))
 
 
-@router.put("/api/v2/scheduler/fairness", openapi_extra=takes(Fairness))
-async def set_fairness(request: Request, caller: Annotated[Caller, needs("cluster.change")]) -> Response:
+@router.serves("PUT /api/v2/scheduler/fairness", "Set how past use counts", "ConflictSettingError", takes=Fairness)
+async def set_fairness(request: Request, caller: Annotated[Caller, needs("cluster.change")]) -> Reply[wire.Fairness]:
     """Set how fast past use is forgotten; with null, only priority, rank and age order the queue."""
     body = await read_body(request, Fairness)
     saved = await _save(request, caller, FAIRNESS, {"halfLifeHours": body.halfLifeHours}, body.version)
@@ -141,14 +148,19 @@ def _fairness(setting: Setting | None) -> wire.Fairness:
     }
 
 
-@router.get("/api/v2/scheduler/orders")
-async def orders(request: Request, caller: Annotated[Caller, needs("vc.list")]) -> Response:
+@router.serves("GET /api/v2/scheduler/orders", "Show the order of queues")
+async def get_orders(request: Request, caller: Annotated[Caller, needs("vc.list")]) -> Reply[QueueOrders]:
     """Return the order of jobs of equal priority, for the virtual clusters where it was set."""
     return reply(_orders(await context_of(request).services.cluster_settings.setting(ORDERS)))
 
 
-@router.put("/api/v2/scheduler/orders", openapi_extra=takes(Orders))
-async def set_orders(request: Request, caller: Annotated[Caller, needs("cluster.change")]) -> Response:
+@router.serves(
+    "PUT /api/v2/scheduler/orders",
+    "Set the order of queues",
+    "NoVirtualClusterError ConflictSettingError",
+    takes=Orders,
+)
+async def set_orders(request: Request, caller: Annotated[Caller, needs("cluster.change")]) -> Reply[QueueOrders]:
     """Set the order of jobs of equal priority for virtual clusters; it takes effect at once."""
     body = await read_body(request, Orders)
     services = context_of(request).services

@@ -7,53 +7,63 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from openpai.api.answers import accepted, reply
+from openpai.api.answers import Accepted, Reply, accepted, reply
 from openpai.api.bodies import invalid
 from openpai.api.context import needs
 from openpai.api.routes.storages import storage_for, storages_of
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import storages as shapes
 from openpai.ports.storages import Area, Entry
 from openpai.protocol.errors import Refused
 from openpai.wire.storage_files import FileList, UploadedFile
 
-router = APIRouter(tags=["storages"])
+router = Router("storages", written=201)
+Writing = Annotated[Caller, needs("storage.write")]
+Reading = Annotated[Caller, needs("storage.read")]
 
 ENTRIES_MAX: Final = 10_000
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-_DOWNLOAD: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"content": _BYTES, "description": "The file."},
-    206: {"content": _BYTES, "description": "The bytes that `Range` requested."},
-    416: {"description": "The file has no such bytes."},
+_HEADERS: Final = {
+    "Accept-Ranges": "`bytes`",
+    "Content-Disposition": "the name of the file",
+    "Content-Range": "of a part: its place in the file",
+    "ETag": "changes with the file",
 }
 
 
-@router.get("/api/v2/storages/{name}/files")
-async def entries(
+@router.serves("GET /api/v2/storages/{name}/files", "List a directory", "NoFileError")
+async def list_files(
     request: Request,
-    caller: Annotated[Caller, needs("storage.read")],
+    caller: Reading,
     name: str,
     path: str = "",
     offset: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=1, le=ENTRIES_MAX)] = ENTRIES_MAX,
-) -> Response:
+) -> Reply[FileList]:
     """Return the entries of a directory of a storage, by name."""
     found = await (await _area(request, caller, name)).list(path)
     shown = [shapes.file_entry(each) for each in found[offset : offset + limit]]
     return reply(FileList(storage=name, path=path.strip("/"), totalCount=len(found), entries=shown))
 
 
-@router.get("/api/v2/storages/{name}/files/{path:path}", response_class=Response, responses=_DOWNLOAD)
-async def download(
-    request: Request, caller: Annotated[Caller, needs("storage.read")], name: str, path: str
-) -> Response:
+@router.serves(
+    "GET /api/v2/storages/{name}/files/{path:path}",
+    "Download a file",
+    "NoFileError",
+    success="The file.",
+    media={"application/octet-stream": "hello\n"},
+    headers=_HEADERS,
+    statuses={"206": "the bytes that `Range` requested", "416": "the file has no such bytes"},
+)
+async def download_file(request: Request, caller: Reading, name: str, path: str) -> Response:
     """Return a file, or the part of it that a `Range` header asks for."""
     area = await _area(request, caller, name)
     found = await area.entry(path)
@@ -81,12 +91,14 @@ async def download(
     return StreamingResponse(content, 206 if is_part else 200, headers, "application/octet-stream")
 
 
-@router.put(
-    "/api/v2/storages/{name}/files/{path:path}",
-    status_code=201,
-    openapi_extra={"requestBody": {"required": False, "content": _BYTES}},
+@router.serves(
+    "PUT /api/v2/storages/{name}/files/{path:path}",
+    "Upload a file",
+    "NoFileError ReadOnlyStorageError",
+    example="hello\n",
+    takes={"requestBody": {"required": False, "content": _BYTES}},
 )
-async def upload(request: Request, caller: Annotated[Caller, needs("storage.write")], name: str, path: str) -> Response:
+async def upload_file(request: Request, caller: Writing, name: str, path: str) -> Reply[UploadedFile]:
     """Create or replace a file with the body of the request; it becomes visible when it is complete."""
     if "content-range" in request.headers:
         raise invalid("only whole files can be uploaded, and Content-Range marks this body as a part of one")
@@ -95,14 +107,8 @@ async def upload(request: Request, caller: Annotated[Caller, needs("storage.writ
     return reply(UploadedFile(storage=name, path=path.strip("/"), size=size), 201)
 
 
-@router.delete("/api/v2/storages/{name}/files/{path:path}")
-async def remove(
-    request: Request,
-    caller: Annotated[Caller, needs("storage.write")],
-    name: str,
-    path: str,
-    recursive: bool = False,
-) -> Response:
+@router.serves("DELETE /api/v2/storages/{name}/files/{path:path}", "Remove a file", "NoFileError ReadOnlyStorageError")
+async def delete_file(request: Request, caller: Writing, name: str, path: str, recursive: bool = False) -> Accepted:
     """Remove a file or an empty directory, or with `recursive` a directory and its contents."""
     area = await _area(request, caller, name)
     await area.remove(path, recursive=recursive)

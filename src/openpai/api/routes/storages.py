@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import ConfigDict
-from starlette.responses import Response
 
 from openpai.access.deciding import refusal
 from openpai.access.model import Thing
-from openpai.api.answers import accepted, reply
+from openpai.api.answers import Accepted, Reply, accepted, reply
 from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of, needs
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import storages as shapes
 from openpai.ports.storages import Storage, Storages
 from openpai.protocol.errors import Refused
 from openpai.storage.kinds import schema
-from openpai.wire.storages import StorageDetail, StorageList
+from openpai.wire.storages import StorageConfig, StorageDetail, StorageList, StorageServer, StorageTest
 
-router = APIRouter(tags=["storages"])
+router = Router("storages", written=201)
+Listing = Annotated[Caller, needs("storage.list")]
+Reading = Annotated[Caller, needs("storage.read")]
+Changing = Annotated[Caller, needs("storage.change")]
 
 Names = Annotated[list[str] | None, Query()]
 
@@ -60,32 +63,41 @@ def _is_default(caller: Caller, storage: Storage) -> bool:
     return storage.name in caller.principal.default_storages
 
 
-@router.get("/api/v2/storages")
-async def storages(
-    request: Request, caller: Annotated[Caller, needs("storage.list")], default: bool = False
-) -> Response:
+@router.serves("GET /api/v2/storages", "List storages")
+async def list_storages(request: Request, caller: Listing, default: bool = False) -> Reply[StorageList]:
     """Return the storages that the caller may use, or only the default ones of their groups."""
     found = await _visible(request, caller)
     shown = [shapes.listed(each, is_default=_is_default(caller, each)) for each in found]
     return reply(StorageList(storages=[each for each in shown if each["default"] or not default]))
 
 
-@router.post("/api/v2/storages", status_code=201, openapi_extra=_takes())
-async def add_storage(request: Request, caller: Annotated[Caller, needs("storage.change")]) -> Response:
+@router.serves(
+    "POST /api/v2/storages",
+    "Add a storage",
+    "ConflictStorageError",
+    takes=_takes(),
+    example={"name": "datasets", "type": "nfs", "data": {"server": "nas.example.org", "path": "/export"}},
+)
+async def create_storage(request: Request, caller: Changing) -> Reply[StorageDetail]:
     """Add a storage. Credentials in `data` are encrypted and never returned; the server does not connect to it yet."""
     said = await read_body(request, Said)
     storage = await storages_of(request).add(said.model_dump())
     return reply(await _detail(request, caller, storage), 201)
 
 
-@router.get("/api/v2/storages/{name}")
-async def storage(request: Request, caller: Annotated[Caller, needs("storage.read")], name: str) -> Response:
+@router.serves("GET /api/v2/storages/{name}", "Show a storage")
+async def get_storage(request: Request, caller: Reading, name: str) -> Reply[StorageDetail]:
     """Return a storage, without its credentials."""
     return reply(await _detail(request, caller, await storage_for(request, caller, name)))
 
 
-@router.put("/api/v2/storages/{name}", status_code=201, openapi_extra=_takes(is_named_by_path=True))
-async def change_storage(request: Request, caller: Annotated[Caller, needs("storage.change")], name: str) -> Response:
+@router.serves(
+    "PUT /api/v2/storages/{name}",
+    "Replace a storage",
+    takes=_takes(is_named_by_path=True),
+    example={"name": "datasets", "type": "nfs", "data": {"server": "nas.example.org", "path": "/export"}},
+)
+async def change_storage(request: Request, caller: Changing, name: str) -> Reply[StorageDetail]:
     """Replace a storage. Without new credentials the stored ones remain, unless its address changes."""
     said = (await read_body(request, Said)).model_dump()
     if said.get("name", name) != name:
@@ -96,8 +108,8 @@ async def change_storage(request: Request, caller: Annotated[Caller, needs("stor
     return reply(await _detail(request, caller, await storages_of(request).change(name, said)), 201)
 
 
-@router.delete("/api/v2/storages/{name}")
-async def remove_storage(request: Request, caller: Annotated[Caller, needs("storage.change")], name: str) -> Response:
+@router.serves("DELETE /api/v2/storages/{name}", "Forget a storage")
+async def delete_storage(request: Request, caller: Changing, name: str) -> Accepted:
     """Remove a storage and its grants; the data in it is not touched."""
     groups = await storages_of(request).groups(name)
     await storages_of(request).remove(name)
@@ -105,8 +117,8 @@ async def remove_storage(request: Request, caller: Annotated[Caller, needs("stor
     return accepted(f"storage {name} is removed; its data is still where it was")
 
 
-@router.post("/api/v2/storages/{name}/test")
-async def check_storage(request: Request, caller: Annotated[Caller, needs("storage.change")], name: str) -> Response:
+@router.serves("POST /api/v2/storages/{name}/test", "Test a storage", status=200)
+async def test_storage(request: Request, caller: Changing, name: str) -> Reply[StorageTest]:
     """Connect to a storage, list it and, unless it is read-only, write, read and remove a small file."""
     steps = await storages_of(request).check(name)
     return reply(
@@ -114,52 +126,50 @@ async def check_storage(request: Request, caller: Annotated[Caller, needs("stora
     )
 
 
-@router.put("/api/v2/storages/{name}/groups/{group}", status_code=201)
-async def grant(
+@router.serves("PUT /api/v2/storages/{name}/groups/{group}", "Grant a storage to a group", "NoGroupError")
+async def grant_storage(
     request: Request,
-    caller: Annotated[Caller, needs("storage.change")],
+    caller: Changing,
     name: str,
     group: str,
     default: Annotated[bool, Query(description="Make it the group's default storage.")] = False,
-) -> Response:
+) -> Accepted:
     """Grant a storage to a group; the first storage of a group is its default one."""
     await storages_of(request).grant(name, group, is_default=default)
     await _forget_members(request, group)
     return accepted(f"group {group} may use the storage {name}", 201)
 
 
-@router.delete("/api/v2/storages/{name}/groups/{group}")
-async def revoke(
-    request: Request, caller: Annotated[Caller, needs("storage.change")], name: str, group: str
-) -> Response:
+@router.serves("DELETE /api/v2/storages/{name}/groups/{group}", "Revoke a storage from a group", "NoGroupError")
+async def revoke_storage(request: Request, caller: Changing, name: str, group: str) -> Accepted:
     """Revoke a storage from a group; running jobs continue."""
     await storages_of(request).revoke(name, group)
     await _forget_members(request, group)
     return accepted(f"group {group} may no longer use the storage {name}")
 
 
-@router.get("/api/v2/storage/config", deprecated=True)
-async def configs(request: Request, caller: Annotated[Caller, needs("storage.list")], names: Names = None) -> Response:
+@router.serves("GET /api/v2/storage/config", "List mounts for older clients", deprecated=True)
+async def list_storage_configs(request: Request, caller: Listing, names: Names = None) -> Reply[list[StorageConfig]]:
     """Return storages as OpenPAI's older clients know them: how jobs mount them."""
     found = await _named(request, caller, names)
     return reply([shapes.config(each, is_default=_is_default(caller, each)) for each in found])
 
 
-@router.get("/api/v2/storage/config/{name}", deprecated=True)
-async def one_config(request: Request, caller: Annotated[Caller, needs("storage.read")], name: str) -> Response:
+@router.serves("GET /api/v2/storage/config/{name}", "Show a mount for older clients", deprecated=True)
+async def get_storage_config(request: Request, caller: Reading, name: str) -> Reply[StorageConfig]:
     """Return one storage as OpenPAI's older clients know it: how jobs mount it."""
     found = await storage_for(request, caller, name)
     return reply(shapes.config(found, is_default=_is_default(caller, found)))
 
 
-@router.get("/api/v2/storage/server", deprecated=True)
-async def servers(request: Request, caller: Annotated[Caller, needs("storage.list")], names: Names = None) -> Response:
+@router.serves("GET /api/v2/storage/server", "List servers of storages for older clients", deprecated=True)
+async def list_storage_servers(request: Request, caller: Listing, names: Names = None) -> Reply[list[StorageServer]]:
     """Return storages as OpenPAI's older clients know them: their servers."""
     return reply([shapes.server(each) for each in await _named(request, caller, names)])
 
 
-@router.get("/api/v2/storage/server/{name}", deprecated=True)
-async def one_server(request: Request, caller: Annotated[Caller, needs("storage.read")], name: str) -> Response:
+@router.serves("GET /api/v2/storage/server/{name}", "Show the server of a storage for older clients", deprecated=True)
+async def get_storage_server(request: Request, caller: Reading, name: str) -> Reply[StorageServer]:
     """Return one storage as OpenPAI's older clients know it: its server."""
     return reply(shapes.server(await storage_for(request, caller, name)))
 

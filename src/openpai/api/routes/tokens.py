@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
-from starlette.responses import Response
 
-from openpai.api.aliases import Aliased
-from openpai.api.answers import accepted, reply
-from openpai.api.bodies import Body, read_body, takes
+from openpai.api.answers import Accepted, Reply, accepted, reply
+from openpai.api.bodies import Body, read_body, taken
 from openpai.api.context import context_of, needs
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller, digest_of
 from openpai.api.shapes import tokens as shapes
 from openpai.api.token_format import digest_in, id_of
 from openpai.protocol.errors import Refused
-from openpai.wire.tokens import NewToken, Revoked, TokenList
+from openpai.wire.tokens import NewToken, Revoked, TokenInfo, TokenList
 
-router = APIRouter(tags=["tokens"])
-_tokens = Aliased(router, "/api/v2/tokens", "/api/v1/token")
+router = Router("tokens", {"/api/v2/tokens": "/api/v1/token"})
 YEARS_TEN_S: Final = 10 * 366 * 86_400
 
 
@@ -34,8 +32,8 @@ class NewApplication(Body):
     expiration: int | None = Field(None, ge=60, le=YEARS_TEN_S)
 
 
-@_tokens.get("")
-async def tokens(request: Request, caller: Annotated[Caller, needs("token.list")]) -> Response:
+@router.serves("GET /api/v2/tokens", "List one's own tokens")
+async def list_tokens(request: Request, caller: Annotated[Caller, needs("token.list")]) -> Reply[TokenList]:
     """Return the ids and details of one's own valid tokens.
 
     An id in `tokens` has the form of a JWT, for clients that read dates out of it; `details` has its short form.
@@ -45,8 +43,15 @@ async def tokens(request: Request, caller: Annotated[Caller, needs("token.list")
     return reply(TokenList(tokens=[id_of(token) for token in found], details=details))
 
 
-@_tokens.post("/application", openapi_extra=takes(NewApplication, required=False))
-async def application_token(request: Request, caller: Annotated[Caller, needs("token.create")]) -> Response:
+@router.serves(
+    "POST /api/v2/tokens/application",
+    "Create a token for an application",
+    takes=taken(NewApplication, required=False),
+    example={"name": "ci", "scope": "jobs"},
+)
+async def create_application_token(
+    request: Request, caller: Annotated[Caller, needs("token.create")]
+) -> Reply[NewToken]:
     """Return a new token for an application; without an `expiration` it lasts until it is revoked.
 
     The body may be omitted. A token with scope `read` can change nothing, one with scope `jobs` only jobs and
@@ -59,18 +64,18 @@ async def application_token(request: Request, caller: Annotated[Caller, needs("t
     return reply(NewToken(token=token, application=True, name=asked.name, scope=asked.scope))
 
 
-@_tokens.delete("")
-async def revoke_all(
+@router.serves("DELETE /api/v2/tokens", "Revoke one's own tokens")
+async def revoke_tokens(
     request: Request, caller: Annotated[Caller, needs("token.revoke")], browser: bool | None = None
-) -> Response:
+) -> Reply[Revoked]:
     """Revoke one's own tokens: all, or with `browser` only logins (true) or only those of applications (false)."""
     is_application = None if browser is None else not browser
     count = await context_of(request).sessions.revoke_all(caller.user, is_application=is_application)
     return reply(Revoked(message="revoke successfully", revoked=count))
 
 
-@_tokens.delete("/{token}")
-async def revoke(request: Request, caller: Annotated[Caller, needs("token.revoke")], token: str) -> Response:
+@router.serves("DELETE /api/v2/tokens/{token}", "Revoke a token", "NoTokenError")
+async def revoke_token(request: Request, caller: Annotated[Caller, needs("token.revoke")], token: str) -> Accepted:
     """Revoke one of one's own tokens, named by itself or by its id."""
     context = context_of(request)
     digest = digest_of(token)
@@ -86,7 +91,7 @@ async def revoke(request: Request, caller: Annotated[Caller, needs("token.revoke
     return accepted("revoke successfully")
 
 
-@_tokens.get("/check")
-async def check(request: Request, caller: Annotated[Caller, needs("token.check")]) -> Response:
+@router.serves("GET /api/v2/tokens/check", "Show the user and scope of a token")
+async def check_token(request: Request, caller: Annotated[Caller, needs("token.check")]) -> Reply[TokenInfo]:
     """Return the user, scope and times of the token of this request."""
     return reply(shapes.checked(caller.token, caller.is_admin))

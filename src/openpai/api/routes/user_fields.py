@@ -4,89 +4,95 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
-from starlette.responses import Response
 
 from openpai.access.accounts import DEFAULT_GROUP, check_local
 from openpai.access.memberships import UserChange
 from openpai.access.model import Thing
 from openpai.api.accounts import change_password, change_user, check_password, find_user
-from openpai.api.aliases import Aliased
-from openpai.api.answers import accepted, reply
-from openpai.api.bodies import Body, read_body, takes
+from openpai.api.answers import Accepted, Reply, accepted, reply
+from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of, needs
-from openpai.api.routes.users import Email, Password
+from openpai.api.routes.users import CHANGE, Email, Password
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import tokens as shapes
 from openpai.identity.passwords import PASSWORD_MAX
 from openpai.protocol.errors import Refused
-from openpai.wire.tokens import Revoked
+from openpai.wire.tokens import Revoked, TokenList
 
-router = APIRouter(tags=["users"])
-_parts = Aliased(router, "/api/v2/users/{username}", "/api/v2/user/{username}")
+router = Router("users", {"/api/v2/users/{username}": "/api/v2/user/{username}"}, written=201)
+ChangingOwn = Annotated[Caller, needs("user.change_own")]
+Changing = Annotated[Caller, needs("user.change")]
 
 
-class NewGroups(Body):
+class NewGroups(Body, example={"grouplist": ["team-vision"]}):
     """The new groups of a user."""
 
     grouplist: list[str]
 
 
-class OneGroup(Body):
+class OneGroup(Body, example={"groupname": "team-vision"}):
     """A group to join or to leave."""
 
     groupname: str
 
 
-class NewClusters(Body):
+class NewClusters(Body, example={"virtualCluster": ["vision"]}):
     """The virtual clusters to grant to a user."""
 
     virtualCluster: list[str]  # noqa: N815
 
 
-class NewPassword(Body):
+class NewPassword(Body, example={"oldPassword": "correct horse", "newPassword": "battery staple"}):
     """A new password; changing one's own needs the old one."""
 
     newPassword: Password  # noqa: N815
     oldPassword: str = Field("", max_length=PASSWORD_MAX)  # noqa: N815
 
 
-class NewEmail(Body):
+class NewEmail(Body, example={"email": "ann@example.org"}):
     """A new e-mail address."""
 
     email: Email
 
 
-class NewRight(Body):
+class NewRight(Body, example={"admin": True}):
     """Whether a user becomes an administrator."""
 
     admin: bool
 
 
-class NewUserExtension(Body):
+class NewUserExtension(Body, example={"extension": {"theme": "dark"}}):
     """Keys to replace among the values that clients store with a user."""
 
     extension: dict[str, Any]
 
 
-@_parts.put("/grouplist", status_code=201, openapi_extra=takes(NewGroups))
-async def set_groups(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
+@router.serves("PUT /api/v2/users/{username}/grouplist", "Set a user's groups", CHANGE, takes=NewGroups)
+async def set_user_groups(request: Request, caller: Changing, username: str) -> Accepted:
     """Put a user into exactly these groups, and the default group."""
     asked = await read_body(request, NewGroups)
     return await _changed(request, username, UserChange(groups=asked.grouplist))
 
 
-@_parts.put("/group", status_code=201, openapi_extra=takes(OneGroup))
-async def join_group(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
+@router.serves("PUT /api/v2/users/{username}/group", "Put a user into a group", CHANGE, takes=OneGroup)
+async def join_group(request: Request, caller: Changing, username: str) -> Accepted:
     """Add a user to a group."""
     asked = await read_body(request, OneGroup)
     user = await find_user(context_of(request), username)
     return await _changed(request, username, UserChange(groups=[*(of.name for of in user.groups), asked.groupname]))
 
 
-@_parts.delete("/group", status_code=201, openapi_extra=takes(OneGroup))
-async def leave_group(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
+@router.serves(
+    "DELETE /api/v2/users/{username}/group",
+    "Take a user out of a group",
+    f"{CHANGE} ReadOnlyGroupError",
+    status=201,
+    takes=OneGroup,
+)
+async def leave_group(request: Request, caller: Changing, username: str) -> Accepted:
     """Remove a user from a group."""
     asked = await read_body(request, OneGroup)
     user = await find_user(context_of(request), username)
@@ -97,8 +103,14 @@ async def leave_group(request: Request, caller: Annotated[Caller, needs("user.ch
     return await _changed(request, username, UserChange(groups=kept))
 
 
-@_parts.put("/virtualcluster", status_code=201, openapi_extra=takes(NewClusters), deprecated=True)
-async def set_clusters(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
+@router.serves(
+    "PUT /api/v2/users/{username}/virtualcluster",
+    "Set a user's virtual clusters",
+    CHANGE,
+    takes=NewClusters,
+    deprecated=True,
+)
+async def set_user_virtual_clusters(request: Request, caller: Changing, username: str) -> Accepted:
     """Grant a user exactly these virtual clusters; administrators have all."""
     asked = await read_body(request, NewClusters)
     user = await find_user(context_of(request), username)
@@ -108,35 +120,38 @@ async def set_clusters(request: Request, caller: Annotated[Caller, needs("user.c
     return await _changed(request, username, UserChange(virtual_clusters=asked.virtualCluster))
 
 
-@_parts.put("/admin", status_code=201, openapi_extra=takes(NewRight), deprecated=True)
-async def set_admin(request: Request, caller: Annotated[Caller, needs("user.change")], username: str) -> Response:
+@router.serves(
+    "PUT /api/v2/users/{username}/admin", "Make a user an administrator", CHANGE, takes=NewRight, deprecated=True
+)
+async def set_user_admin(request: Request, caller: Changing, username: str) -> Accepted:
     """Make a user an administrator, or an ordinary user."""
     asked = await read_body(request, NewRight)
     return await _changed(request, username, UserChange(is_admin=asked.admin))
 
 
-@_parts.put("/extension", status_code=201, openapi_extra=takes(NewUserExtension), deprecated=True)
-async def set_user_extension(
-    request: Request, caller: Annotated[Caller, needs("user.change_own")], username: str
-) -> Response:
+@router.serves(
+    "PUT /api/v2/users/{username}/extension",
+    "Change values that clients store with a user",
+    takes=NewUserExtension,
+    deprecated=True,
+)
+async def set_user_extension(request: Request, caller: ChangingOwn, username: str) -> Accepted:
     """Replace the given keys of the values that clients store with a user."""
     caller.check(Thing(owner=username, label=username))
     asked = await read_body(request, NewUserExtension)
     return await _changed(request, username, UserChange(extension=asked.extension))
 
 
-@_parts.put("/email", status_code=201, openapi_extra=takes(NewEmail), deprecated=True)
-async def set_email(request: Request, caller: Annotated[Caller, needs("user.change_own")], username: str) -> Response:
+@router.serves("PUT /api/v2/users/{username}/email", "Change an e-mail address", takes=NewEmail, deprecated=True)
+async def set_user_email(request: Request, caller: ChangingOwn, username: str) -> Accepted:
     """Change an e-mail address."""
     caller.check(Thing(owner=username, label=username))
     asked = await read_body(request, NewEmail)
     return await _changed(request, username, UserChange(email=asked.email))
 
 
-@_parts.put("/password", status_code=201, openapi_extra=takes(NewPassword))
-async def set_password(
-    request: Request, caller: Annotated[Caller, needs("user.change_own")], username: str
-) -> Response:
+@router.serves("PUT /api/v2/users/{username}/password", "Change a password", takes=NewPassword)
+async def set_user_password(request: Request, caller: ChangingOwn, username: str) -> Accepted:
     """Change a password: one's own with the old one, or as an administrator any. Ends the user's logins."""
     caller.check(Thing(owner=username, label=username))
     asked = await read_body(request, NewPassword)
@@ -149,8 +164,10 @@ async def set_password(
     return accepted(f"the password of {username} is changed", 201)
 
 
-@_parts.get("/tokens", tags=["tokens"])
-async def tokens_of(request: Request, caller: Annotated[Caller, needs("user.tokens")], username: str) -> Response:
+@router.serves("GET /api/v2/users/{username}/tokens", "List a user's tokens", tags=("tokens",))
+async def list_user_tokens(
+    request: Request, caller: Annotated[Caller, needs("user.tokens")], username: str
+) -> Reply[TokenList]:
     """Return a user's logins and application tokens, by their ids."""
     caller.check(Thing(owner=username, label=username))
     context = context_of(request)
@@ -160,13 +177,10 @@ async def tokens_of(request: Request, caller: Annotated[Caller, needs("user.toke
     return reply({"tokens": [token.digest for token in found], "details": details})
 
 
-@_parts.delete("/tokens", tags=["tokens"])
-async def revoke_all_of(
-    request: Request,
-    caller: Annotated[Caller, needs("user.sign_out")],
-    username: str,
-    browser: bool | None = None,
-) -> Response:
+@router.serves("DELETE /api/v2/users/{username}/tokens", "Revoke a user's tokens", tags=("tokens",))
+async def revoke_user_tokens(
+    request: Request, caller: Annotated[Caller, needs("user.sign_out")], username: str, browser: bool | None = None
+) -> Reply[Revoked]:
     """Revoke a user's tokens: all, or with `browser` only their logins (true) or only those of applications (false)."""
     caller.check(Thing(owner=username, label=username))
     context = context_of(request)
@@ -176,7 +190,7 @@ async def revoke_all_of(
     return reply(revoked)
 
 
-async def _changed(request: Request, name: str, body: UserChange) -> Response:
+async def _changed(request: Request, name: str, body: UserChange) -> Accepted:
     context = context_of(request)
     await find_user(context, name)
     await change_user(context, name, body)

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
-from starlette.responses import Response
 
 from openpai.access.accounts import USER_NAME, User, check_local, is_reserved
 from openpai.access.memberships import UserChange, changed_user, granted_clusters, groups_named
 from openpai.access.model import Thing
 from openpai.api import accounts
 from openpai.api.accounts import change_password, check_password, find_user
-from openpai.api.aliases import Aliased
-from openpai.api.answers import accepted, reply
-from openpai.api.bodies import Body, invalid, read_body, takes
+from openpai.api.answers import Accepted, Reply, accepted, reply
+from openpai.api.bodies import Body, invalid, read_body
 from openpai.api.context import context_of, needs
+from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import users as shapes
 from openpai.identity.passwords import PASSWORD_MAX, PASSWORD_MIN
 from openpai.orchestrator.accounts import all_groups
 from openpai.protocol.errors import Refused
+from openpai.wire import users as wire
+from openpai.wire.users import PublicUser
 
-router = APIRouter(tags=["users"])
-_users = Aliased(router, "/api/v2/users", "/api/v2/user")
+router = Router("users", {"/api/v2/users": "/api/v2/user"}, written=201)
+CHANGE: Final = "NoGroupError NoVirtualClusterError RemoveAdminError ConflictGroupError"
 Email = Annotated[str, Field(max_length=254, pattern=r"^([^\x00-\x20@]+@[^\x00-\x20@]+)?$")]
 Password = Annotated[str, Field(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)]
 
 
-class NewUser(Body):
+class NewUser(Body, example={"username": "ann", "password": "correct horse"}):
     """A new user."""
 
     username: str = Field(pattern=USER_NAME)
@@ -55,7 +56,7 @@ class UserData(Body):
     extension: dict[str, Any] | None = None
 
 
-class ChangeUser(Body):
+class ChangeUser(Body, example={"patch": True, "data": {"username": "ann", "email": "ann@example.org"}}):
     """A change of a user: all fields or, with `patch`, the given ones."""
 
     patch: bool = False
@@ -72,15 +73,17 @@ class MyData(Body):
     extension: dict[str, Any] | None = None
 
 
-class ChangeMe(Body):
+class ChangeMe(Body, example={"patch": True, "data": {"username": "ann", "email": "a@b.org"}}):
     """A change of the caller's own account; a new password needs the old one."""
 
     patch: bool = False
     data: MyData
 
 
-@_users.get("")
-async def users(request: Request, caller: Annotated[Caller, needs("user.list")]) -> Response:
+@router.serves("GET /api/v2/users", "List users")
+async def list_users(
+    request: Request, caller: Annotated[Caller, needs("user.list")]
+) -> Reply[list[wire.User | PublicUser]]:
     """Return every user: only the names of others, unless the caller is an administrator."""
     found = await context_of(request).services.users.users()
     groups = await context_of(request).services.users.groups()
@@ -93,20 +96,27 @@ async def users(request: Request, caller: Annotated[Caller, needs("user.list")])
     )
 
 
-@_users.get("/me")
-async def me(request: Request, caller: Annotated[Caller, needs("user.details")]) -> Response:
+@router.serves("GET /api/v2/users/me", "Show one's own account")
+async def get_me(request: Request, caller: Annotated[Caller, needs("user.details")]) -> Reply[wire.User]:
     """Return the caller's own account."""
     return await _shown(request, caller, caller.user)
 
 
-@_users.get("/{username}")
-async def one_user(request: Request, caller: Annotated[Caller, needs("user.read")], username: str) -> Response:
+@router.serves("GET /api/v2/users/{username}", "Show a user", also="/api/v1/user/{username}")
+async def get_user(
+    request: Request, caller: Annotated[Caller, needs("user.read")], username: str
+) -> Reply[wire.User | PublicUser]:
     """Return a user: all fields for administrators and the user, else only the name."""
     return await _shown(request, caller, username)
 
 
-@_users.post("", status_code=201, openapi_extra=takes(NewUser))
-async def add_user(request: Request, caller: Annotated[Caller, needs("user.add")]) -> Response:
+@router.serves(
+    "POST /api/v2/users",
+    "Add a user",
+    "NoGroupError NoVirtualClusterError ConflictUserError ConflictGroupError",
+    takes=NewUser,
+)
+async def create_user(request: Request, caller: Annotated[Caller, needs("user.add")]) -> Accepted:
     """Create a user."""
     asked = await read_body(request, NewUser)
     if is_reserved(asked.username):
@@ -124,8 +134,8 @@ async def add_user(request: Request, caller: Annotated[Caller, needs("user.add")
     return accepted(f"User {asked.username} is created successfully", 201)
 
 
-@_users.put("", status_code=201, openapi_extra=takes(ChangeUser))
-async def change_user(request: Request, caller: Annotated[Caller, needs("user.change")]) -> Response:
+@router.serves("PUT /api/v2/users", "Change a user", f"NoUserError {CHANGE}", takes=ChangeUser)
+async def change_user(request: Request, caller: Annotated[Caller, needs("user.change")]) -> Accepted:
     """Change a user: all fields or, with `patch`, the given ones. A new password ends their logins."""
     asked = await read_body(request, ChangeUser)
     data = asked.data
@@ -148,8 +158,8 @@ async def change_user(request: Request, caller: Annotated[Caller, needs("user.ch
     return accepted(f"update user {user.name} successfully", 201)
 
 
-@_users.put("/me", status_code=201, openapi_extra=takes(ChangeMe))
-async def change_me(request: Request, caller: Annotated[Caller, needs("user.change_own")]) -> Response:
+@router.serves("PUT /api/v2/users/me", "Change one's own account", takes=ChangeMe)
+async def change_me(request: Request, caller: Annotated[Caller, needs("user.change_own")]) -> Accepted:
     """Change the caller's own account; a new password needs the old one, and ends their logins."""
     asked = await read_body(request, ChangeMe)
     data = asked.data
@@ -168,8 +178,8 @@ async def change_me(request: Request, caller: Annotated[Caller, needs("user.chan
     return accepted(f"update user {user.name} successfully", 201)
 
 
-@_users.delete("/{username}")
-async def remove_user(request: Request, caller: Annotated[Caller, needs("user.remove")], username: str) -> Response:
+@router.serves("DELETE /api/v2/users/{username}", "Remove a user", "RemoveAdminError")
+async def delete_user(request: Request, caller: Annotated[Caller, needs("user.remove")], username: str) -> Accepted:
     """Remove a user; an administrator cannot be removed."""
     context = context_of(request)
     user = await find_user(context, username)
@@ -181,7 +191,7 @@ async def remove_user(request: Request, caller: Annotated[Caller, needs("user.re
     return accepted(f"user {username} is removed")
 
 
-async def _shown(request: Request, caller: Caller, name: str) -> Response:
+async def _shown(request: Request, caller: Caller, name: str) -> Reply[Any]:
     user = await find_user(context_of(request), name)
     if not caller.may(Thing(owner=user.name), "user.details"):
         return reply(shapes.public_user(user))
@@ -194,6 +204,3 @@ def _check_complete(user: User, data: UserData) -> None:
     lacking = [name for name in needed if getattr(data, name) is None]
     if lacking:
         raise invalid(f"data.{lacking[0]}: is missing, unless patch is true")
-
-
-router.add_api_route("/api/v1/user/{username}", one_user, methods=["GET"], include_in_schema=False)

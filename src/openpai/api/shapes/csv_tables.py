@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 CSV: Final = "text/csv; charset=utf-8"
+CSV_HEADERS: Final = {"Content-Disposition": "of CSV: the name of the file"}
 # Spreadsheets run a cell that begins like this as a formula; an apostrophe makes it text.
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 

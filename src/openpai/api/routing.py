@@ -1,0 +1,113 @@
+"""Declares routes together with what the API's description says of each besides its parameters.
+
+FastAPI reads the parameters from the route function. The type of the answer is in the function's return annotation, a
+`Reply` of a type of `openpai.wire`, so mypy checks it against what the function returns; the tests validate every
+answer against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+
+from fastapi import APIRouter
+
+from openpai.api.answers import Reply
+from openpai.api.bodies import Body, taken
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+_NONE: Final[Mapping[str, Any]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What the description says of an operation besides its parameters, name and summary."""
+
+    endpoint: Callable[..., Any]
+    errors: str = ""
+    """Names of the errors it may return, besides those that follow from its parameters and permission."""
+    media: Mapping[str, Any] = field(default_factory=dict)
+    """Other content types of the answer, each with an example."""
+    example: Any = None
+    """An example of a body, if the examples of its fields do not make one."""
+    statuses: Mapping[str, str] = field(default_factory=dict)
+    """Other statuses, each with its meaning."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers of the answer, each with its meaning."""
+
+    @property
+    def answer(self) -> Any:
+        """Return the type of the JSON document in the answer; None if there is none."""
+        returned = get_type_hints(self.endpoint, include_extras=True)["return"]
+        found = [one for one in (returned, *get_args(returned)) if get_origin(one) is Reply]
+        return get_args(found[0])[0] if found else None
+
+
+class Router(APIRouter):
+    """The routes of a noun; each is also served below the older prefix of its path, if `aliases` has one.
+
+    `written` is the status of an answer to a PUT or POST.
+    """
+
+    def __init__(self, tag: str, aliases: Mapping[str, str] = _NONE, *, written: int = 200) -> None:
+        super().__init__(tags=[tag])
+        self.operations: dict[str, Operation] = {}
+        self._aliases = aliases
+        self._written = written
+
+    def serves(
+        self,
+        operation: str,
+        summary: str = "",
+        errors: str = "",
+        *,
+        takes: type[Body] | Mapping[str, Any] | None = None,
+        status: int | None = None,
+        success: str = "",
+        id_: str = "",
+        also: str = "",
+        tags: tuple[str, ...] = (),
+        deprecated: bool = False,
+        **described: Any,
+    ) -> Callable[[Endpoint], Endpoint]:
+        """Declare the route of an operation, as `GET /path`; one without a summary is left out of the description.
+
+        `takes` is the body it reads, `also` another path, and `described` are fields of `Operation`. The name of the
+        function is the operation's name, unless `id_` is.
+        """
+        method, _, path = operation.partition(" ")
+        older = [
+            alias + path.removeprefix(prefix) for prefix, alias in self._aliases.items() if path.startswith(prefix)
+        ]
+        if isinstance(takes, type):
+            described.setdefault("example", takes.example)
+        extra = taken(takes) if isinstance(takes, type) else takes
+
+        def add(endpoint: Endpoint) -> Endpoint:
+            if summary:
+                self.operations[operation.replace(":path}", "}")] = Operation(endpoint, errors, **described)
+            for place in (path, *older, *filter(None, [also])):
+                self.add_api_route(
+                    place,
+                    endpoint,
+                    methods=[method],
+                    # The routes encode their answers themselves.
+                    response_model=None,
+                    status_code=status or (self._written if method in ("PUT", "POST") else 200),
+                    tags=list(tags),
+                    summary=summary,
+                    response_description=success or summary,
+                    operation_id=id_ or _camel_case(endpoint.__name__),
+                    openapi_extra=dict(extra) if extra else None,
+                    include_in_schema=bool(summary) and place == path,
+                    deprecated=deprecated or None,
+                )
+            return endpoint
+
+        return add
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
