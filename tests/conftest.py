@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from openpai.store.database import Database
 from openpai.store.opening import migrate
 
+from .kube.server import shared, why_not
 from .lacks import summary
 from .newest import fill
 from .postgres import fresh_database, postgres
@@ -54,6 +55,24 @@ def newest_postgres(postgres_server: str) -> Iterator[str]:
         migrate(database)
         database.close()
         yield "newest"
+
+
+@pytest.fixture(scope="session")
+def kube_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of a real etcd and kube-apiserver, which all processes of this run share."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with shared(tmp_path_factory.getbasetemp().parent / "kube", "api") as kubeconfig:
+        yield kubeconfig
+
+
+@pytest.fixture(scope="session")
+def kube_full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of another one, with kube-controller-manager and kube-scheduler, and no nodes."""
+    if reason := why_not("kube-controller-manager", "kube-scheduler"):
+        pytest.skip(reason)
+    with shared(tmp_path_factory.getbasetemp().parent / "kube", "full") as kubeconfig:
+        yield kubeconfig
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -11,6 +11,11 @@ from typing import Final
 LACKS: Final = (
     (r"PostgreSQL", "no PostgreSQL", "apt-get install postgresql"),
     (r"dockerd to start|only root can start one", "no dockerd that root may start", "apt-get install docker.io"),
+    (
+        r"KUBEBUILDER_ASSETS",
+        "no Kubernetes binaries",
+        "KUBEBUILDER_ASSETS=/path/to/them, as setup-envtest downloads them",
+    ),
     (r"slapd", "no slapd", "apt-get install slapd"),
     (r"no smbd", "no smbd", "apt-get install samba"),
     (r"azurite", "no azurite-blob", "npm install -g azurite"),

@@ -1,0 +1,236 @@
+"""Connections to one API server: kept alive and shared, with credentials and deadlines, and safe retries.
+
+A request that was refused unread (429, or no connection) is sent once more whatever it is. After a lost answer only a
+read is repeated: a write may have been carried out, and its caller must look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Final
+
+import aiohttp
+
+from openpai.kube.config import ClusterAccess, load_certificate
+from openpai.kube.credentials import ClientCertificate
+from openpai.kube.errors import KubeError, error_of, silent
+
+CONNECTIONS: Final = 48
+TRIES: Final = 5
+CALL_PATIENCE_S: Final = 30.0
+CONNECT_PATIENCE_S: Final = 10.0
+PAUSE_S: Final = 0.2
+PAUSE_MAX_S: Final = 10.0
+RETRY_AFTER_MAX_S: Final = 30.0
+_NOW_BUSY: Final = frozenset({500, 502, 503, 504})
+# A peer that lost its power answers nothing: it is found after 30 s without it.
+_ALIVE: Final = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+
+
+class Connection:
+    """What a client sends its requests through. Opened at the first request; to be closed."""
+
+    def __init__(self, access: ClusterAccess, *, connections: int = CONNECTIONS, user_agent: str = "openpai") -> None:
+        self.access = access
+        self._connections = connections
+        self._agent = user_agent
+        self._tls: ssl.SSLContext | None = None
+        self._loaded: ClientCertificate | None = None
+        self._calls: aiohttp.ClientSession | None = None
+        self._streams: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for session in (self._calls, self._streams):
+            if session is not None:
+                await session.close()
+        self._calls = self._streams = None
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        doing: str,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        patience_s: float = CALL_PATIENCE_S,
+    ) -> bytes:
+        """Return the answer to a request; raise KubeError if it was not carried out, or may not have been."""
+        tries, refreshed = 0, False
+        while True:
+            tries += 1
+            try:
+                return await self._once(method, path, doing, params, body, content_type, patience_s)
+            except KubeError as error:
+                if error.http == 401 and not refreshed and await self.access.credentials.refresh():
+                    refreshed = True
+                    continue
+                pause_s = pause_before_retry(error, tries, is_read=method == "GET")
+                if pause_s is None:
+                    raise
+            await asyncio.sleep(pause_s)
+
+    async def _once(
+        self,
+        method: str,
+        path: str,
+        doing: str,
+        params: Mapping[str, str] | None,
+        body: bytes | None,
+        content_type: str,
+        patience_s: float,
+    ) -> bytes:
+        headers = await self._headers()
+        if body is not None:
+            headers["Content-Type"] = content_type
+        timeout = aiohttp.ClientTimeout(total=patience_s, sock_connect=CONNECT_PATIENCE_S)
+        try:
+            async with self._session().request(
+                method, self.url(path), params=params, data=body, headers=headers, timeout=timeout, **self._options()
+            ) as answer:
+                content = await answer.read()
+                if answer.status < 300:
+                    return content
+                raise error_of(doing, answer.status, content, answer.headers.get("Retry-After"))
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise unanswered(doing, error) from error
+
+    async def stream(
+        self, path: str, *, doing: str, params: Mapping[str, str] | None = None, quiet_s: float | None = None
+    ) -> aiohttp.ClientResponse:
+        """Return an answer that goes on, to be closed; its bytes may pause for `quiet_s`."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_PATIENCE_S, sock_read=quiet_s)
+        for refreshed in (False, True):
+            headers = await self._headers()
+            try:
+                answer = await self._session(of_streams=True).get(
+                    self.url(path), params=params, headers=headers, timeout=timeout, **self._options()
+                )
+                if answer.status < 300:
+                    return answer
+                async with answer:
+                    content = await answer.read()
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise unanswered(doing, error) from error
+            if answer.status != 401 or refreshed or not await self.access.credentials.refresh():
+                break
+        raise error_of(doing, answer.status, content, answer.headers.get("Retry-After"))
+
+    async def chunks(
+        self, path: str, *, doing: str, params: Mapping[str, str] | None = None, quiet_s: float | None = None
+    ) -> AsyncGenerator[bytes]:
+        """Yield an answer in pieces of any size as they come."""
+        async with await self.stream(path, doing=doing, params=params, quiet_s=quiet_s) as answer:
+            try:
+                async for chunk in answer.content.iter_any():
+                    yield chunk
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise unanswered(doing, error) from error
+
+    async def socket(
+        self, path: str, *, doing: str, params: list[tuple[str, str]], protocols: tuple[str, ...]
+    ) -> aiohttp.ClientWebSocketResponse:
+        """Return an open WebSocket, to be closed."""
+        headers = await self._headers()
+        try:
+            opened: aiohttp.ClientWebSocketResponse = await self._session(of_streams=True).ws_connect(
+                self.url(path),
+                params=params,
+                headers=headers,
+                protocols=protocols,
+                max_msg_size=0,
+                heartbeat=30.0,
+                timeout=aiohttp.ClientWSTimeout(ws_close=10.0),
+                **self._options(),
+            )
+            return opened
+        except aiohttp.WSServerHandshakeError as error:
+            raise error_of(doing, error.status, error.message.encode()) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise unanswered(doing, error) from error
+
+    def url(self, path: str) -> str:
+        """Return the address of a path of the API."""
+        return self.access.server + path
+
+    def _session(self, *, of_streams: bool = False) -> aiohttp.ClientSession:
+        if self._calls is None or self._streams is None:
+            # Streams are as many as there are kinds watched and logs followed, and never wait for a call's connection.
+            self._calls = self._opened(self._connections)
+            self._streams = self._opened(0)
+        return self._streams if of_streams else self._calls
+
+    def _opened(self, limit: int) -> aiohttp.ClientSession:
+        if self.access.server.startswith("https"):
+            self._tls = self._tls or self.access.tls()
+        connector = aiohttp.TCPConnector(
+            limit=limit, ssl=self._tls or False, keepalive_timeout=30.0, socket_factory=_socket
+        )
+        # An environment variable may not send our credentials through a proxy of others: the kubeconfig names one.
+        return aiohttp.ClientSession(connector=connector, trust_env=False, auto_decompress=True)
+
+    async def _headers(self) -> dict[str, str]:
+        found = await self.access.credentials.headers()
+        issued = self.access.credentials.certificate
+        if issued is not None and issued is not self._loaded:
+            self._session()
+            if self._tls is not None:
+                load_certificate(self._tls, issued)
+            self._loaded = issued
+        return {
+            **self.access.headers,
+            **found,
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "User-Agent": self._agent,
+        }
+
+    def _options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {}
+        if self.access.server_name:
+            options["server_hostname"] = self.access.server_name
+        if self.access.proxy:
+            options["proxy"] = self.access.proxy
+        return options
+
+
+def pause_before_retry(error: KubeError, tries: int, *, is_read: bool) -> float | None:
+    """Return how long to wait before the request is sent again, or None if it must not be or was sent often enough."""
+    if tries >= TRIES:
+        return None
+    if error.http == 429:
+        # A pod that a disruption budget protects is refused with 429 too, for longer than a request waits.
+        if error.retry_after_s is None or error.causes:
+            return None
+        return min(error.retry_after_s, RETRY_AFTER_MAX_S) * random.uniform(1.0, 1.25)  # noqa: S311
+    was_unread = error.http == 0 and not error.may_have_happened
+    if was_unread or (is_read and (error.http == 0 or error.http in _NOW_BUSY)):
+        return backoff_s(tries)
+    return None
+
+
+def backoff_s(tries: int, most_s: float = PAUSE_MAX_S) -> float:
+    """Return a pause that doubles with each try, up to a limit, and differs between clients."""
+    return min(most_s, PAUSE_S * 2.0 ** min(tries, 30)) * random.uniform(0.5, 1.0)  # noqa: S311
+
+
+def unanswered(doing: str, error: BaseException) -> KubeError:
+    """Return our error for one of the connection."""
+    was_never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+    return silent(doing, error, was_sent=not was_never_sent)
+
+
+def _socket(address: Any) -> socket.socket:
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for option, value in _ALIVE:
+        made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made

@@ -1,0 +1,273 @@
+"""A cache of one kind of objects that follows the API server: list, watch, and begin once more when that is needed.
+
+It survives whatever happens to the connection: streams that break, end or fall silent are opened again from the last
+version; a version that the server no longer has (410, as a status or inside the stream) leads to a fresh list, and what
+was deleted in the gap is found by comparing. It never gives up; `trouble` says what keeps it from being up to date.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, Generic, NamedTuple, Self
+
+import structlog
+
+from openpai.kube.changes import Change, Changes
+from openpai.kube.client import KubeClient
+from openpai.kube.connection import backoff_s
+from openpai.kube.errors import KubeError
+from openpai.kube.objects.kinds import Kind, T
+from openpai.kube.watch_stream import WatchEvent, WatchScope, watch
+from openpai.protocol.errors import PaiError
+from openpai.system.supervision import supervise
+
+QUIET_S: Final = 150.0
+"""The API server sends a bookmark every minute; a stream without event and bookmark for longer has stalled."""
+PAUSE_MAX_S: Final = 30.0
+SAME_VERSION_TRIES: Final = 4
+"""How often a watch may fail from one version before everything is listed once more."""
+
+_log: Final = structlog.get_logger(__name__)
+
+
+class Key(NamedTuple):
+    """The name of an object."""
+
+    namespace: str
+    name: str
+
+
+class Reflector(Generic[T]):
+    """A cache of the objects of one kind that the selectors select. Use it as an asynchronous context, or run it."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        kind: Kind[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        quiet_s: float = QUIET_S,
+    ) -> None:
+        self.kind = kind
+        self.synced = asyncio.Event()
+        """Set once everything was listed for the first time."""
+        self.trouble: PaiError | None = None
+        """What keeps the cache from being up to date; None while its stream is alive."""
+        self.lists = 0
+        """How often everything was listed."""
+        self.unreadable: dict[Key, str] = {}
+        """Objects that cannot be read, with the reason; they are not in the cache."""
+        self._client = client
+        self._scope = WatchScope(namespace, labels, fields)
+        self._quiet_s = quiet_s
+        self._objects: dict[Key, T] = {}
+        self._subscribers: list[Changes[T]] = []
+        self._version = ""
+        self._may_stream_lists = True
+        self._heard_at_s = float("-inf")
+        self._failures = 0
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def objects(self) -> Mapping[Key, T]:
+        """Return the objects by namespace and name, as far as they are known."""
+        return MappingProxyType(self._objects)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._objects.values())
+
+    def get(self, name: str, namespace: str = "") -> T | None:
+        """Return an object by its name, or None."""
+        return self._objects.get(Key(namespace, name))
+
+    @property
+    def age_s(self) -> float:
+        """Return how long ago the server last sent anything: an upper bound on how old the cache is."""
+        return asyncio.get_running_loop().time() - self._heard_at_s
+
+    def subscribe(self) -> Changes[T]:
+        """Return what changes from now on, beginning with all objects there are."""
+        changes: Changes[T] = Changes()
+        for found in self._objects.values():
+            changes.add(Change(None, found, found))
+        self._subscribers.append(changes)
+        return changes
+
+    def unsubscribe(self, changes: Changes[T]) -> None:
+        """Keep no more changes for a reader."""
+        with contextlib.suppress(ValueError):
+            self._subscribers.remove(changes)
+
+    def start(self) -> None:
+        """Begin to follow, as a task that is kept alive."""
+        self._task = self._task or supervise(f"watch of {self.kind.plural}", self.run)
+
+    async def close(self) -> None:
+        """Stop to follow."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        while True:
+            began = self._heard_at_s
+            try:
+                await self._follow()
+            except PaiError as error:
+                self._note(error)
+            progress = self._heard_at_s != began
+            self._failures = 1 if progress else self._failures + 1
+            await asyncio.sleep(backoff_s(self._failures - 1, PAUSE_MAX_S))
+
+    async def _follow(self) -> None:
+        """Open one stream and follow it until it ends."""
+        if self._version and self._failures % (SAME_VERSION_TRIES + 1) != SAME_VERSION_TRIES:
+            await self._watch()
+        elif self._may_stream_lists:
+            await self._watch_from_beginning()
+        else:
+            await self._list()
+            await self._watch()
+
+    async def _watch(self) -> None:
+        async for event in self._events(self._version):
+            self._apply(event)
+
+    async def _watch_from_beginning(self) -> None:
+        """List by a watch, which costs server and client less memory than a list, and go on with the same stream."""
+        fresh: dict[Key, T] | None = {}
+        self.unreadable.clear()
+        try:
+            async for event in self._events("", from_beginning=True):
+                if fresh is None:
+                    self._apply(event)
+                elif event.ends_the_beginning:
+                    self._replace_all(fresh, event.metadata.resource_version)
+                    fresh = None
+                elif (key := self._readable(event)) and event.object is not None:
+                    if event.type == "DELETED":
+                        fresh.pop(key, None)
+                    else:
+                        fresh[key] = event.object
+        except KubeError as error:
+            # Older than Kubernetes 1.32, or switched off.
+            if fresh is None or error.http not in (400, 422):
+                raise
+            self._may_stream_lists = False
+
+    async def _list(self) -> None:
+        scope = self._scope
+        page = await self._client.list_page(self.kind, scope.namespace, labels=scope.labels, fields=scope.fields)
+        self.unreadable.clear()
+        self._hear()
+        self._replace_all({_key(found): found for found in page.items}, page.resource_version)
+
+    async def _events(self, version: str, *, from_beginning: bool = False) -> AsyncGenerator[WatchEvent[T]]:
+        events = watch(
+            self._client, self.kind, self._scope, version, quiet_s=self._quiet_s, from_beginning=from_beginning
+        )
+        async with contextlib.aclosing(events):
+            async for event in events:
+                self._hear()
+                yield event
+
+    def _hear(self) -> None:
+        self._heard_at_s = asyncio.get_running_loop().time()
+        self._failures = 0
+        if self.trouble is not None:
+            self.trouble = None
+            _log.info("the watch goes on", kind=self.kind.plural)
+
+    def _note(self, error: PaiError) -> None:
+        """Keep what went wrong, and forget the version if the server no longer has it."""
+        if isinstance(error, KubeError) and error.is_expired:
+            self._version = ""
+        before = self.trouble
+        self.trouble = error
+        if before is None or before.message != error.message:
+            _log.warning("a watch was interrupted", kind=self.kind.plural, error=error.message)
+
+    def _readable(self, event: WatchEvent[T]) -> Key | None:
+        """Return the key of an event's object, or None if it cannot be read."""
+        key = Key(event.metadata.namespace, event.metadata.name)
+        if event.object is not None:
+            self.unreadable.pop(key, None)
+            return key
+        if event.type == "DELETED":
+            self.unreadable.pop(key, None)
+        elif event.type != "BOOKMARK":
+            self.unreadable[key] = event.fault
+            _log.error("an object cannot be read", kind=self.kind.plural, key=key, error=event.fault)
+        if event.type != "BOOKMARK" and (old := self._objects.get(key)) is not None:
+            self._remove(key, old)
+        return None
+
+    def _apply(self, event: WatchEvent[T]) -> None:
+        key = self._readable(event)
+        if key and event.object is not None:
+            if event.type == "DELETED":
+                self._remove(key, event.object)
+            else:
+                self._put(key, event.object)
+        if event.metadata.resource_version:
+            self._version = event.metadata.resource_version
+
+    def _replace_all(self, fresh: Mapping[Key, T], version: str) -> None:
+        """Make the cache equal to a list, and report what differs as changes."""
+        for key in self._objects.keys() - fresh.keys():
+            self._remove(key, self._objects[key])
+        for key, found in fresh.items():
+            old = self._objects.get(key)
+            if old is None or old.metadata.resource_version != found.metadata.resource_version or old.uid != found.uid:
+                self._put(key, found)
+        self._version = version
+        self.lists += 1
+        self.synced.set()
+
+    def _put(self, key: Key, found: T) -> None:
+        old = self._objects.get(key)
+        if old is not None and old.uid != found.uid:
+            # The deletion of the earlier one was in a gap.
+            self._remove(key, old)
+            old = None
+        self._objects[key] = found
+        self._report(Change(old, found, found))
+
+    def _remove(self, key: Key, last: T) -> None:
+        old = self._objects.pop(key, None)
+        if old is not None and old.uid != last.uid:
+            self._report(Change(old, None, old))
+            old = None
+        self._report(Change(old, None, last))
+
+    def _report(self, change: Change[T]) -> None:
+        for subscriber in self._subscribers:
+            subscriber.add(change)
+
+
+def _key(found: T) -> Key:
+    return Key(found.namespace, found.name)
+
+
+async def all_synced(reflectors: Iterable[Reflector[T]]) -> None:
+    """Return once all were listed."""
+    for reflector in reflectors:
+        await reflector.synced.wait()

@@ -1,0 +1,132 @@
+"""One watch: the stream of events of one kind, from a known version or from the beginning, until it ends.
+
+Events are separated by newlines and may be as large as an object, 2 MiB and more, so the reader has no limit on a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Final, Generic
+
+import msgspec
+
+from openpai.kube.client import KubeClient, selectors
+from openpai.kube.errors import KubeError, Status, error_of
+from openpai.kube.objects.kinds import Kind, T
+from openpai.kube.objects.meta import Meta
+
+EVENT_MAX: Final = 64 * 1024 * 1024
+"""More than any event: etcd holds objects of some megabytes. A stream without newlines must not fill the memory."""
+_TIMEOUT_S: Final = (240.0, 480.0)
+"""How long the server keeps a watch open; a range, so that the watches of many servers do not end together."""
+INITIAL_END: Final = "k8s.io/initial-events-end"
+
+
+class _Envelope(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _OnlyMeta(msgspec.Struct):
+    metadata: Meta = Meta()
+
+
+class WatchEvent(msgspec.Struct, Generic[T], gc=False):
+    """An event of a watch."""
+
+    type: str
+    """ADDED, MODIFIED, DELETED or BOOKMARK."""
+    metadata: Meta
+    object: T | None
+    """The object; None for a bookmark, and for an object that cannot be read."""
+    fault: str = ""
+    """Why the object cannot be read."""
+
+    @property
+    def ends_the_beginning(self) -> bool:
+        """Return whether all objects that there were have been sent."""
+        return self.type == "BOOKMARK" and self.metadata.annotation(INITIAL_END) == "true"
+
+
+class WatchScope(msgspec.Struct, frozen=True):
+    """Which objects of a kind are watched."""
+
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+
+async def watch(
+    client: KubeClient,
+    kind: Kind[T],
+    scope: WatchScope,
+    version: str,
+    *,
+    quiet_s: float,
+    from_beginning: bool = False,
+) -> AsyncGenerator[WatchEvent[T]]:
+    """Yield events after a version, or `from_beginning` all objects and then events, until the server ends the watch.
+
+    Raise KubeError if the server ends it with an error, or is quiet for longer than `quiet_s`.
+    """
+    params = {
+        **selectors(scope.labels, scope.fields),
+        "watch": "1",
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": str(int(random.uniform(*_TIMEOUT_S))),  # noqa: S311
+    }
+    if from_beginning:
+        params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    if version:
+        params["resourceVersion"] = version
+    doing = f"watch {kind.plural}" + (f" in {scope.namespace}" if scope.namespace else "")
+    chunks = client.connection.chunks(kind.path(scope.namespace), doing=doing, params=params, quiet_s=quiet_s)
+    async with aclosing(chunks), aclosing(lines_of(chunks, doing)) as lines:
+        async for line in lines:
+            yield _event(kind, line, doing)
+
+
+async def lines_of(chunks: AsyncIterator[bytes], doing: str) -> AsyncGenerator[bytes]:
+    """Yield the lines of a stream; what follows the last newline is a part of one, and dropped."""
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            parts.append(line)
+            if complete := b"".join(parts):
+                yield complete
+            parts.clear()
+            size = 0
+        if rest:
+            parts.append(rest)
+            size += len(rest)
+            if size > EVENT_MAX:
+                raise error_of(doing, 500, f"an event is larger than {EVENT_MAX} bytes".encode())
+        # A burst of events must not keep the loop from everything else.
+        if len(whole) > 100:
+            await asyncio.sleep(0)
+
+
+def _event(kind: Kind[T], line: bytes, doing: str) -> WatchEvent[T]:
+    try:
+        envelope = msgspec.json.decode(line, type=_Envelope)
+    except msgspec.DecodeError as error:
+        raise error_of(doing, 500, f"an event cannot be read: {error}".encode()) from error
+    if envelope.type == "ERROR":
+        raise _failure(doing, bytes(envelope.object))
+    if envelope.type == "BOOKMARK":
+        return WatchEvent(envelope.type, msgspec.json.decode(envelope.object, type=_OnlyMeta).metadata, None)
+    try:
+        found = kind.decoder.decode(envelope.object)
+    except msgspec.DecodeError as error:
+        metadata = msgspec.json.decode(envelope.object, type=_OnlyMeta).metadata
+        return WatchEvent(envelope.type, metadata, None, str(error))
+    return WatchEvent(envelope.type, found.metadata, found)
+
+
+def _failure(doing: str, status: bytes) -> KubeError:
+    return error_of(doing, msgspec.json.decode(status, type=Status).code or 500, status)
