@@ -180,6 +180,22 @@ def _mapping(loader: Any, node: Any) -> dict[Any, Any]:
 _TextLoader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
+def is_too_deep(text: str) -> bool:
+    """Return whether YAML is nested too deeply to be loaded: the C library would overflow the stack of the process."""
+    depth = 0
+    try:
+        for event in yaml.parse(text, Loader=_TextLoader):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > _DEPTH_MAX:
+                    return True
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+    except yaml.YAMLError:
+        pass  # loading it says what is wrong, and goes no deeper
+    return False
+
+
 def _depth(text: str) -> int:
     """Return how deep the brackets outside quotes are nested; which parser notices that first differs by Python."""
     depth = deepest = 0
@@ -199,6 +215,8 @@ def parse_text(text: str) -> object:
                 raise InvalidConfig((Fault("", _TOO_DEEP),)) from None
         except RecursionError:
             raise InvalidConfig((Fault("", _TOO_DEEP),)) from None
+    if is_too_deep(text):
+        raise InvalidConfig((Fault("", _TOO_DEEP),))
     try:
         return yaml.load(text, Loader=_TextLoader)  # noqa: S506  it builds plain text only
     except yaml.YAMLError as error:

@@ -358,3 +358,9 @@ def test_one_machine_may_have_devices_of_two_types() -> None:
     types["CPU-NODE"] = {"childCellType": "CPU", "childCellNumber": "2", "isNodeLevel": "true"}
     document["physicalCluster"]["physicalCells"].append({"cellType": "CPU-NODE", "cellAddress": "n2"})
     assert set(read_config(yaml.safe_dump(document)).chains) == {"K80-RACK", "K80-NODE", "CPU-NODE"}
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, "- " * 100_000, "x: " + "{a: " * 50_000], ids=["[", "-", "{"])
+def test_yaml_that_is_nested_too_deeply_is_refused_and_crashes_no_process(text: str) -> None:
+    with pytest.raises(InvalidConfig, match="nested too deeply"):
+        read_config(text)
