@@ -9,11 +9,11 @@ from typing import Any, Final
 from openpai.kube.objects.pods import Pod
 
 NODE_IP: Final = "192.0.2.10"
-_PRESSURES: Final = (
-    ("MemoryPressure", "Sufficient"),
-    ("DiskPressure", "NoDiskPressure"),
-    ("PIDPressure", "SufficientPID"),
-)
+_PRESSURES: Final = {
+    "MemoryPressure": "SufficientMemory",
+    "DiskPressure": "NoDiskPressure",
+    "PIDPressure": "SufficientPID",
+}
 
 
 def now() -> str:
