@@ -131,6 +131,28 @@ def test_a_directory_that_is_gone_ends_a_late_wrapper(attempt: Attempt) -> None:
     assert subprocess.run(arguments, check=False, start_new_session=True, capture_output=True).returncode == 75
 
 
+def test_without_a_log_directory_the_wrapper_passes_its_own_streams_on(attempt: Attempt) -> None:
+    attempt.write("echo ran >&2")
+    script = attempt.directory / "other.sh"
+    script.write_text("echo out\necho err >&2\nexit 3")
+    where = str(attempt.directory)
+    arguments = [*attempt.shell, f"{where}/wrapper.sh", where, "-", "", "-", "probe", "", str(script)]
+    ended = subprocess.run(arguments, check=False, start_new_session=True, capture_output=True, text=True)
+    notes = [line for line in ended.stdout.splitlines() if line.startswith("[openpai-runtime] ")]
+    assert "out" in ended.stdout.splitlines()
+    assert (ended.stderr, len(notes), attempt.code()) == ("err\n", 2, 3)
+
+
+def test_without_a_grace_period_of_its_own_the_wrapper_waits_for_the_task(attempt: Attempt) -> None:
+    attempt.write("trap 'sleep 0.2; echo saved; exit 6' TERM\necho ready\nwhile :; do sleep 0.05; done")
+    process = attempt.start("-")
+    until(lambda: "ready" in attempt.said())
+    process.send_signal(signal.SIGTERM)
+    process.wait(PATIENCE_S)
+    assert (attempt.code(), attempt.said()) == (6, "ready\nsaved\n")
+    assert "the task is to end" in attempt.said("runtime")
+
+
 @pytest.mark.parametrize("thing", ["mkdir ../exit", "mkfifo ../exit", "ln -s /nowhere/at/all ../exit"])
 def test_what_a_task_puts_in_place_of_its_report_hides_no_exit_code(attempt: Attempt, thing: str) -> None:
     attempt.write(f"{thing}\nexit 7")

@@ -37,6 +37,16 @@ _CODE_OF: Final = {
     ExitReason.PORT_TAKEN: 253,
     ExitReason.STALE_GRANT: -120,
     ExitReason.ABSENT: -101,
+    ExitReason.EVICTED: -1000,
+    ExitReason.NODE_LOST: -1001,
+    ExitReason.OUT_OF_RESOURCES: -1002,
+    ExitReason.DISPLACED: -1003,
+    ExitReason.DEADLINE_EXCEEDED: -1004,
+    ExitReason.NODE_FORBIDS: -1005,
+    ExitReason.NODE_FAILED: -1006,
+    ExitReason.CREATION_FAILED: -1201,
+    ExitReason.START_FAILED: -1204,
+    ExitReason.NO_SHELL: -1203,
 }
 TAIL_BYTES: Final = 64 * 1024
 """How much of the end of a log is worth reading for a diagnosis."""

@@ -6,12 +6,14 @@ creates the file first owns the attempt. That is the wrapper of this server's la
 a dead server, or a server that creates the ticket to cancel a launch. A report counts only once its last line is
 written, so a reader never sees half of one.
 
-Called as `sh WRAPPER TASK_DIR LOG_DIR WORK_DIR GRACE_S [LAUNCHER [CGROUP]]`. An empty WORK_DIR means the current
+Called as `sh WRAPPER TASK_DIR LOG_DIR WORK_DIR GRACE_S [LAUNCHER [CGROUP [SCRIPT]]]`. An empty WORK_DIR means the current
 directory, and then PAI_WORK_DIR keeps its value if it is set. Files in TASK_DIR: `user.sh` (read), `grace` (read on
-SIGTERM, if it exists: seconds instead of GRACE_S), `ticket` and `exit` (written). Their times are the start and the end
+SIGTERM, if it exists: seconds instead of GRACE_S; `-` if the sender of SIGTERM enforces the grace period), `ticket` and `exit` (written). Their times are the start and the end
 of the attempt, because a shell has no clock. Files in LOG_DIR, all appended to: `stdout.log`, `stderr.log`,
-`runtime.log`. LAUNCHER is put in front of the user's shell; without it the wrapper checks whether
-`env --default-signal` works. CGROUP is the file that moves a process into its cgroup.
+`runtime.log`; with `-` as LOG_DIR the task inherits the wrapper's own stdout and stderr, and the wrapper's notes go to
+stdout. LAUNCHER is put in front of the user's shell; without it, or with `probe`, the wrapper checks whether
+`env --default-signal` works. CGROUP is the file that moves a process into its cgroup, and SCRIPT a file to run instead
+of TASK_DIR/user.sh.
 """
 
 from __future__ import annotations
@@ -34,8 +36,12 @@ _EXIT_END: Final = "end"
 _EXIT_CODE: Final = re.compile(r"-?[0-9]{1,3}")
 _TICKET: Final = re.compile(r"([0-9]{1,9}) ([0-9]{1,18})\n", re.ASCII)
 
-_WRAPPER: Final = r"""dir=$1 logs=$2 work=$3 grace=$4 launcher=${5-probe} cgroup=${6-}
-exec 3>>"$logs/runtime.log" 4>>"$logs/stdout.log" 5>>"$logs/stderr.log" || exit 74
+_WRAPPER: Final = r"""dir=$1 logs=$2 work=$3 grace=$4 launcher=${5-probe} cgroup=${6-} script=${7-$1/user.sh}
+if [ "$logs" = - ]; then
+    exec 3>&1 4>&1 5>&2
+else
+    exec 3>>"$logs/runtime.log" 4>>"$logs/stdout.log" 5>>"$logs/stderr.log" || exit 74
+fi
 note() { echo "[openpai-runtime] $*" >&3; }
 uptime() { up=0; { read -r up _; } 2>/dev/null </proc/uptime; }
 
@@ -88,10 +94,11 @@ on_term() {
     trap '' TERM
     is_ending=1
     { read -r grace; } 2>/dev/null <"$dir/grace"
-    note "SIGTERM: the task has $grace s to end"
+    if [ "$grace" = - ]; then note "SIGTERM: the task is to end"; else note "SIGTERM: the task has $grace s to end"; fi
     kill -TERM 0
     # A stopped process receives no other signal until it continues.
     kill -CONT 0
+    [ "$grace" != - ] || return 0
     # Without a `sleep` command, the sender of SIGTERM enforces the grace period.
     { { sleep "$grace" || sleep "${grace%%.*}"; } && kill -USR1 "$$"; } >/dev/null 2>&1 3>&- 4>&- 5>&- &
 }
@@ -123,7 +130,7 @@ note "task starts"
 if [ -z "${BASH_VERSION-}" ]; then
     (
         [ -z "$is_ending" ] || exit 143
-        exec $launcher "$shell" "$dir/user.sh" </dev/null >&4 2>&5 3>&- 4>&- 5>&-
+        exec $launcher "$shell" "$script" </dev/null >&4 2>&5 3>&- 4>&- 5>&-
     ) &
 else
     # Bash loses the exit code of a child when a signal interrupts `wait`. A subshell waits for the task in the
@@ -133,7 +140,7 @@ else
         trap : HUP INT QUIT USR1 USR2 ALRM
         code=143
         if [ -z "$is_ending" ]; then
-            $launcher "$shell" "$dir/user.sh" </dev/null >&4 2>&5 3>&- 4>&- 5>&-
+            $launcher "$shell" "$script" </dev/null >&4 2>&5 3>&- 4>&- 5>&-
             code=$?
         fi
         report "$code"

@@ -7,6 +7,7 @@ import pytest
 from openpai.lifecycle.diagnosis import diagnose, needs_log
 from openpai.lifecycle.model import Behavior, ExitReason, ExitReport
 from openpai.protocol.exit_code_rows import RETRY_ADVICE
+from openpai.protocol.exit_codes import EXIT_SPECS
 from tests.unit.lifecycle.stories import Story, role, task
 
 
@@ -33,6 +34,12 @@ from tests.unit.lifecycle.stories import Story, role, task
 def test_what_is_seen_leads_to_a_row(report: ExitReport, tail: str, phrase: str, behavior: Behavior) -> None:
     diagnosis = diagnose(report, tail)
     assert (diagnosis.phrase, diagnosis.behavior) == (phrase, behavior)
+
+
+@pytest.mark.parametrize("reason", [reason for reason in ExitReason if reason is not ExitReason.EXITED])
+def test_every_reason_of_a_backend_leads_to_a_row_of_the_table(reason: ExitReason) -> None:
+    diagnosis = diagnose(ExitReport(1, reason, "as the backend says"))
+    assert (diagnosis.code in EXIT_SPECS, diagnosis.matched) == (True, "as the backend says")
 
 
 def test_the_line_that_gave_the_cause_away_is_kept() -> None:
