@@ -16,7 +16,8 @@ from openpai.backends.docker.containers import Limits, attempt_of, config_of, na
 from openpai.backends.docker.engine import ContainerState
 from openpai.backends.docker.images import full_name, tagged
 from openpai.backends.docker.launching import without_passwords
-from openpai.backends.docker.security import CAPABILITIES, Allowed, infiniband, missing_protection
+from openpai.backends.docker.security import Allowed, infiniband, missing_protection
+from openpai.backends.host.capabilities import CAPABILITIES
 from openpai.backends.host.machine import Gpus
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask, Mount, RegistryAuth

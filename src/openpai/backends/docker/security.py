@@ -6,29 +6,17 @@ create device nodes, mount, or trace other tasks. The Engine's own seccomp profi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from openpai.backends.host.capabilities import kept_capabilities
 
 PIDS_DEFAULT: Final = 8192
 HOST_NETWORK: Final = "host"
 PORTS_MAX: Final = 64
 """How many ports a container may publish: the Engine may run two processes for each, beyond any limit of the task."""
-
-CAPABILITIES: Final[Mapping[str, str]] = {
-    "AUDIT_WRITE": "sshd, as Red Hat and others build it, writes each login to the audit log or refuses it",
-    "CHOWN": "package managers and tar give files to their owners",
-    "DAC_OVERRIDE": "root writes to the files of an image's other users",
-    "FOWNER": "package managers set modes and times of files that are not root's",
-    "FSETID": "package managers install programs with a setgid bit, and write to them later",
-    "KILL": "the platform's wrapper and supervisors such as sshd end processes of other users",
-    "NET_BIND_SERVICE": "servers in the container's own network listen on ports below 1024",
-    "SETGID": "apt, sshd, su and gosu take on the group of another user",
-    "SETUID": "apt, sshd, su and gosu become another user",
-    "SYS_CHROOT": "sshd shuts the part that speaks to strangers into an empty directory",
-}
-"""The capabilities that containers have, and what needs each of them in ordinary images."""
 
 INFINIBAND: Final = Path("/dev/infiniband")
 _VERBS: Final = ("uverbs*", "rdma_cm")
@@ -51,12 +39,10 @@ class Allowed:
 
 def restrictions(allowed: Allowed) -> dict[str, Any]:
     """Return the part of a HostConfig that restricts a container."""
-    # On the machine's own network a low port may be one of the machine's services.
-    kept = sorted(name for name in CAPABILITIES if not (allowed.host_network and name == "NET_BIND_SERVICE"))
     return {
         "Privileged": False,
         "CapDrop": ["ALL"],
-        "CapAdd": kept,
+        "CapAdd": kept_capabilities(is_on_host_network=allowed.host_network),
         "SecurityOpt": [] if allowed.setuid else ["no-new-privileges"],
         "PidsLimit": allowed.pids_max,
         "IpcMode": "private",
