@@ -6,14 +6,14 @@ creates the file first owns the attempt. That is the wrapper of this server's la
 a dead server, or a server that creates the ticket to cancel a launch. A report counts only once its last line is
 written, so a reader never sees half of one.
 
-Called as `sh WRAPPER TASK_DIR LOG_DIR WORK_DIR GRACE_S [LAUNCHER [CGROUP [SCRIPT]]]`. An empty WORK_DIR means the current
-directory, and then PAI_WORK_DIR keeps its value if it is set. Files in TASK_DIR: `user.sh` (read), `grace` (read on
-SIGTERM, if it exists: seconds instead of GRACE_S; `-` if the sender of SIGTERM enforces the grace period), `ticket` and `exit` (written). Their times are the start and the end
-of the attempt, because a shell has no clock. Files in LOG_DIR, all appended to: `stdout.log`, `stderr.log`,
+Called as `sh WRAPPER TASK_DIR LOG_DIR WORK_DIR GRACE_S [LAUNCHER [CGROUP [SCRIPT]]]`. An empty WORK_DIR means the
+current directory, and then PAI_WORK_DIR keeps its value if it is set. Files in TASK_DIR: `user.sh` (read), `grace`
+(read on SIGTERM, if it exists: seconds instead of GRACE_S), `ticket` and `exit` (written). Their times are the start
+and the end of the attempt, because a shell has no clock. Files in LOG_DIR, all appended to: `stdout.log`, `stderr.log`,
 `runtime.log`; with `-` as LOG_DIR the task inherits the wrapper's own stdout and stderr, and the wrapper's notes go to
-stdout. LAUNCHER is put in front of the user's shell; without it, or with `probe`, the wrapper checks whether
-`env --default-signal` works. CGROUP is the file that moves a process into its cgroup, and SCRIPT a file to run instead
-of TASK_DIR/user.sh.
+stdout. With `-` as GRACE_S the sender of SIGTERM enforces the grace period. LAUNCHER is put in front of the user's
+shell; without it, or with `probe`, the wrapper checks whether `env --default-signal` works. CGROUP is the file that
+moves a process into its cgroup, and SCRIPT a file to run instead of TASK_DIR/user.sh.
 """
 
 from __future__ import annotations
