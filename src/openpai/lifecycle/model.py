@@ -102,26 +102,17 @@ class ExitReason(StrEnum):
     """A newer grant holds one of its devices, so it was not started."""
     ABSENT = "absent"
     """It was killed, but there was nothing to kill."""
-    EVICTED = "evicted"
-    """Its node ran short of memory or disk, or was drained, and ended it."""
-    NODE_LOST = "node_lost"
-    """Its node is gone, and nothing of it runs there any more."""
-    OUT_OF_RESOURCES = "out_of_resources"
-    """Its node refused it, because it had less to give than was planned."""
-    DISPLACED = "displaced"
-    """Its node, or another scheduler, ended it for a pod of higher priority."""
-    DEADLINE_EXCEEDED = "deadline_exceeded"
-    """A time limit that the cluster puts on pods ended it."""
-    NODE_FORBIDS = "node_forbids"
-    """Its node does not allow what it asks for."""
-    NODE_FAILED = "node_failed"
-    """Its node had an unexpected error when it was to take it."""
-    CREATION_FAILED = "creation_failed"
-    """Its container could not be created."""
-    START_FAILED = "start_failed"
-    """Its container was created and could not be started."""
-    NO_SHELL = "no_shell"
-    """Its image has no /bin/sh."""
+    # Only clusters report these.
+    EVICTED = "evicted"  # its node ran short of memory or disk, or was drained, and ended it
+    NODE_LOST = "node_lost"  # its node is gone, or does not answer any more
+    OUT_OF_RESOURCES = "out_of_resources"  # its node refused it, because it had less to give than was planned
+    DISPLACED = "displaced"  # it was ended for a pod of higher priority
+    DEADLINE_EXCEEDED = "deadline_exceeded"  # a time limit that the cluster puts on pods ended it
+    NODE_FORBIDS = "node_forbids"  # its node does not allow what it asks for
+    NODE_FAILED = "node_failed"  # its node had an unexpected error when it was to take it
+    CREATION_FAILED = "creation_failed"  # its container could not be created
+    START_FAILED = "start_failed"  # its container was created and could not be started
+    NO_SHELL = "no_shell"  # its image has no /bin/sh
 
 
 @dataclass(frozen=True, slots=True)
