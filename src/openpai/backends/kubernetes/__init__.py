@@ -1,0 +1,1 @@
+"""Runs tasks as pods of a Kubernetes cluster."""

@@ -1,0 +1,257 @@
+"""The nodes of a cluster as the backend reports them: their health, their devices, and what others leave of them.
+
+`NodeTable` takes objects as they arrive, in any order, and asks nothing. What it has to keep beyond a restart, the
+order of each node's devices, it hands out for saving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Final
+
+from openpai.backends.kubernetes.devices import (
+    DEVICES_MAX,
+    Found,
+    GpuMode,
+    NodeDevices,
+    Remembered,
+    counted,
+    numbered,
+    with_grant,
+)
+from openpai.backends.kubernetes.foreign import ForeignPods, Use
+from openpai.backends.kubernetes.leases import NodeLeases
+from openpai.backends.kubernetes.node_health import NodeRules, is_reachable, is_worker, problems
+from openpai.backends.kubernetes.slices import Place, places_of, pools_of, with_holders, with_rules
+from openpai.kube.objects.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
+from openpai.kube.objects.nodes import Node
+from openpai.kube.objects.pods import Pod
+from openpai.kube.quantities import milli, whole
+from openpai.ports.backend import NodeSeen
+
+MODE_LABEL: Final = "openpai/gpu-mode"
+"""Chooses the mode of a node where more than one would do, and is the only way to the mode env."""
+_MODEL_LABELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "accelerator", "openpai/gpu-model")
+_COUNT_LABELS: Final = ("openpai/gpus", "nvidia.com/gpu.count")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRules:
+    """What counts as a device."""
+
+    resources: tuple[str, ...] = ("nvidia.com/gpu", "nvidia.com/mig-*", "amd.com/gpu", "huawei.com/Ascend*")
+    """Extended resources; `*` stands for any end."""
+    classes: Mapping[str, str] = field(
+        default_factory=lambda: {"gpu.nvidia.com": "gpu.nvidia.com", "gpu.amd.com": "gpu.amd.com"}
+    )
+    """The DeviceClass of each driver whose devices count."""
+
+
+class NodeTable:
+    """All nodes of a cluster, up to date with what was put in."""
+
+    def __init__(
+        self,
+        is_ours: Callable[[Pod | ResourceClaim], bool],
+        rules: NodeRules | None = None,
+        device_rules: DeviceRules | None = None,
+        remembered: Mapping[str, Sequence[Remembered]] | None = None,
+    ) -> None:
+        """`is_ours` recognises the platform's own pods and claims. `remembered` was saved by an earlier server."""
+        self.leases = NodeLeases()
+        self.foreign = ForeignPods(is_ours)
+        self._is_ours = is_ours
+        self._rules = rules or NodeRules()
+        self._device_rules = device_rules or DeviceRules()
+        self._remembered = {node: tuple(devices) for node, devices in (remembered or {}).items()}
+        self._unsaved: set[str] = set()
+        self._nodes: dict[str, Node] = {}
+        self._slices: dict[str, dict[str, ResourceSlice]] = {}
+        self._pools: dict[str, dict[tuple[str, str], tuple[Found, ...]]] = {}
+        self._claims: dict[str, tuple[Place, ...]] = {}
+        self._holders: dict[Place, str] = {}
+        self._taints: dict[str, DeviceTaintRule] = {}
+        self._held: dict[str, dict[str, frozenset[int]]] = {}
+
+    def put_node(self, node: Node) -> None:
+        """Record a node as it is now. One that was a worker once stays, with what is wrong with it."""
+        if node.name in self._nodes or is_worker(node, self._rules):
+            self._nodes[node.name] = node
+
+    def drop_node(self, name: str) -> None:
+        """Forget a node that was deleted. The order of its devices stays known, since it may join again."""
+        self._nodes.pop(name, None)
+
+    def put_slice(self, each: ResourceSlice) -> None:
+        """Record a slice of a driver whose devices count."""
+        if each.spec.driver in self._device_rules.classes and each.spec.node_name:
+            self._slices.setdefault(each.spec.node_name, {})[each.name] = each
+            self._read_pools(each.spec.node_name)
+
+    def drop_slice(self, name: str) -> None:
+        """Forget a slice that was deleted."""
+        for node, slices in self._slices.items():
+            if slices.pop(name, None) is not None:
+                self._read_pools(node)
+
+    def _read_pools(self, node: str) -> None:
+        slices = self._slices[node].values()
+        there = {(each.spec.driver, each.spec.pool.name) for each in slices}
+        before = {pool: found for pool, found in self._pools.get(node, {}).items() if pool in there}
+        self._pools[node] = {**before, **pools_of(slices)}
+
+    def put_claim(self, claim: ResourceClaim) -> None:
+        """Record a claim, which may hold devices."""
+        self.drop_claim(claim.uid)
+        places = () if self._is_ours(claim) else places_of(claim)
+        if places:
+            self._claims[claim.uid] = places
+            self._holders.update(dict.fromkeys(places, f"{claim.namespace}/{claim.name}"))
+
+    def drop_claim(self, uid: str) -> None:
+        """Forget a claim that is gone."""
+        for place in self._claims.pop(uid, ()):
+            self._holders.pop(place, None)
+
+    def put_taint_rule(self, rule: DeviceTaintRule) -> None:
+        """Record a DeviceTaintRule."""
+        self._taints[rule.name] = rule
+
+    def drop_taint_rule(self, name: str) -> None:
+        """Forget a DeviceTaintRule that was deleted."""
+        self._taints.pop(name, None)
+
+    def hold(self, node: str, pod_uid: str, indices: Iterable[int]) -> None:
+        """Record which devices a pod of ours holds, so that no other is taken for them; none when it has ended."""
+        held = self._held.setdefault(node, {})
+        held[pod_uid] = frozenset(indices)
+        if not held[pod_uid]:
+            del held[pod_uid]
+
+    def got(self, node: str, pod_uid: str, uuids: Iterable[str]) -> bool:
+        """Record the devices that a pod of ours really got, on a node whose kubelet chooses them.
+
+        Returns False if that contradicts what other running pods got; then nothing changes.
+        """
+        held = self._held.get(node, {})
+        # Only what was reported is settled: devices with an identity.
+        known = self._remembered.get(node, ())
+        others = frozenset(
+            index
+            for uid, indices in held.items()
+            if uid != pod_uid
+            for index in indices
+            if index < len(known) and known[index].identity
+        )
+        after = with_grant(known, sorted(held.get(pod_uid, ())), uuids, others)
+        if after is None:
+            return False
+        self._remember(node, after)
+        return True
+
+    def unsaved(self) -> dict[str, tuple[Remembered, ...]]:
+        """Return the nodes whose devices are to be saved, each once; put back with `not_saved` what failed."""
+        found = {node: self._remembered[node] for node in sorted(self._unsaved)}
+        self._unsaved.clear()
+        return found
+
+    def not_saved(self, nodes: Iterable[str]) -> None:
+        """Hand out these nodes again with the next `unsaved`."""
+        self._unsaved.update(nodes)
+
+    def dead(self) -> frozenset[str]:
+        """Return the nodes whose kubelets have stopped: their tasks are lost, or cannot be reached."""
+        unreachable = {node.name for node in self._nodes.values() if not is_reachable(node) and node.status.conditions}
+        return frozenset((self.leases.dead() | unreachable) & self._nodes.keys())
+
+    def seen(self) -> tuple[NodeSeen, ...]:
+        """Return every node as it is now, by name."""
+        return tuple(self._seen(node, self._devices(node)) for _, node in sorted(self._nodes.items()))
+
+    def devices(self, node: str) -> NodeDevices:
+        """Return the devices of a node; none for an unknown one."""
+        found = self._nodes.get(node)
+        return self._devices(found) if found else NodeDevices()
+
+    def _seen(self, node: Node, devices: NodeDevices) -> NodeSeen:
+        use = self.foreign.of(node.name)
+        wrong = list(problems(node, self._rules))
+        if self.leases.is_dead(node.name):
+            wrong.insert(0, f"its kubelet has not renewed its lease for {self.leases.silent_s(node.name):.0f} s")
+        bad = devices.problems
+        allocatable = node.status.allocatable
+        return NodeSeen(
+            name=node.name,
+            address=node.address("InternalIP") or node.address("ExternalIP") or node.address("Hostname"),
+            cpus=max(milli(allocatable.get("cpu", "0")) - use.cpu_milli, 0) // 1000,
+            memory_mb=max(whole(allocatable.get("memory", "0")) - use.memory_bytes, 0) >> 20,
+            gpus=len(devices.devices),
+            is_healthy=not wrong,
+            bad_devices=frozenset(bad),
+            gpu_model=devices.model or _label(node, _MODEL_LABELS) if devices.devices else "",
+            message="; ".join([*wrong, *(f"GPU {index}: {problem}" for index, problem in sorted(bad.items()))]),
+        )
+
+    def _devices(self, node: Node) -> NodeDevices:
+        wanted = node.metadata.label(MODE_LABEL)
+        capacity = {name: count for name, count in node.status.capacity.items() if self._counts(name) and count != "0"}
+        pools = self._pools.get(node.name, {})
+        known = self._remembered.get(node.name, ())
+        # Of other modes nothing is kept: their devices are the same cards under other names.
+        of_drivers = [was for was in known if was.source in self._device_rules.classes]
+        if wanted == GpuMode.ENV:
+            found = _named(GpuMode.ENV, [was for was in known if was.source == GpuMode.ENV], _labelled(node))
+        elif (pools or (of_drivers and not capacity)) and wanted != GpuMode.PLUGIN:
+            there = with_rules((device for pool in pools.values() for device in pool), self._taints.values())
+            found = _named(GpuMode.DRA, of_drivers, with_holders(there, self._holders))
+        else:
+            found = self._counted(node, [was for was in known if self._counts(was.source)], capacity)
+        self._remember(node.name, found.remembered)
+        return found
+
+    def _counted(self, node: Node, known: Sequence[Remembered], capacity: Mapping[str, str]) -> NodeDevices:
+        usable = {name: whole(node.status.allocatable.get(name, "0")) for name in capacity}
+        found = counted(known, {name: whole(count) for name, count in capacity.items()}, usable)
+        held = frozenset[int]().union(*self._held.get(node.name, {}).values())
+        return without_foreign(found, self.foreign.of(node.name), held)
+
+    def _counts(self, resource: str) -> bool:
+        return any(fnmatchcase(resource, pattern) for pattern in self._device_rules.resources)
+
+    def _remember(self, node: str, devices: tuple[Remembered, ...]) -> None:
+        if self._remembered.get(node, ()) != devices:
+            self._remembered[node] = devices
+            self._unsaved.add(node)
+
+
+def without_foreign(devices: NodeDevices, use: Use, held: frozenset[int]) -> NodeDevices:
+    """Return the devices of a node that counts them, with as many marked as pods of others took.
+
+    The API does not show which devices these pods got, so the last ones are marked that no task of ours holds.
+    """
+    left = dict(use.resources)
+    marked = list(devices.devices)
+    for index in reversed(range(len(marked))):
+        device = marked[index]
+        if device and not device.problem and index not in held and left.get(device.resource, 0) > 0:
+            left[device.resource] -= 1
+            marked[index] = replace(device, problem="in use by a pod of another user of the cluster")
+    return replace(devices, devices=tuple(marked))
+
+
+def _named(mode: GpuMode, known: Sequence[Remembered], found: Iterable[Found]) -> NodeDevices:
+    devices, remembered = numbered(known, found)
+    return NodeDevices(mode if devices else GpuMode.NONE, devices, remembered)
+
+
+def _labelled(node: Node) -> list[Found]:
+    """Return the devices of a node in the mode env, which only a label counts."""
+    count = _label(node, _COUNT_LABELS)
+    number = min(int(count), DEVICES_MAX) if count.isdecimal() else 0
+    return [Found(slot=f"{index:03}", resource=GpuMode.ENV) for index in range(number)]
+
+
+def _label(node: Node, names: Iterable[str]) -> str:
+    return next((found for found in map(node.metadata.label, names) if found), "")
