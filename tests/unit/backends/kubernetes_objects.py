@@ -8,8 +8,14 @@ from typing import Any
 
 from openpai.kube.objects.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from openpai.kube.objects.kinds import DEVICE_TAINT_RULES, LEASES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from openpai.kube.objects.meta import Resource
 from openpai.kube.objects.nodes import Lease, Node
 from openpai.kube.objects.pods import Pod
+
+
+def is_ours(thing: Resource) -> bool:
+    return thing.metadata.label("owner") == "us"
+
 
 READY = {"type": "Ready", "status": "True"}
 
