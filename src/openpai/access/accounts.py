@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 
 DEFAULT_GROUP: Final = "default"
 ADMIN_GROUP: Final = "admingroup"
@@ -95,7 +95,7 @@ def check_local(user: User) -> None:
     """Raise InvalidParametersError for a user whose password is kept by an identity provider."""
     if user.source != "local":
         message = f"{user.name} logs in through {user.source.upper()}; the platform keeps no password to change"
-        raise Refused("InvalidParametersError", message, "change the password at the identity provider")
+        raise InvalidParameters(message, "change the password at the identity provider")
 
 
 def no_user(name: str) -> Refused:
@@ -116,7 +116,7 @@ def check_extension(document: Mapping[str, Any]) -> None:
 
 
 def _invalid(message: str) -> Refused:
-    return Refused("InvalidParametersError", message, "put large documents into a storage")
+    return InvalidParameters(message, "put large documents into a storage")
 
 
 def _depth(value: Any) -> int:

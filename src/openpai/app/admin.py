@@ -12,10 +12,11 @@ from typing import Annotated
 import typer
 
 from openpai.cli import output, prompts
+from openpai.cli.options import option
 
-DataDirOption = Annotated[Path, typer.Option(help="Where everything of the server is kept.", envvar="PAI_DATA_DIR")]
+DataDirOption = Annotated[Path, option("--data-dir", "Where everything of the server is kept.", envvar="PAI_DATA_DIR")]
 DatabaseOption = Annotated[
-    str | None, typer.Option(help="PostgreSQL instead of SQLite: postgresql://...", envvar="PAI_DATABASE_URL")
+    str | None, option("--database-url", "PostgreSQL instead of SQLite: postgresql://...", envvar="PAI_DATABASE_URL")
 ]
 
 
@@ -32,11 +33,11 @@ def config(json: output.Json = False) -> None:
 
 
 def reset_password(
-    user: Annotated[str, typer.Option(metavar="NAME", help="Whose password.")] = "admin",
+    user: Annotated[str, option("--user NAME", "Whose password.")] = "admin",
     data_dir: DataDirOption = Path("~/.local/share/openpai"),
     database_url: DatabaseOption = None,
     password_stdin: prompts.PasswordStdin = False,
-    make_up: Annotated[bool, typer.Option("--make-up", help="Generate a password and print it.")] = False,
+    make_up: Annotated[bool, option("--make-up", "Generate a password and print it.")] = False,
     json: output.Json = False,
 ) -> None:
     """Make a user an administrator with a new password.

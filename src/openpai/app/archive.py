@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import BadConfiguration, Refused, Unavailable
 
 MANIFEST: Final = "manifest.json"
 SQLITE: Final = "openpai.db"
@@ -138,7 +138,7 @@ def _refuse_unsafe(archive: Path, member: tarfile.TarInfo, known: dict[str, Any]
     if not member.isreg() or not is_ours or member.name in known or is_over:
         what = "is a link or not a plain file" if not member.isreg() else "does not belong there"
         message = f"{archive} is not a backup of openpai: {member.name[:200]!r} in it {what}"
-        raise Refused("BadConfigurationError", message, "nothing was changed; name a file of `pai admin backup`")
+        raise BadConfiguration(message, "nothing was changed; name a file of `pai admin backup`")
 
 
 def _written(content: IO[bytes], target: Path) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def _parsed(archive: Path, data: bytes) -> dict[str, Any]:
         raise _damaged(archive, "its manifest cannot be read") from error
     if form > FORMAT:
         message = f"the backup {archive} was written by a newer openpai ({manifest.get('version', '?')})"
-        raise Refused("BadConfigurationError", message, "install that version or a newer one; nothing was changed")
+        raise BadConfiguration(message, "install that version or a newer one; nothing was changed")
     if not is_one:
         raise _damaged(archive, "its manifest cannot be read")
     found: dict[str, Any] = manifest
@@ -196,4 +196,4 @@ def _compare(archive: Path, manifest: dict[str, Any], digests: dict[str, dict[st
 
 def _damaged(archive: Path, why: str) -> Refused:
     message = f"the backup {archive} is damaged or incomplete: {why}"
-    return Refused("BadConfigurationError", message, "take another backup; nothing was changed")
+    return BadConfiguration(message, "take another backup; nothing was changed")

@@ -10,7 +10,7 @@ from openpai.app.datadir import DataDir
 from openpai.app.settings import Settings
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration
 
 if TYPE_CHECKING:
     from openpai.backends.process.dropping import Accounts
@@ -61,10 +61,8 @@ def _docker(settings: Settings, data: DataDir, clock: Clock) -> Backend:
         from openpai.backends.docker.networks import SUBNETS_DEFAULT
         from openpai.backends.docker.security import PIDS_DEFAULT, Allowed
     except ModuleNotFoundError as error:
-        raise Refused(
-            "BadConfigurationError",
-            f"--backend docker needs {error.name}",
-            "install it with: pip install 'openpai[docker]'",
+        raise BadConfiguration(
+            f"--backend docker needs {error.name}", "install it with: pip install 'openpai[docker]'"
         ) from error
     allowed = Allowed(
         host_network=settings.host_network,

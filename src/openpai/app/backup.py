@@ -14,7 +14,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
-import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from openpai.app import archive
@@ -22,19 +21,20 @@ from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, look_at_data_dir
 from openpai.app.keys import ENVIRONMENT
 from openpai.cli import formatting
+from openpai.cli.options import argument, option
 from openpai.cli.output import Json, document, error_console, say, warn
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import BadConfiguration, Unavailable
 from openpai.store.copying import copy_sqlite, dump_postgres, schema_of_sqlite
 from openpai.store.database import normal_url
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write, such as openpai.tar.gz.")],
+    file: Annotated[Path, argument("FILE", "The file to write, such as openpai.tar.gz.")],
     data_dir: DataDirOption = Path("~/.local/share/openpai"),
     database_url: DatabaseOption = None,
-    logs: Annotated[bool, typer.Option("--logs", help="Include the logs of tasks.")] = False,
-    without_key: Annotated[bool, typer.Option("--without-key", help="Leave out the key of the secrets.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+    logs: Annotated[bool, option("--logs", "Include the logs of tasks.")] = False,
+    without_key: Annotated[bool, option("--without-key", "Leave out the key of the secrets.")] = False,
+    force: Annotated[bool, option("--force", "Replace FILE if it exists.")] = False,
     json: Json = False,
 ) -> None:
     """Write database, key and user numbers to one file; the server may run.
@@ -64,16 +64,14 @@ def backup(
 def _target(file: Path, data: DataDir, *, force: bool) -> Path:
     file = file.expanduser().absolute()
     if not file.parent.is_dir():
-        raise Refused("BadConfigurationError", f"there is no directory {file.parent}", "create it, or choose another")
+        raise BadConfiguration(f"there is no directory {file.parent}", "create it, or choose another")
     # Other names of its directory do not matter.
     file = file.parent.resolve() / file.name
     if file.is_relative_to(data.root.resolve()):
         message = f"{file} is in the data directory and would be lost with it"
-        raise Refused("BadConfigurationError", message, "choose a place outside, best on another machine")
+        raise BadConfiguration(message, "choose a place outside, best on another machine")
     if file.is_dir() or (os.path.lexists(file) and not force):
-        raise Refused(
-            "BadConfigurationError", f"{file} exists already", "choose another name, or use --force to replace it"
-        )
+        raise BadConfiguration(f"{file} exists already", "choose another name, or use --force to replace it")
     return file
 
 
@@ -89,15 +87,14 @@ def _workplace(file: Path) -> Iterator[Path]:
         held = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
         message = f"{file.parent} cannot be written: {error.strerror}"
-        raise Refused("BadConfigurationError", message, "choose a directory that belongs to you") from error
+        raise BadConfiguration(message, "choose a directory that belongs to you") from error
     try:
         if os.fstat(held).st_uid != os.geteuid():
-            raise Refused("BadConfigurationError", f"{work} belongs to another user", "choose another directory")
+            raise BadConfiguration(f"{work} belongs to another user", "choose another directory")
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            message = f"another backup is being written to {file}"
-            raise Refused("BadConfigurationError", message, "wait for its end") from error
+            raise BadConfiguration(f"another backup is being written to {file}", "wait for its end") from error
         os.fchmod(held, 0o700)
         for left in work.iterdir():
             left.unlink()

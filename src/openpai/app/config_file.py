@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration, Refused
 from openpai.protocol.spelling import nearest
 
 ENVIRONMENT_PREFIX: Final = "PAI"
@@ -40,9 +40,9 @@ def read_into(context: Any, path: Path | None) -> None:
         if option is None:
             near = nearest(key.replace("_", "-"), options)
             advice = f"did you mean {near!r}?" if near else "`pai admin config` prints every setting"
-            raise Refused("BadConfigurationError", f"{where}: there is no setting {key!r}", advice)
+            raise BadConfiguration(f"{where}: there is no setting {key!r}", advice)
         if option.name in values:
-            raise Refused("BadConfigurationError", f"{where}: {key!r} occurs twice", "keep one of the two")
+            raise BadConfiguration(f"{where}: {key!r} occurs twice", "keep one of the two")
         is_path = hints.get(option.name) in (Path, Path | None)
         value = _value(option, node, where, file.parent, is_path)
         if value is not None:
@@ -112,21 +112,21 @@ def _entries(file: Path) -> Iterator[tuple[str, yaml.Node]]:
         with file.open("rb") as opened:
             content = opened.read(BYTES_MAX + 1)
         if len(content) > BYTES_MAX:
-            raise Refused("BadConfigurationError", f"{file} is larger than 1 MiB", "give a configuration file")
+            raise BadConfiguration(f"{file} is larger than 1 MiB", "give a configuration file")
         root = yaml.compose(content.decode("utf-8"), Loader=yaml.SafeLoader)
     except OSError as error:
-        raise Refused("BadConfigurationError", f"cannot read {file}: {error.strerror}", "name another file") from error
+        raise BadConfiguration(f"cannot read {file}: {error.strerror}", "name another file") from error
     except UnicodeDecodeError as error:
-        raise Refused("BadConfigurationError", f"{file} is not UTF-8 text", "save it as UTF-8") from error
+        raise BadConfiguration(f"{file} is not UTF-8 text", "save it as UTF-8") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f", line {mark.line + 1}"
         problem = getattr(error, "problem", None) or "cannot be read"
-        raise Refused("BadConfigurationError", f"{file}{line}: not YAML: {problem}", "correct the line") from error
+        raise BadConfiguration(f"{file}{line}: not YAML: {problem}", "correct the line") from error
     if root is None:
         return
     if not isinstance(root, yaml.MappingNode):
-        raise Refused("BadConfigurationError", f"{file} is not a list of settings", "write lines such as `port: 8080`")
+        raise BadConfiguration(f"{file} is not a list of settings", "write lines such as `port: 8080`")
     for key, node in root.value:
         yield str(key.value), node
 
@@ -134,10 +134,10 @@ def _entries(file: Path) -> Iterator[tuple[str, yaml.Node]]:
 def _value(option: Any, node: yaml.Node, where: str, directory: Path, is_path: bool) -> Any:
     if option.multiple:
         if not isinstance(node, yaml.SequenceNode) or not all(isinstance(one, yaml.ScalarNode) for one in node.value):
-            raise Refused("BadConfigurationError", f"{where}: {option.name} takes a list", "write it as [one, two]")
+            raise BadConfiguration(f"{where}: {option.name} takes a list", "write it as [one, two]")
         return [one.value for one in node.value]
     if not isinstance(node, yaml.ScalarNode):
-        raise Refused("BadConfigurationError", f"{where}: a setting takes one value", "write it as `key: value`")
+        raise BadConfiguration(f"{where}: a setting takes one value", "write it as `key: value`")
     if node.tag == "tag:yaml.org,2002:null":
         return None
     # The text as written: YAML 1.1 would read 0755 and 1:30 as other numbers.
@@ -158,10 +158,10 @@ def _check(context: Any, option: Any, value: Any, where: str) -> None:
         problem = getattr(error, "message", None)
         if problem is None:
             raise
-        raise Refused("BadConfigurationError", f"{where}: {problem}", "`pai up --help` shows what it takes") from error
+        raise BadConfiguration(f"{where}: {problem}", "`pai up --help` shows what it takes") from error
 
 
 def _refuse_readable_password(file: Path, database_url: Any) -> None:
     if database_url and urlsplit(str(database_url)).password and file.stat().st_mode & 0o077:
         message = f"{file} holds the password of a database, and other users of this machine can read it"
-        raise Refused("BadConfigurationError", message, f"chmod 600 {file}")
+        raise BadConfiguration(message, f"chmod 600 {file}")

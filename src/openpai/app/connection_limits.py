@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from openpai.api.rate_limits import network_of
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration, Refused
 
 PER_ADDRESS: Final = 1000
 TOTAL_MAX: Final = 30_000
@@ -41,10 +41,8 @@ def networks(named: Iterable[str]) -> tuple[Network, ...]:
     try:
         return tuple(ipaddress.ip_network(name, strict=False) for name in named)
     except ValueError as error:
-        raise Refused(
-            "BadConfigurationError",
-            f"--trusted-proxies: {error}",
-            "give addresses or networks, such as 127.0.0.1,10.0.0.0/8",
+        raise BadConfiguration(
+            f"--trusted-proxies: {error}", "give addresses or networks, such as 127.0.0.1,10.0.0.0/8"
         ) from error
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration, Refused
 from openpai.store.database import place_of
 
 _OTHERS: Final = 0o007
@@ -73,14 +73,14 @@ class DataDir:
             return
         message = f"the data directory {self.root} belongs to the database {known or self.database_url}"
         advice = f"use it with --database-url; if it was moved, remove {self._note} first"
-        raise Refused("BadConfigurationError", message, advice if is_noted else "leave --database-url away")
+        raise BadConfiguration(message, advice if is_noted else "leave --database-url away")
 
     def require_database(self, url: str | None) -> str:
         """Return the URL of the database of this directory. Raises Refused for another one, or when there is none."""
         self.refuse_other_database(url)
         if not url and not self.has_database:
             message = f"there is no database in {self.root}"
-            raise Refused("BadConfigurationError", message, "name the database of its server with --database-url")
+            raise BadConfiguration(message, "name the database of its server with --database-url")
         return url or self.database_url
 
     def remember_database(self, url: str | None) -> None:
@@ -131,15 +131,14 @@ def refuse_half_restored(root: Path) -> None:
             advice += f". The old content is in {aside}"
     left = mark if mark.exists() else stage
     message = f"a restore of the data directory {root} was interrupted, and the directory is incomplete"
-    raise Refused("BadConfigurationError", message, f"{advice}. For a new platform, remove {left}")
+    raise BadConfiguration(message, f"{advice}. For a new platform, remove {left}")
 
 
 def visit_data_dir(root: Path) -> DataDir:
     """Return another server's data directory, to read its logs and its key. Raises Refused when there is none."""
     root = root.expanduser().absolute()
     if not (root / "logs").is_dir():
-        raise Refused(
-            "BadConfigurationError",
+        raise BadConfiguration(
             f"{root} is not the data directory of a server",
             "start the server that runs the jobs first, and give its directory with --data-dir",
         )
@@ -161,7 +160,7 @@ def known_data_dir(root: Path) -> DataDir:
 def _require_signs(root: Path) -> None:
     if not any((root / sign).exists() for sign in _SIGNS):
         message = f"{root} is not the data directory of a server"
-        raise Refused("BadConfigurationError", message, "name the directory of `pai up` with --data-dir")
+        raise BadConfiguration(message, "name the directory of `pai up` with --data-dir")
 
 
 def look_at_data_dir(root: Path) -> DataDir:
@@ -177,7 +176,7 @@ def look_at_data_dir(root: Path) -> DataDir:
     except OSError as error:
         shared.close()
         message = f"`pai admin rotate-key` or `pai admin restore` uses the data directory {root}"
-        raise Refused("BadConfigurationError", message, "wait for its end, and try again") from error
+        raise BadConfiguration(message, "wait for its end, and try again") from error
     return DataDir(root, shared)
 
 
@@ -188,8 +187,7 @@ def refuse_visitors(data: DataDir) -> IO[str]:
         fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         alone.close()
-        raise Refused(
-            "BadConfigurationError",
+        raise BadConfiguration(
             f"servers started with --api-only use the data directory {data.root}",
             "stop them too, and start them again afterwards",
         ) from error
@@ -206,10 +204,8 @@ def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = _shared_file(root / "lock")
     except OSError as error:
-        raise Refused(
-            "BadConfigurationError",
-            f"the data directory {root} cannot be used: {error.strerror}",
-            "choose another directory with --data-dir",
+        raise BadConfiguration(
+            f"the data directory {root} cannot be used: {error.strerror}", "choose another directory with --data-dir"
         ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -217,8 +213,7 @@ def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
         lock.seek(0)
         by = lock.read().strip() or "another process"
         lock.close()
-        raise Refused(
-            "BadConfigurationError",
+        raise BadConfiguration(
             f"another server (process {by}) uses the data directory {root}",
             "stop it, or choose another directory with --data-dir",
         ) from error
@@ -235,7 +230,7 @@ def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
     except OSError as error:
         data.close()
         message = f"the data directory {root} cannot be used: {error.filename}: {error.strerror}"
-        raise Refused("BadConfigurationError", message, "correct that, or choose another with --data-dir") from error
+        raise BadConfiguration(message, "correct that, or choose another with --data-dir") from error
     return data
 
 
@@ -245,7 +240,7 @@ def _refuse_directories(root: Path) -> None:
         if path.exists() and not path.is_file():
             kind = "a directory" if path.is_dir() else "a device or a socket"
             message = f"{path} is {kind}, but must be a file"
-            raise Refused("BadConfigurationError", message, "put back the file that belongs there, from a backup")
+            raise BadConfiguration(message, "put back the file that belongs there, from a backup")
 
 
 def _shared_file(path: Path) -> IO[str]:

@@ -24,7 +24,7 @@ import structlog
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.capping import cap_logs
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import BadConfiguration, Unavailable
 from openpai.system.disk_space import keep_room, space_of
 
 LOOK_S: Final = 0.05
@@ -143,8 +143,7 @@ def require_room_to_start(root: Path) -> None:
     if root.exists() and Reserve(root).release() and (space := space_of(str(place))).free >= least:
         log.warning("the disk is full; the reserved space was released for this start", free_bytes=space.free)
         return
-    raise Refused(
-        "BadConfigurationError",
+    raise BadConfiguration(
         f"the disk that holds {root} is full: {space.free // 1024} KiB are free, a server needs {least // 1024} KiB",
         "free some space on it, and start the server again",
     )

@@ -21,7 +21,7 @@ from openpai.identity.oidc import Oidc, OidcSettings
 from openpai.identity.provider import Provider
 from openpai.ports.clock import Clock
 from openpai.ports.identity import Sealer
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration, Refused
 from openpai.protocol.wording import validation_message
 
 _ORIGIN = r"^https?://[^/\s?#@]+/?$"
@@ -148,4 +148,4 @@ def _secret(key: str, written: str, variable: str) -> str:
 
 
 def _refused(path: Path, message: str) -> Refused:
-    return Refused("BadConfigurationError", f"the identity file {path} {message}", "docs/sign-on.md describes its keys")
+    return BadConfiguration(f"the identity file {path} {message}", "docs/sign-on.md describes its keys")

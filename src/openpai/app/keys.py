@@ -23,7 +23,7 @@ from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, known_data_dir, refuse_visitors
 from openpai.cli.output import Json, document, error_console, say, warn
 from openpai.ports.store import LEASE_MS
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration
 from openpai.store.database import Database
 from openpai.store.opening import migrate
 from openpai.store.resealing import Resealed, count_sealed, leader, opens_newest, reseal
@@ -58,8 +58,7 @@ def rotate_key(
         given = os.environ.get(ENVIRONMENT)
         keys = keys_in(given) if given else _keys_with_new(data.key_file)
         if len(keys) < 2:
-            raise Refused(
-                "BadConfigurationError",
+            raise BadConfiguration(
                 f"the key comes from {ENVIRONMENT}, which only you can change",
                 f"set {ENVIRONMENT}=NEW,OLD, with {NEW_KEY} for NEW; then run this again",
             )
@@ -71,9 +70,7 @@ def rotate_key(
             message = (
                 f"the key opens none of the {len(done.lost)} secrets of this database, so it belongs to another one"
             )
-            raise Refused(
-                "BadConfigurationError", message, "put back the key that belongs to this one; nothing was changed"
-            )
+            raise BadConfiguration(message, "put back the key that belongs to this one; nothing was changed")
     _report(done, from_environment=bool(given), as_json=json)
 
 
@@ -89,7 +86,7 @@ def _refuse_servers(database: Database, data: DataDir) -> None:
         now = leader(database)
         if now is not None and now != found:
             message = f"the server {now[0]} uses the same database"
-            raise Refused("BadConfigurationError", message, "stop every server of this database, and try again")
+            raise BadConfiguration(message, "stop every server of this database, and try again")
 
 
 def _keys_with_new(path: Path) -> list[str]:
@@ -144,11 +141,11 @@ def require_key(file: Path) -> None:
     if not file.exists():
         message = f"the key file {file} is missing, and secrets are sealed with its key"
         advice = f"put it back; if it is lost, write {NEW_KEY} to it and enter all secrets again"
-        raise Refused("BadConfigurationError", message, advice)
+        raise BadConfiguration(message, advice)
 
 
 def _refuse_strangers(file: Path) -> None:
     if file.exists() and file.stat().st_mode & _OTHERS:
         message = f"every user of this machine may read or change the key file {file}"
         advice = f"chmod 600 {file}; if another user may have read it, also run `pai admin rotate-key`"
-        raise Refused("BadConfigurationError", message, advice)
+        raise BadConfiguration(message, advice)

@@ -12,23 +12,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from openpai.cli import output, session
+from openpai.cli.options import argument, option
 from openpai.cli.vc import read, write
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration, InvalidParameters, Refused
 
 REPLAYED_MAX = 20
 """The number of waiting jobs to explain when none is named."""
 
 
 def plan(
-    promises: Annotated[
-        str, typer.Argument(metavar="PROMISES", help='Promises, such as "team-a: 3 nodes, team-b: 8 GPUs of A100".')
-    ],
-    file: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the configuration to this file.")
-    ] = None,
+    promises: Annotated[str, argument("PROMISES", 'Promises, such as "team-a: 3 nodes, team-b: 8 GPUs of A100".')],
+    file: Annotated[Path | None, option("-o --output FILE", "Write the configuration to this file.")] = None,
     json: output.Json = False,
 ) -> None:
     """Write a configuration for the nodes of the platform, in HiveD's format.
@@ -47,7 +42,7 @@ def plan(
     with session.connect() as pai:
         seen = pai.nodes()
     if not seen:
-        raise Refused("BadConfigurationError", "there are no nodes to share", "see pai node list")
+        raise BadConfiguration("there are no nodes to share", "see pai node list")
     nodes = [
         (Node(node.name, node.cpus.total, node.memory_mb.total, node.gpus.total), node.gpu_model)
         for node in sorted(seen, key=lambda node: node.name)
@@ -65,10 +60,9 @@ def plan(
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A snapshot that `pai scheduler snapshot` took.")],
+    file: Annotated[Path, argument("FILE", "A snapshot that `pai scheduler snapshot` took.")],
     gang: Annotated[
-        str | None,
-        typer.Option("--gang", metavar="NAME", help="A waiting job, as `user~job`, or one of its gangs by its id."),
+        str | None, option("--gang NAME", "A waiting job, as `user~job`, or one of its gangs by its id.")
     ] = None,
     json: output.Json = False,
 ) -> None:
@@ -89,7 +83,7 @@ def replay(
         answers = [answer(data, each["id"]) | {"job": each["job"]} for each in named[:REPLAYED_MAX]]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         message = f"{file} is damaged: {type(error).__name__} at {error}"
-        raise Refused("InvalidParametersError", message, "take a new one with `pai scheduler snapshot`") from error
+        raise InvalidParameters(message, "take a new one with `pai scheduler snapshot`") from error
     if json:
         output.document({"now_ms": data.get("now_ms"), "waiting": len(waiting), "answers": answers})
         return
@@ -109,9 +103,9 @@ def _snapshot(file: Path) -> Mapping[str, Any]:
     try:
         data = reader.loads(read(file))
     except ValueError as error:
-        raise Refused("InvalidParametersError", f"{file} is not JSON: {error}", "name a snapshot's file") from error
+        raise InvalidParameters(f"{file} is not JSON: {error}", "name a snapshot's file") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT or not {"now_ms", "core", "waiting"} <= data.keys():
-        raise Refused("InvalidParametersError", f"{file} is not a snapshot", "take one with `pai scheduler snapshot`")
+        raise InvalidParameters(f"{file} is not a snapshot", "take one with `pai scheduler snapshot`")
     return data
 
 

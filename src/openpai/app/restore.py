@@ -12,13 +12,12 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
 from openpai.app import archive
 from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import RESTORE_STAGE, DataDir, known_data_dir, open_data_dir, refuse_visitors, restore_mark
+from openpai.cli.options import argument, option
 from openpai.cli.output import Json, document, next_step, say, warn
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import BadConfiguration, Unavailable
 from openpai.store.copying import require_empty_postgres, restore_postgres, schema_of_sqlite
 from openpai.store.database import normal_url
 from openpai.store.opening import require_known
@@ -29,10 +28,10 @@ _MADE: Final = frozenset({"logs", "tasks"})
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `pai admin backup` wrote.")],
+    file: Annotated[Path, argument("FILE", "A file that `pai admin backup` wrote.")],
     data_dir: DataDirOption = Path("~/.local/share/openpai"),
     database_url: DatabaseOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Move aside a data directory that is not empty.")] = False,
+    force: Annotated[bool, option("--force", "Move aside a data directory that is not empty.")] = False,
     json: Json = False,
 ) -> None:
     """Create a data directory from a backup; stop the server and its tasks first.
@@ -41,7 +40,7 @@ def restore(
     """
     root, file = data_dir.expanduser().absolute(), file.expanduser().absolute()
     if not file.is_file():
-        raise Refused("BadConfigurationError", f"there is no file {file}", "name a file that `pai admin backup` wrote")
+        raise BadConfiguration(f"there is no file {file}", "name a file that `pai admin backup` wrote")
     _refuse_full(root, force=force)
     with ExitStack() as stack:
         is_full = bool(_entries(root))
@@ -68,7 +67,7 @@ def _entries(root: Path) -> list[str]:
         return []
     except OSError as error:
         message = f"the data directory {root} cannot be used: {error.strerror}"
-        raise Refused("BadConfigurationError", message, "give another one with --data-dir") from error
+        raise BadConfiguration(message, "give another one with --data-dir") from error
     empty = {name for name in _MADE & names if not any((root / name).iterdir())}
     return sorted(names - _NOTHING - empty)
 
@@ -78,10 +77,10 @@ def _refuse_full(root: Path, *, force: bool) -> None:
     if found and not force:
         message = f"{root} is not empty: it holds {', '.join(found[:5])}"
         advice = "choose a new directory with --data-dir, or use --force to move this one aside"
-        raise Refused("BadConfigurationError", message, advice)
+        raise BadConfiguration(message, advice)
     if found and root.is_mount():
         message = f"{root} is a mount point, which cannot be moved aside"
-        raise Refused("BadConfigurationError", message, "move its content elsewhere, and try again")
+        raise BadConfiguration(message, "move its content elsewhere, and try again")
 
 
 def _fill_database(stage: Path, url: str | None) -> None:
@@ -89,14 +88,14 @@ def _fill_database(stage: Path, url: str | None) -> None:
     is_meant = url is None or normal_url(url).get_backend_name() == "sqlite"
     if is_sqlite and url is not None:
         message = "the backup holds a SQLite database, which is restored in the data directory"
-        raise Refused("BadConfigurationError", message, "leave out --database-url; nothing was changed")
+        raise BadConfiguration(message, "leave out --database-url; nothing was changed")
     if is_sqlite:
         require_known(schema_of_sqlite(stage / archive.SQLITE))
         return
     if url is None or is_meant:
         message = "the backup holds a PostgreSQL database"
         advice = "give an empty one with --database-url postgresql://USER:PASSWORD@HOST/DATABASE"
-        raise Refused("BadConfigurationError", message, f"{advice}; nothing was changed")
+        raise BadConfiguration(message, f"{advice}; nothing was changed")
     require_empty_postgres(url)
     restore_postgres(url, stage / archive.POSTGRES)
     (stage / archive.POSTGRES).unlink()
@@ -116,7 +115,7 @@ def _installed(data: DataDir, stage: Path, stack: ExitStack, url: str | None, *,
             root.rename(aside)
         except OSError as error:
             message = f"{root} cannot be moved aside: {error.strerror}"
-            raise Refused("BadConfigurationError", message, "move its content elsewhere, and try again") from error
+            raise BadConfiguration(message, "move its content elsewhere, and try again") from error
         stage = aside / RESTORE_STAGE
         stack.callback(shutil.rmtree, stage, ignore_errors=True)
         data = open_data_dir(root)

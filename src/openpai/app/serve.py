@@ -25,7 +25,7 @@ from openpai.app.console import Console
 from openpai.app.http_guard import bounded_heads
 from openpai.app.settings import Settings, is_loopback
 from openpai.app.startup import ADMIN, ensure_admin, ensure_groups
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration
 from openpai.system.supervision import count_what_nobody_catches
 
 BACKLOG: Final = 2048
@@ -50,12 +50,12 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
     console = Console(settings)
     async with build(settings) as built:
         # Raise the limit only now: tasks inherit the limits that the server was started with.
-        heads = bounded_heads(settings.connections_per_address, settings.trusted_proxies or ())
+        heads = bounded_heads(settings.connections_per_address, settings.proxies)
         server = _Server(
             uvicorn.Config(
                 built.api,
                 http=heads,
-                forwarded_allow_ips=None if settings.trusted_proxies is None else list(settings.trusted_proxies),
+                forwarded_allow_ips=None if settings.trusted_proxies is None else list(settings.proxies),
                 ws="none",
                 log_config=None,
                 access_log=False,
@@ -134,8 +134,7 @@ def _listen(settings: Settings) -> socket.socket:
         message = os.strerror(error.errno) if error.errno else str(error)
         if error.errno == errno.EADDRINUSE:
             message = "another program listens there"
-        raise Refused(
-            "BadConfigurationError",
+        raise BadConfiguration(
             f"cannot listen on {settings.host} port {settings.port}: {message}",
             "choose another port with --port, or --port 0 for any free one",
         ) from error

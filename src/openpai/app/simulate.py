@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from openpai.cli import output
+from openpai.cli.options import option
 from openpai.cli.text_file import read_text
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 
 if TYPE_CHECKING:
     from openpai.scheduler.config.model import HivedConfig
@@ -39,39 +38,44 @@ class Case:
 
 
 def simulate(
-    trace: Annotated[Path | None, typer.Option(help="Job trace to replay.")] = None,
+    trace: Annotated[Path | None, option("--trace", "Job trace to replay.")] = None,
     synthetic: Annotated[
-        str | None, typer.Option(help="Generate a trace instead: jobs=,days=,seed=,load=,opportunistic=,apart=,vcs=.")
+        str | None,
+        option("--synthetic", "Generate a trace instead: jobs=,days=,seed=,load=,opportunistic=,apart=,vcs=."),
     ] = None,
     trace_format: Annotated[
-        str | None, typer.Option("--format", help="ours, philly, philly-csv or helios [default: detected].")
+        str | None, option("--format", "ours, philly, philly-csv or helios [default: detected].")
     ] = None,
     config: Annotated[
-        list[Path] | None, typer.Option(help="Cluster in HiveD's format; give several to compare them.")
+        list[Path] | None, option("--config", "Cluster in HiveD's format; give several to compare them.")
     ] = None,
     nodes: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Nodes of the cluster, without --config.")
+        int, option("--nodes", "Nodes of the cluster, without --config.", min=1, max=100_000)
     ] = NODES_DEFAULT,
-    gpus_per_node: Annotated[int, typer.Option(min=1, max=64, help="GPUs of each node, without --config.")] = 8,
+    gpus_per_node: Annotated[int, option("--gpus-per-node", "GPUs of each node, without --config.", min=1, max=64)] = 8,
     match_vcs: Annotated[
-        bool, typer.Option("--match-vcs", help="Assign the trace's virtual clusters to the configuration's by size.")
+        bool, option("--match-vcs", "Assign the trace's virtual clusters to the configuration's by size.")
     ] = False,
     scheduler: Annotated[
         list[str] | None,
-        typer.Option(help="hived, hived-by-age, quota, quota-spread, first-fit; several to compare [default: hived]."),
+        option(
+            "--scheduler", "hived, hived-by-age, quota, quota-spread, first-fit; several to compare [default: hived]."
+        ),
     ] = None,
     what_if: Annotated[
-        list[str] | None, typer.Option(help="Compare with other promises, as in vision=+8 or vision=+8,speech=-8.")
+        list[str] | None, option("--what-if", "Compare with other promises, as in vision=+8 or vision=+8,speech=-8.")
     ] = None,
     checkpoint_every_s: Annotated[
-        int | None, typer.Option(min=1, help="Interval at which jobs save their work [default: never].")
+        int | None, option("--checkpoint-every-s", "Interval at which jobs save their work [default: never].", min=1)
     ] = None,
-    grace_s: Annotated[int, typer.Option(min=0, help="Grace period of a preempted job.")] = 30,
+    grace_s: Annotated[int, option("--grace-s", "Grace period of a preempted job.", min=0)] = 30,
     experiment: Annotated[
-        str | None, typer.Option(help="anomaly: private clusters, quotas and HiveD on the same jobs.")
+        str | None, option("--experiment", "anomaly: private clusters, quotas and HiveD on the same jobs.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write plots (SVG) to this directory.")] = None,
-    write_trace: Annotated[Path | None, typer.Option(help="Write the trace to a file, in our own format.")] = None,
+    plot: Annotated[Path | None, option("--plot", "Write plots (SVG) to this directory.")] = None,
+    write_trace: Annotated[
+        Path | None, option("--write-trace", "Write the trace to a file, in our own format.")
+    ] = None,
     json: output.Json = False,
 ) -> None:
     """Replay a job trace over the real scheduler in virtual time, and compare configurations."""
@@ -81,7 +85,7 @@ def simulate(
     checkpoint_ms = None if checkpoint_every_s is None else checkpoint_every_s * 1000
     rules = Rules(grace_s * 1000, checkpoint_ms)
     if experiment is not None and experiment != "anomaly":
-        raise Refused("InvalidParametersError", f"no experiment is called {experiment!r}", "use anomaly")
+        raise InvalidParameters(f"no experiment is called {experiment!r}", "use anomaly")
     if experiment is not None and trace is None and synthetic is None and not config:
         _anomaly([], None, rules, json)
         return
@@ -111,7 +115,7 @@ def _inputs(
 
     if (trace is None) == (not synthetic):
         message = "give either a trace to replay (--trace FILE) or one to generate (--synthetic jobs=1000,days=7)"
-        raise Refused("InvalidParametersError", message, "see pai simulate --help")
+        raise InvalidParameters(message, "see pai simulate --help")
     named = [(path.stem, read_config(read_text(path, "a configuration in HiveD's format"))) for path in configs]
     found: Trace | None = None
     spec: SyntheticSpec | None = None
@@ -137,7 +141,7 @@ def _none() -> Trace:
 
 def _some(shares: dict[str, float]) -> dict[str, float]:
     if sum(shares.values()) <= 0:
-        raise Refused("InvalidParametersError", "the trace has no job that needs GPUs", "check its format")
+        raise InvalidParameters("the trace has no job that needs GPUs", "check its format")
     return shares
 
 
@@ -230,4 +234,4 @@ def _write(path: Path, text: str) -> None:
 
 def _unreadable(doing: str, path: Path | None, error: Exception) -> Refused:
     reason = getattr(error, "strerror", None) or str(error)
-    return Refused("InvalidParametersError", f"cannot {doing} {path}: {reason}", "check the path")
+    return InvalidParameters(f"cannot {doing} {path}: {reason}", "check the path")

@@ -26,7 +26,7 @@ from openpai.ports.accounts import AccountStore
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.ports.cluster_settings import CLUSTER, SettingsStore
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import BadConfiguration, InvalidParameters, Unavailable
 from openpai.scheduler.config.arrangement import check
 
 ADMIN: Final = "admin"
@@ -43,8 +43,7 @@ async def ensure_admin(users: AccountStore, clock: Clock, requested: str | None)
     if await users.users():
         return None
     if requested is not None and len(requested) < PASSWORD_MIN:
-        raise Refused(
-            "BadConfigurationError",
+        raise BadConfiguration(
             f"PAI_ADMIN_PASSWORD has {len(requested)} characters",
             f"give at least {PASSWORD_MIN}, or unset it to get a generated one",
         )
@@ -74,12 +73,10 @@ async def restore_admin(users: AccountStore, clock: Clock, name: str, password: 
 
 def _check(name: str, password: str) -> None:
     if not is_user_name(name):
-        raise Refused(
-            "InvalidParametersError", f"{name!r} is not a user name", "use letters, digits, dots, dashes and _"
-        )
+        raise InvalidParameters(f"{name!r} is not a user name", "use letters, digits, dots, dashes and _")
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         message = f"the password has {len(password)} characters"
-        raise Refused("InvalidParametersError", message, f"give at least {PASSWORD_MIN}, or let --make-up choose one")
+        raise InvalidParameters(message, f"give at least {PASSWORD_MIN}, or let --make-up choose one")
 
 
 async def ensure_groups(services: Services) -> None:

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from openpai.cli import completion, formatting, output, session
 from openpai.cli.filters import moment_ms
 from openpai.cli.lazy import group
+from openpai.cli.options import option
 
 if TYPE_CHECKING:
     from openpai.client.model import AuditEntry
@@ -22,32 +21,16 @@ app = group("The audit log: who did what.", COMMANDS)
 
 
 def list_(
-    actor: Annotated[
-        str, typer.Option("--actor", metavar="NAME", help="Requests of this user.", autocompletion=completion.users)
-    ] = "",
-    action: Annotated[str, typer.Option("--action", metavar="ACTION", help="An action, such as group.change.")] = "",
-    target: Annotated[str, typer.Option("--target", metavar="OBJECT", help="Requests about exactly this.")] = "",
+    actor: Annotated[str, option("--actor NAME", "Requests of this user.", completion.users)] = "",
+    action: Annotated[str, option("--action ACTION", "An action, such as group.change.")] = "",
+    target: Annotated[str, option("--target OBJECT", "Requests about exactly this.")] = "",
     concerning: Annotated[
-        str,
-        typer.Option(
-            "--concerning",
-            metavar="NAME",
-            help="Requests by this user, or about their things.",
-            autocompletion=completion.users,
-        ),
+        str, option("--concerning NAME", "Requests by this user, or about their things.", completion.users)
     ] = "",
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Since 10m, 2h, 1d12h ago or 2026-01-31.")
-    ] = None,
-    before: Annotated[
-        str | None, typer.Option("--before", metavar="TIME", help="Before 10m, 2h, 1d12h ago or 2026-01-31.")
-    ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST, help="Greatest number of entries.")
-    ] = 20,
-    details: Annotated[
-        bool, typer.Option("--details", "-d", help="Also the request, its address and its token or login.")
-    ] = False,
+    since: Annotated[str | None, option("--since TIME", "Since 10m, 2h, 1d12h ago or 2026-01-31.")] = None,
+    before: Annotated[str | None, option("--before TIME", "Before 10m, 2h, 1d12h ago or 2026-01-31.")] = None,
+    limit: Annotated[int, option("--limit -n N", "Greatest number of entries.", min=1, max=MOST)] = 20,
+    details: Annotated[bool, option("--details -d", "Also the request, its address and its token or login.")] = False,
     json: output.Json = False,
 ) -> None:
     """List requests that changed something, newest first.

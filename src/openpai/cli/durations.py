@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters
 
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 UNIT_NAMES: Final = {"s": "seconds", "m": "minutes"}
@@ -32,15 +32,10 @@ def seconds(given: str, option: str, *, bare: str = "") -> float:
     units = [unit for _, unit in parts]
     if not parts or "".join(count + unit for count, unit in parts) != text or len(units) != len(set(units)):
         a_number = f"; a bare number is {UNIT_NAMES[bare]}" if bare else ""
-        raise Refused(
-            "InvalidParametersError",
-            f"{option} {given[:80]!r} is not a duration",
-            f"write it like {FORMS}{a_number}",
-        )
+        raise InvalidParameters(f"{option} {given[:80]!r} is not a duration", f"write it like {FORMS}{a_number}")
     total = sum(float(count) * SECONDS[unit] for count, unit in parts)
     if total > LONGEST_S:
-        message = f"{option} {given[:80]!r} is longer than a hundred years"
-        raise Refused("InvalidParametersError", message, f"write it like {FORMS}")
+        raise InvalidParameters(f"{option} {given[:80]!r} is longer than a hundred years", f"write it like {FORMS}")
     return total
 
 
@@ -48,5 +43,5 @@ def whole_seconds(given: str, option: str, *, bare: str = "", least: int = 1) ->
     """Return a duration in whole seconds, `least` or more; see `seconds`."""
     total = round(seconds(given, option, bare=bare))
     if total < least:
-        raise Refused("InvalidParametersError", f"{option} {given[:80]!r} is too short", "give one second or more")
+        raise InvalidParameters(f"{option} {given[:80]!r} is too short", "give one second or more")
     return total

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-import typer
-
 from openpai.cli.durations import FORMS, seconds
 from openpai.cli.formatting import split
-from openpai.protocol.errors import Refused
+from openpai.cli.options import option
+from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.wire.states import STATES
 
 API_NAME: Final = {
@@ -30,10 +29,9 @@ EVERYBODY: Final = "*"
 KNOWN: Final = {"state": STATES, "priority": ("crit", "prod", "test", "oppo", "default")}
 Where = Annotated[
     list[str] | None,
-    typer.Option(
-        "--where",
-        metavar="KEY=VALUE",
-        help=f"Jobs that match instead of names; yours, unless user=NAMES or user=*. Keys: {', '.join(API_NAME)}.",
+    option(
+        "--where KEY=VALUE",
+        f"Jobs that match instead of names; yours, unless user=NAMES or user=*. Keys: {', '.join(API_NAME)}.",
     ),
 ]
 
@@ -45,9 +43,7 @@ def conditions(given: Sequence[str]) -> dict[str, Any]:
         key, equals, value = one.partition("=")
         if not equals or key not in API_NAME or not value:
             known = ", ".join(API_NAME)
-            raise Refused(
-                "InvalidParametersError", f"{one!r} is not a condition", f"write KEY=VALUE; the keys are {known}"
-            )
+            raise InvalidParameters(f"{one!r} is not a condition", f"write KEY=VALUE; the keys are {known}")
         where[API_NAME[key]] = meaning(key, value)
     return where
 
@@ -61,7 +57,7 @@ def meaning(key: str, value: str) -> str | int:
     # A misspelt word would match nothing, without a reason.
     given = [word.upper() if key == "state" else word for word in split([value])]
     if strange := next((word for word in given if word not in KNOWN[key]), None):
-        raise Refused("InvalidParametersError", f"{strange!r} is not a {key}", f"choose from: {', '.join(KNOWN[key])}")
+        raise InvalidParameters(f"{strange!r} is not a {key}", f"choose from: {', '.join(KNOWN[key])}")
     return ",".join(given)
 
 
@@ -72,6 +68,6 @@ def moment_ms(message: str, now_s: float) -> int:
     try:
         return max(0, int(datetime.fromisoformat(message.strip()).astimezone().timestamp() * 1000))
     except (ValueError, OverflowError, OSError):
-        raise Refused(
-            "InvalidParametersError", f"{message[:80]!r} is not a time", f"write it like {FORMS} ago, or 2026-01-31"
+        raise InvalidParameters(
+            f"{message[:80]!r} is not a time", f"write it like {FORMS} ago, or 2026-01-31"
         ) from None

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from openpai.cli import completion, output, prompts, session
 from openpai.cli.formatting import joined, split
 from openpai.cli.lazy import group
+from openpai.cli.options import argument, option
 from openpai.cli.user import check_name
-from openpai.protocol.errors import PaiError, Refused, Unavailable
+from openpai.protocol.errors import InvalidParameters, PaiError, Refused, Unavailable
 
 if TYPE_CHECKING:
     from openpai.client import Client
@@ -27,33 +26,16 @@ COMMANDS: Final = {
 }
 app = group("Groups: users with the same rights.", COMMANDS)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the group.", autocompletion=completion.groups)]
-Users = Annotated[list[str], typer.Argument(metavar="USER", help="Names of users.", autocompletion=completion.users)]
-Description = Annotated[str | None, typer.Option("--description", metavar="TEXT", help="Purpose of the group.")]
-External = Annotated[str | None, typer.Option("--external", metavar="NAME", help="Its name at the identity provider.")]
-Clusters = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--vc", metavar="NAMES", help="Virtual clusters it grants.", autocompletion=completion.virtual_clusters
-    ),
-]
+Name = Annotated[str, argument("NAME", "Name of the group.", completion.groups)]
+Users = Annotated[list[str], argument("USER", "Names of users.", completion.users)]
+Description = Annotated[str | None, option("--description TEXT", "Purpose of the group.")]
+External = Annotated[str | None, option("--external NAME", "Its name at the identity provider.")]
+Clusters = Annotated[list[str] | None, option("--vc NAMES", "Virtual clusters it grants.", completion.virtual_clusters)]
 Managed = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--manage",
-        metavar="NAMES",
-        help="Virtual clusters its members manage.",
-        autocompletion=completion.virtual_clusters,
-    ),
+    list[str] | None, option("--manage NAMES", "Virtual clusters its members manage.", completion.virtual_clusters)
 ]
 Storages = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--storage",
-        metavar="NAMES",
-        help="Storages it grants; the first is the default.",
-        autocompletion=completion.storages,
-    ),
+    list[str] | None, option("--storage NAMES", "Storages it grants; the first is the default.", completion.storages)
 ]
 
 
@@ -123,7 +105,7 @@ def add(
     vc: Clusters = None,
     manage: Managed = None,
     storage: Storages = None,
-    admin: Annotated[bool, typer.Option("--admin", help="Make its members administrators.")] = False,
+    admin: Annotated[bool, option("--admin", "Make its members administrators.")] = False,
     json: output.Json = False,
 ) -> None:
     """Add a group."""
@@ -153,9 +135,7 @@ def set_(
     vc: Clusters = None,
     manage: Managed = None,
     storage: Storages = None,
-    admin: Annotated[
-        bool | None, typer.Option("--admin/--no-admin", help="Whether its members are administrators.")
-    ] = None,
+    admin: Annotated[bool | None, option("--admin/--no-admin", "Whether its members are administrators.")] = None,
     json: output.Json = False,
 ) -> None:
     """Change what a group grants.
@@ -163,7 +143,7 @@ def set_(
     Options that are not given change nothing. A list replaces the whole list; an empty text clears it.
     """
     if all(value is None for value in (description, external, vc, manage, storage, admin)):
-        raise Refused("InvalidParametersError", "no change given", "see pai group set --help")
+        raise InvalidParameters("no change given", "see pai group set --help")
     with session.connect() as pai:
         pai.change_group(
             name,

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from openpai.cli import completion
 from openpai.cli.formatting import plural
 from openpai.cli.lazy import group
+from openpai.cli.options import argument
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
@@ -50,9 +49,7 @@ COMMANDS: Final = {
 }
 app = group("Jobs: submit, watch, read, stop.", COMMANDS)
 
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="Job, as `job` or `user~job`.", autocompletion=completion.jobs)
-]
+Name = Annotated[str, argument("NAME", "Job, as `job` or `user~job`.", completion.jobs)]
 
 
 def job_in(pai: Client, name: str, attempt: int | None) -> JobDetail:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from openpai.cli import completion, output, prompts, session
 from openpai.cli.durations import FORMS, seconds
 from openpai.cli.exits import Exit, exit_for
@@ -16,25 +14,21 @@ from openpai.cli.filters import EVERYBODY, Where, conditions
 from openpai.cli.formatting import plural
 from openpai.cli.job import Name
 from openpai.cli.job_submit import ended
-from openpai.protocol.errors import Refused
+from openpai.cli.options import argument, option
+from openpai.protocol.errors import InvalidParameters, Refused
 
 if TYPE_CHECKING:
     from openpai.client import Client
     from openpai.client.model import Results
 
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="NAME", help="Jobs, as `job`, `user~job` or by their ids.", autocompletion=completion.jobs),
-]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, shown to the owners of the jobs.")]
-Tag = Annotated[str, typer.Argument(metavar="TAG", help="Tag, by which jobs can be found.")]
+Names = Annotated[list[str] | None, argument("NAME", "Jobs, as `job`, `user~job` or by their ids.", completion.jobs)]
+Reason = Annotated[str, option("--reason TEXT", "Reason, shown to the owners of the jobs.")]
+Tag = Annotated[str, argument("TAG", "Tag, by which jobs can be found.")]
 
 
 def stop(
     names: Names = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Kill the tasks at once, without time to save their work.")
-    ] = False,
+    force: Annotated[bool, option("--force", "Kill the tasks at once, without time to save their work.")] = False,
     reason: Reason = "",
     where: Where = None,
     yes: prompts.Yes = False,
@@ -133,8 +127,7 @@ def delete(names: Names = None, where: Where = None, yes: prompts.Yes = False, j
 def wait(
     name: Name,
     timeout: Annotated[
-        str | None,
-        typer.Option("--timeout", metavar="TIME", help=f"Give up after {FORMS}; a bare number is seconds."),
+        str | None, option("--timeout TIME", f"Give up after {FORMS}; a bare number is seconds.")
     ] = None,
     json: output.Json = False,
 ) -> int:
@@ -167,11 +160,7 @@ def _many(
     reason: str = "",
 ) -> int:
     if bool(names) == bool(where):
-        raise Refused(
-            "InvalidParametersError",
-            f"pai job {action} needs jobs",
-            "give either names of jobs or --where KEY=VALUE",
-        )
+        raise InvalidParameters(f"pai job {action} needs jobs", "give either names of jobs or --where KEY=VALUE")
     from openpai.client.model import Result, Results
 
     with session.connect() as pai:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, fields
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
-
-import typer
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
 
 from openpai.cli import completion, job_file
 from openpai.cli.durations import FORMS, whole_seconds
 from openpai.cli.job_edit import Edited, Editor, child, keys_of
-from openpai.protocol.errors import InvalidProtocol, Refused
+from openpai.cli.options import option
+from openpai.protocol.errors import InvalidParameters, InvalidProtocol
 from openpai.protocol.spelling import nearest
 
 if TYPE_CHECKING:
@@ -28,71 +25,26 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Changes:
     """What differs from the job file; each field is an option of the commands that send one."""
 
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the job, instead of the file's.")
-    ] = None
-    parameters: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another value for a parameter of the file.")
-    ] = None
-    vc: Annotated[
-        str | None,
-        typer.Option(
-            "--vc", metavar="NAME", help="Virtual cluster to run in.", autocompletion=completion.virtual_clusters
-        ),
-    ] = None
-    priority: Annotated[str | None, typer.Option("--priority", metavar="CLASS", help="crit, prod, test or oppo.")] = (
+    name: Annotated[str | None, option("--name NAME", "Name of the job, instead of the file's.")] = None
+    parameters: Annotated[list[str] | None, option("--set KEY=VALUE", "Another value for a parameter of the file.")] = (
         None
     )
+    vc: Annotated[str | None, option("--vc NAME", "Virtual cluster to run in.", completion.virtual_clusters)] = None
+    priority: Annotated[str | None, option("--priority CLASS", "crit, prod, test or oppo.")] = None
     time_limit: Annotated[
-        str | None,
-        typer.Option(
-            "--time-limit", metavar="TIME", help=f"Longest run of an attempt: {FORMS}; a bare number is minutes."
-        ),
+        str | None, option("--time-limit TIME", f"Longest run of an attempt: {FORMS}; a bare number is minutes.")
     ] = None
     env: Annotated[
-        list[str] | None,
-        typer.Option("--env", "-e", metavar="NAME=VALUE", help="Variable for every task; visible in the job file."),
+        list[str] | None, option("--env -e NAME=VALUE", "Variable for every task; visible in the job file.")
     ] = None
-    gpus: Annotated[list[str] | None, typer.Option("--gpus", metavar="[ROLE=]N", help="GPUs for each task.")] = None
-    instances: Annotated[list[str] | None, typer.Option("--instances", metavar="[ROLE=]N", help="Number of tasks.")] = (
-        None
-    )
+    gpus: Annotated[list[str] | None, option("--gpus [ROLE=]N", "GPUs for each task.")] = None
+    instances: Annotated[list[str] | None, option("--instances [ROLE=]N", "Number of tasks.")] = None
 
     @property
     def are_none(self) -> bool:
         """Return whether nothing changes."""
         single = (self.name, self.vc, self.priority, self.time_limit)
         return all(one is None for one in single) and not any((self.parameters, self.env, self.gpus, self.instances))
-
-
-def change_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a decorator that gives a command one option for each field of `Changes`, and calls it with `changes`."""
-    hints = get_type_hints(Changes, include_extras=True)
-    options = [
-        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hints[one.name])
-        for one in fields(Changes)
-        if one.name not in without
-    ]
-
-    def decorate(command: Callable[..., int]) -> Callable[..., int]:
-        own = get_type_hints(command, include_extras=True)
-        parameters: list[inspect.Parameter] = []
-        for each in inspect.signature(command).parameters.values():
-            each = each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=own[each.name])
-            parameters += options if each.name == "changes" else [each]
-
-        @wraps(command)
-        def with_changes(**given: Any) -> int:
-            changes = Changes(**{one.name: given.pop(one.name) for one in options})
-            return command(**given, changes=changes)
-
-        with_changes.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
-        # Typer reads the types here and the order and defaults from the signature.
-        with_changes.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": int}
-        del with_changes.__wrapped__
-        return with_changes
-
-    return decorate
 
 
 def changed(content: bytes, wanted: Changes) -> Edited:
@@ -117,14 +69,14 @@ def changed(content: bytes, wanted: Changes) -> Edited:
     if minutes is not None:
         editor.put(root, ("extras", "timeLimitMinutes"), minutes)
     roles = dict(_roles(root))
-    for given, option, old, new in (
+    for given, flag, old, new in (
         (wanted.gpus, "--gpus", ("gpuNumber",), ("resourcePerInstance", "gpu")),
         (wanted.instances, "--instances", ("taskNumber",), ("instances",)),
     ):
-        for role, value in (_of_role(one, roles, option) for one in given or ()):
+        for role, value in (_of_role(one, roles, flag) for one in given or ()):
             if sum(one is roles[role] for one in roles.values()) > 1:
-                message = f"{option}: task role {role!r} shares its definition with other roles"
-                raise Refused("InvalidParametersError", message, "change it in the file")
+                message = f"{flag}: task role {role!r} shares its definition with other roles"
+                raise InvalidParameters(message, "change it in the file")
             editor.put(roles[role], old if is_v1 else new, _number(value))
     _add_variables(editor, root, roles, variables, is_v1)
     return editor.edited()
@@ -144,8 +96,7 @@ def _set_parameters(editor: Editor, root: yaml.Node, wanted: Sequence[tuple[str,
         if node is None:
             near = nearest(key, keys_of(parameters))
             known = ", ".join(keys_of(parameters)) or "none"
-            raise Refused(
-                "InvalidParametersError",
+            raise InvalidParameters(
                 f"the job file has no parameter {key!r}; it has: {known}",
                 f"did you mean {near!r}?" if near else "only a parameter that is in the file can be changed",
             )
@@ -183,10 +134,9 @@ def _of_role(given: str, roles: dict[str, yaml.Node], option: str) -> tuple[str,
     if equals and role not in roles:
         near = nearest(role, roles)
         advice = f"did you mean {near!r}?" if near else f"its task roles: {known or 'none'}"
-        raise Refused("InvalidParametersError", f"the job file has no task role {role!r}", advice)
+        raise InvalidParameters(f"the job file has no task role {role!r}", advice)
     if not equals and len(roles) != 1:
-        raise Refused(
-            "InvalidParametersError",
+        raise InvalidParameters(
             f"{option} {given}: the job file has {len(roles)} task roles: {known or 'none'}",
             f"name the role: {option} {next(iter(roles))}={given}" if roles else "add one to the file",
         )
@@ -201,7 +151,7 @@ def _number(text: str) -> int | str:
 def _assignment(given: str, form: str) -> tuple[str, str]:
     key, equals, value = given.partition("=")
     if not equals or not key:
-        raise Refused("InvalidParametersError", f"{given!r} is not an assignment", f"write it as {form}")
+        raise InvalidParameters(f"{given!r} is not an assignment", f"write it as {form}")
     return key, value
 
 
@@ -209,7 +159,7 @@ def _variable(given: str) -> tuple[str, str]:
     name, value = _assignment(given, "--env NAME=value")
     if not _VARIABLE.fullmatch(name):
         advice = "use letters, digits and _, and do not begin with a digit"
-        raise Refused("InvalidParametersError", f"{name!r} is not a name for a variable", advice)
+        raise InvalidParameters(f"{name!r} is not a name for a variable", advice)
     return name, value
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from openpai.protocol.dialect import is_json, resolve, without_comments
-from openpai.protocol.errors import Fault, Refused
+from openpai.protocol.errors import Fault, InvalidParameters, Refused
 
 if TYPE_CHECKING:
     import yaml
@@ -78,7 +78,7 @@ class Editor:
         import yaml
 
         if not isinstance(node, yaml.ScalarNode):
-            raise Refused("InvalidParametersError", f"{what} is not a single value", "change it in the file")
+            raise InvalidParameters(f"{what} is not a single value", "change it in the file")
         start, end = node.start_mark.index, node.end_mark.index
         self._edits.append(_Edit(start, end, scalar(value) if start < end else f" {scalar(value)}"))
 
@@ -89,7 +89,7 @@ class Editor:
         found = child(node, path[0])
         if found is not None and not node.start_mark.index <= found.start_mark.index <= node.end_mark.index:
             message = f"{path[0]!r} is defined elsewhere in the file and only referred to here"
-            raise Refused("InvalidParametersError", message, "change it in the file")
+            raise InvalidParameters(message, "change it in the file")
         if found is None:
             _nest(self._new.setdefault(node.start_mark.index, (node, {}))[1], path, value)
         elif len(path) == 1:

@@ -5,26 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from openpai.cli import formatting, output, session
 from openpai.cli.formatting import size
 from openpai.cli.job import Name
+from openpai.cli.options import argument, option
 from openpai.cli.storage_files import this_machine
 from openpai.protocol.errors import Refused
 
 
 def fetch(
     name: Name,
-    paths: Annotated[
-        list[str] | None, typer.Argument(metavar="PATH", help="Files and directories; all unless given.")
-    ] = None,
-    to: Annotated[
-        Path | None,
-        typer.Option("--to", metavar="DIRECTORY", help="Directory to write to [default: ./NAME]."),
-    ] = None,
-    role: Annotated[str | None, typer.Option("--role", "-r", metavar="ROLE", help="Only of this task role.")] = None,
-    index: Annotated[int | None, typer.Option("--index", "-i", metavar="I", min=0, help="Task of the role.")] = None,
+    paths: Annotated[list[str] | None, argument("PATH", "Files and directories; all unless given.")] = None,
+    to: Annotated[Path | None, option("--to DIRECTORY", "Directory to write to [default: ./NAME].")] = None,
+    role: Annotated[str | None, option("--role -r ROLE", "Only of this task role.")] = None,
+    index: Annotated[int | None, option("--index -i I", "Task of the role.", min=0)] = None,
     json: output.Json = False,
 ) -> None:
     """Fetch the files that the tasks of a job left in their working directories.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from openpai.protocol.errors import Fault, Refused
+from openpai.protocol.errors import Fault, InvalidParameters
 from openpai.protocol.job import MAX_JOB_BYTES
 from openpai.protocol.wording import harmless_line
 
@@ -30,18 +30,12 @@ def read(file: str) -> bytes:
         # A device may never end. A pipe is what a shell gives for `<(command)`.
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
             what = "a directory" if stat.S_ISDIR(mode) else "a device or a socket"
-            raise Refused(
-                "InvalidParametersError",
-                f"{file} is {what}, not a job file",
-                "give the path of a job file, or - for a pipe",
-            )
+            raise InvalidParameters(f"{file} is {what}, not a job file", "give the path of a job file, or - for a pipe")
         with Path(file).open("rb") as opened:
             return opened.read(MAX_JOB_BYTES + 1)
     except (OSError, ValueError) as error:
         message = getattr(error, "strerror", None) or error
-        raise Refused(
-            "InvalidParametersError", f"cannot read {file}: {message}", "give the path of a job file"
-        ) from error
+        raise InvalidParameters(f"cannot read {file}: {message}", "give the path of a job file") from error
 
 
 def excerpt(text: str, fault: Fault) -> str:

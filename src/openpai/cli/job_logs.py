@@ -7,13 +7,12 @@ import time
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from openpai.cli import formatting, output, session
 from openpai.cli.filters import moment_ms
 from openpai.cli.job import Name, job_in, task_attempt
+from openpai.cli.options import option
 from openpai.cli.plain_text import Plain, plain, plain_stamped
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,30 +43,26 @@ def which_task(job: JobDetail, role: str | None, index: int | None) -> TaskView:
 
 def logs(
     name: Name,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log until the job ends.")] = False,
-    role: Annotated[str | None, typer.Option("--role", "-r", metavar="ROLE", help="Task role.")] = None,
-    index: Annotated[int | None, typer.Option("--index", "-i", metavar="I", min=0, help="Task of the role.")] = None,
+    follow: Annotated[bool, option("--follow -f", "Follow the log until the job ends.")] = False,
+    role: Annotated[str | None, option("--role -r ROLE", "Task role.")] = None,
+    index: Annotated[int | None, option("--index -i I", "Task of the role.", min=0)] = None,
     attempt: Annotated[
-        int | None,
-        typer.Option("--attempt", metavar="N", min=1, help="Attempt of the task, from 1; the newest by default."),
+        int | None, option("--attempt N", "Attempt of the task, from 1; the newest by default.", min=1)
     ] = None,
-    job_attempt: Annotated[
-        int | None, typer.Option("--job-attempt", metavar="N", min=1, help="Attempt of the job, from 1.")
-    ] = None,
-    stream: Annotated[str, typer.Option("--stream", "-s", metavar="S", help="all, stdout, stderr or runtime.")] = "all",
-    tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines.")] = None,
+    job_attempt: Annotated[int | None, option("--job-attempt N", "Attempt of the job, from 1.", min=1)] = None,
+    stream: Annotated[str, option("--stream -s S", "all, stdout, stderr or runtime.")] = "all",
+    tail: Annotated[int | None, option("--tail N", "Only the last N lines.", min=0)] = None,
     all_tasks: Annotated[
-        bool, typer.Option("--all-tasks", "-a", help="Logs of all tasks, each line after the name of its task.")
+        bool, option("--all-tasks -a", "Logs of all tasks, each line after the name of its task.")
     ] = False,
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="Only lines written since 30s, 10m, 1d12h ago or 2026-01-31."),
+        str | None, option("--since TIME", "Only lines written since 30s, 10m, 1d12h ago or 2026-01-31.")
     ] = None,
     timestamps: Annotated[
-        bool, typer.Option("--timestamps", "-t", help="Each line after the time at which the platform saw it.")
+        bool, option("--timestamps -t", "Each line after the time at which the platform saw it.")
     ] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="With colours and all other control sequences, as the task wrote them.")
+        bool, option("--raw", "With colours and all other control sequences, as the task wrote them.")
     ] = False,
     json: output.Json = False,
 ) -> None:
@@ -80,13 +75,11 @@ def logs(
     since_ms = None if since is None else moment_ms(since, time.time())
     if follow and (timestamps or since is not None):
         message = "--timestamps and --since cannot be used with --follow"
-        raise Refused("InvalidParametersError", message, "leave out --follow, or the others")
+        raise InvalidParameters(message, "leave out --follow, or the others")
     if since is not None and tail is not None:
-        raise Refused("InvalidParametersError", "--since cannot be used with --tail", "give one of the two")
+        raise InvalidParameters("--since cannot be used with --tail", "give one of the two")
     if all_tasks and (index is not None or attempt is not None):
-        raise Refused(
-            "InvalidParametersError", "--all-tasks prints the newest attempts", "leave out --index and --attempt"
-        )
+        raise InvalidParameters("--all-tasks prints the newest attempts", "leave out --index and --attempt")
     with session.connect() as pai:
         if all_tasks and follow:
             from openpai.cli.job_logs_all import follow_all

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from openpai.cli import formatting, output
 from openpai.cli.plain_text import plain_line, plain_stamped
-from openpai.protocol.errors import PaiError, Refused
+from openpai.protocol.errors import InvalidParameters, PaiError, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,7 +116,7 @@ def follow_all(pai: Client, name: str, role: str | None, stream: str, *, raw: bo
             message = (
                 f"{formatting.plural(len(tasks), 'task')} are too many to follow at once; the limit is {FOLLOWED_MAX}"
             )
-            raise Refused("InvalidParametersError", message, "name a role, or follow one task: --role ROLE --index I")
+            raise InvalidParameters(message, "name a role, or follow one task: --role ROLE --index I")
         width = max([width, *(len(task.name) for task in tasks)])
         followed.look_at(job, tasks)
         is_last = job.is_final and followed.is_over

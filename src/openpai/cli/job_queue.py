@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-import typer
-
 from openpai.cli import output, session
 from openpai.cli.job import Name
-from openpai.protocol.errors import Refused
+from openpai.cli.options import argument, option
+from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
     from openpai.client.model import Held
@@ -70,11 +69,9 @@ def _alike(waits: tuple[Wait, ...]) -> list[tuple[Wait, int]]:
 
 def move(
     name: Name,
-    front: Annotated[bool, typer.Option("--front", help="Before all jobs of equal priority.")] = False,
-    back: Annotated[bool, typer.Option("--back", help="After all jobs of equal priority.")] = False,
-    rank: Annotated[
-        int | None, typer.Option("--rank", metavar="N", help="Rank; jobs with a higher one go first [default: 0].")
-    ] = None,
+    front: Annotated[bool, option("--front", "Before all jobs of equal priority.")] = False,
+    back: Annotated[bool, option("--back", "After all jobs of equal priority.")] = False,
+    rank: Annotated[int | None, option("--rank N", "Rank; jobs with a higher one go first [default: 0].")] = None,
     json: output.Json = False,
 ) -> None:
     """Move a waiting job among those of equal priority in its virtual cluster.
@@ -85,7 +82,7 @@ def move(
     if rank is not None:
         places.append(rank)
     if len(places) != 1:
-        raise Refused("InvalidParametersError", "give one of --front, --back and --rank", "see pai job move --help")
+        raise InvalidParameters("give one of --front, --back and --rank", "see pai job move --help")
     with session.connect() as pai:
         pai.move(name, places[0])
     if json:
@@ -100,9 +97,7 @@ def priority(
     name: Name,
     priority_class: Annotated[
         Literal["crit", "prod", "test", "oppo"],
-        typer.Argument(
-            metavar="CLASS", help="crit, prod, test (the default) or oppo (opportunistic: on idle resources only)."
-        ),
+        argument("CLASS", "crit, prod, test (the default) or oppo (opportunistic: on idle resources only)."),
     ],
     json: output.Json = False,
 ) -> None:

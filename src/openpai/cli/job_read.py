@@ -7,14 +7,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from openpai.cli import completion, output, session
 from openpai.cli.filters import meaning, moment_ms
 from openpai.cli.formatting import split
 from openpai.cli.job import Name, job_in
+from openpai.cli.options import option
 from openpai.cli.plain_text import plain
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 
 if TYPE_CHECKING:
     from openpai.client import Client
@@ -28,37 +27,17 @@ def _now_ms() -> int:
 
 
 def list_(
-    user: Annotated[
-        str | None,
-        typer.Option("--user", metavar="NAMES", help="Jobs of these users.", autocompletion=completion.users),
-    ] = None,
-    all_: Annotated[bool, typer.Option("--all", "-a", help="Jobs of all users.")] = False,
-    vc: Annotated[
-        str,
-        typer.Option(
-            "--vc", metavar="NAMES", help="Jobs in these virtual clusters.", autocompletion=completion.virtual_clusters
-        ),
-    ] = "",
-    state: Annotated[
-        str,
-        typer.Option("--state", metavar="STATES", help="Such as RUNNING,WAITING.", autocompletion=completion.states),
-    ] = "",
-    keyword: Annotated[str, typer.Option("--keyword", metavar="TEXT", help="Part of a name.")] = "",
-    tag: Annotated[str, typer.Option("--tag", metavar="TAGS", help="Jobs with any of these tags.")] = "",
-    priority: Annotated[
-        str, typer.Option("--priority", metavar="CLASSES", help="Such as crit,prod,test,oppo,default.")
-    ] = "",
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Submitted since 10m, 2h, 1d12h ago or 2026-01-31.")
-    ] = None,
-    node: Annotated[
-        str,
-        typer.Option("--node", metavar="NODE", help="Jobs of all users on this node.", autocompletion=completion.nodes),
-    ] = "",
-    archived: Annotated[bool, typer.Option("--archived", help="Jobs in the archive instead.")] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=50000, help="Greatest number of jobs.")
-    ] = 20,
+    user: Annotated[str | None, option("--user NAMES", "Jobs of these users.", completion.users)] = None,
+    all_: Annotated[bool, option("--all -a", "Jobs of all users.")] = False,
+    vc: Annotated[str, option("--vc NAMES", "Jobs in these virtual clusters.", completion.virtual_clusters)] = "",
+    state: Annotated[str, option("--state STATES", "Such as RUNNING,WAITING.", completion.states)] = "",
+    keyword: Annotated[str, option("--keyword TEXT", "Part of a name.")] = "",
+    tag: Annotated[str, option("--tag TAGS", "Jobs with any of these tags.")] = "",
+    priority: Annotated[str, option("--priority CLASSES", "Such as crit,prod,test,oppo,default.")] = "",
+    since: Annotated[str | None, option("--since TIME", "Submitted since 10m, 2h, 1d12h ago or 2026-01-31.")] = None,
+    node: Annotated[str, option("--node NODE", "Jobs of all users on this node.", completion.nodes)] = "",
+    archived: Annotated[bool, option("--archived", "Jobs in the archive instead.")] = False,
+    limit: Annotated[int, option("--limit -n N", "Greatest number of jobs.", min=1, max=50000)] = 20,
     json: output.Json = False,
 ) -> None:
     """List jobs, newest first.
@@ -136,9 +115,7 @@ def _print_none(searched: Mapping[str, str], archived: bool, is_all: bool) -> No
 
 def show(
     name: Name,
-    attempt: Annotated[
-        int | None, typer.Option("--attempt", metavar="N", min=1, help="An earlier attempt of the job, from 1.")
-    ] = None,
+    attempt: Annotated[int | None, option("--attempt N", "An earlier attempt of the job, from 1.", min=1)] = None,
     json: output.Json = False,
 ) -> None:
     """Show a job: its state, its tasks, and why it waits or failed."""
@@ -183,14 +160,12 @@ def _kept(pai: Client, name: str) -> Sequence[WorkKept]:
 
 def events(
     name: Name,
-    type_: Annotated[str | None, typer.Option("--type", metavar="KIND", help="Normal or Warning only.")] = None,
+    type_: Annotated[str | None, option("--type KIND", "Normal or Warning only.")] = None,
     json: output.Json = False,
 ) -> None:
     """Show what happened to a job, oldest first."""
     if type_ is not None and type_ not in EVENT_TYPES:
-        raise Refused(
-            "InvalidParametersError", f"{type_!r} is not a type of events", f"choose from: {', '.join(EVENT_TYPES)}"
-        )
+        raise InvalidParameters(f"{type_!r} is not a type of events", f"choose from: {', '.join(EVENT_TYPES)}")
     with session.connect() as pai:
         found = pai.events(name, type_)
     if json:

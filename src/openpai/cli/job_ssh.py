@@ -6,11 +6,10 @@ import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from openpai.cli import output, session
 from openpai.cli.job import Name
-from openpai.protocol.errors import Refused
+from openpai.cli.options import option
+from openpai.protocol.errors import InvalidParameters, Refused
 
 if TYPE_CHECKING:
     from openpai.client import Client
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
 
 def ssh(
     name: Name,
-    role: Annotated[str | None, typer.Option("--role", "-r", metavar="ROLE", help="Task role.")] = None,
-    index: Annotated[int | None, typer.Option("--index", "-i", metavar="I", min=0, help="Task of the role.")] = None,
-    connect: Annotated[bool, typer.Option("--connect", "-c", help="Connect, instead of showing the command.")] = False,
+    role: Annotated[str | None, option("--role -r ROLE", "Task role.")] = None,
+    index: Annotated[int | None, option("--index -i I", "Task of the role.", min=0)] = None,
+    connect: Annotated[bool, option("--connect -c", "Connect, instead of showing the command.")] = False,
     json: output.Json = False,
 ) -> None:
     """Show how to reach a job's running tasks by SSH, or connect to one.
@@ -63,6 +62,4 @@ def _replace_process(task: SshTask) -> None:
     try:
         os.execvp("ssh", ["ssh", "-p", str(task.port), "-l", "root", "--", task.host])  # noqa: S606, S607
     except OSError as error:
-        raise Refused(
-            "InvalidParametersError", f"cannot run ssh: {error}", f"run it yourself: {task.command}"
-        ) from error
+        raise InvalidParameters(f"cannot run ssh: {error}", f"run it yourself: {task.command}") from error

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from openpai.cli import completion, formatting, job_file, output, session
 from openpai.cli.exits import Exit
-from openpai.cli.job_changes import Changes, change_options, changed, describe
+from openpai.cli.job_changes import Changes, changed, describe
+from openpai.cli.options import argument, fields_as_options, option
 from openpai.protocol.errors import InvalidProtocol, Refused
 
 if TYPE_CHECKING:
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
     from openpai.client import Client, JobDetail
     from openpai.client.model import Submitted
 
-File = Annotated[
-    str, typer.Argument(metavar="FILE", help="Job file (YAML, or OpenPAI's v1 JSON); - reads standard input.")
-]
+File = Annotated[str, argument("FILE", "Job file (YAML, or OpenPAI's v1 JSON); - reads standard input.")]
 
 
 def ended(job: JobDetail, called: str, *steps: str) -> int:
@@ -54,10 +51,10 @@ def _watch(pai: Client, name: str, steps: Sequence[str]) -> int:
         return Exit.INTERRUPTED
 
 
-@change_options()
+@fields_as_options(Changes, "changes")
 def submit(
     file: File,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Watch the job until it ends.")] = False,
+    watch: Annotated[bool, option("--watch -w", "Watch the job until it ends.")] = False,
     *,
     changes: Changes,
     json: output.Json = False,
@@ -105,7 +102,7 @@ def report_submitted(
     return Exit.OK
 
 
-@change_options()
+@fields_as_options(Changes, "changes")
 def check(
     file: File,
     changes: Changes,
@@ -139,12 +136,10 @@ def check(
     return Exit.OK
 
 
-@change_options(without={"name"})
+@fields_as_options(Changes, "changes", without={"name"})
 def clone(
-    origin: Annotated[str, typer.Argument(metavar="NAME", help="A job of your own.", autocompletion=completion.jobs)],
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NEW", help="Name of the new job [default: made up].")
-    ] = None,
+    origin: Annotated[str, argument("NAME", "A job of your own.", completion.jobs)],
+    name: Annotated[str | None, option("--name NEW", "Name of the new job [default: made up].")] = None,
     *,
     changes: Changes,
     json: output.Json = False,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from openpai.cli import output, prompts, session
-from openpai.protocol.errors import Refused
+from openpai.cli.options import option
+from openpai.protocol.errors import InvalidParameters, Refused
 
 if TYPE_CHECKING:
     from openpai.client import Client
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def _asked_user(address: str, from_stdin: bool) -> str:
     if from_stdin or not sys.stdin.isatty():
-        raise Refused("InvalidParametersError", "no user given", "name the user with --user NAME")
+        raise InvalidParameters("no user given", "name the user with --user NAME")
     return str(typer.prompt(f"User at {address}", err=True))
 
 
@@ -25,8 +26,7 @@ def _signed_on(pai: Client, *, has_browser: bool) -> Login:
     from openpai.cli.sign_on import code_from_page
 
     if pai.info().get("authnMethod") != "OIDC":
-        message = "this platform has no single sign-on"
-        raise Refused("InvalidParametersError", message, "log in with `pai login --user NAME`")
+        raise InvalidParameters("this platform has no single sign-on", "log in with `pai login --user NAME`")
     return pai.redeem(*code_from_page(pai.url, has_browser=has_browser))
 
 
@@ -41,15 +41,15 @@ def _of_token(address: str) -> Login:
 
 
 def login(
-    url: Annotated[str | None, typer.Option("--url", metavar="URL", help="Server, as in http://host:9186.")] = None,
-    user: Annotated[str | None, typer.Option("--user", "-u", metavar="NAME", help="Your user name there.")] = None,
+    url: Annotated[str | None, option("--url URL", "Server, as in http://host:9186.")] = None,
+    user: Annotated[str | None, option("--user -u NAME", "Your user name there.")] = None,
     password_stdin: prompts.PasswordStdin = False,
     token_stdin: Annotated[
-        bool, typer.Option("--token-stdin", help="Read a token from standard input and log in with that.")
+        bool, option("--token-stdin", "Read a token from standard input and log in with that.")
     ] = False,
-    sso: Annotated[bool, typer.Option("--sso", help="Log in by single sign-on, in the browser.")] = False,
+    sso: Annotated[bool, option("--sso", "Log in by single sign-on, in the browser.")] = False,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="With --sso: print the page's address instead of opening it.")
+        bool, option("--no-browser", "With --sso: print the page's address instead of opening it.")
     ] = False,
     json: output.Json = False,
 ) -> None:

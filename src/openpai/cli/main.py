@@ -15,8 +15,9 @@ import typer
 from openpai.cli import session
 from openpai.cli.exits import Exit, exit_for, exit_table
 from openpai.cli.lazy import lazily
+from openpai.cli.options import option
 from openpai.cli.output import aside, complain, document, replace_unencodable_text
-from openpai.protocol.errors import Broken, PaiError, Refused
+from openpai.protocol.errors import Broken, InvalidParameters, PaiError, Refused
 from openpai.protocol.wording import validation_message
 
 # Where each command is, and its line in the help: the first of its own docstring.
@@ -69,12 +70,8 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    url: Annotated[
-        str | None, typer.Option("--url", metavar="URL", help="Server to use, instead of the one of the latest login.")
-    ] = None,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
+    url: Annotated[str | None, option("--url URL", "Server to use, instead of the one of the latest login.")] = None,
+    version: Annotated[bool, option("--version", "Print the version.", callback=_version, is_eager=True)] = False,
 ) -> None:
     """Run jobs on an OpenPAI platform, and watch them."""
     session.use(url)
@@ -95,7 +92,7 @@ def _refuse_usage(message: str, context: typer.Context | None) -> int:
         sys.stderr.write(message + "\n")
         return Exit.REFUSED
     path = "pai" if context is None else context.command_path
-    return _report(Refused("InvalidParametersError", message, f"see {path} --help"))
+    return _report(InvalidParameters(message, f"see {path} --help"))
 
 
 def _wrong_value(error: Exception) -> str:
@@ -126,7 +123,7 @@ def _invoke() -> int:
     except UnicodeEncodeError as error:
         # Python keeps bytes of the command line that are not text, until they are sent.
         message = f"{error.object[:80]!r} is not text in this terminal's encoding"
-        return _report(Refused("InvalidParametersError", message, "use a locale with UTF-8, as in LC_ALL=C.UTF-8"))
+        return _report(InvalidParameters(message, "use a locale with UTF-8, as in LC_ALL=C.UTF-8"))
     except Exception as error:
         # The library's exceptions for wrong use are private, but all of them have this method.
         usage = getattr(error, "format_message", None)

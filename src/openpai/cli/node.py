@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from openpai.cli import completion, formatting, output, session
 from openpai.cli.durations import FORMS, whole_seconds
 from openpai.cli.lazy import group
-from openpai.protocol.errors import Refused
+from openpai.cli.options import argument, option
+from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
     from openpai.client import NodeView
@@ -27,13 +26,8 @@ COMMANDS: Final = {
 }
 app = group("The nodes that run jobs.", COMMANDS)
 
-Node = Annotated[
-    str,
-    typer.Argument(
-        metavar="NODE", help="Name of the node, as `pai node list` shows it.", autocompletion=completion.nodes
-    ),
-]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, shown to users.")]
+Node = Annotated[str, argument("NODE", "Name of the node, as `pai node list` shows it.", completion.nodes)]
+Reason = Annotated[str, option("--reason TEXT", "Reason, shown to users.")]
 
 
 def list_(json: output.Json = False) -> None:
@@ -61,9 +55,7 @@ def list_(json: output.Json = False) -> None:
 def drain(
     node: Node,
     reason: Reason = "",
-    deadline: Annotated[
-        str | None, typer.Option("--deadline", metavar="TIME", help=f"Time until jobs on it are stopped: {FORMS}.")
-    ] = None,
+    deadline: Annotated[str | None, option("--deadline TIME", f"Time until jobs on it are stopped: {FORMS}.")] = None,
     json: output.Json = False,
 ) -> None:
     """Drain a node: it gets no new tasks, and those that run there may end.
@@ -98,9 +90,7 @@ def undrain(node: Node, json: output.Json = False) -> None:
 
 def mark_bad(
     node: Node,
-    devices: Annotated[
-        str, typer.Argument(metavar="GPUS", help="Numbers of the bad GPUs, such as 0,3; `none` when all are good.")
-    ],
+    devices: Annotated[str, argument("GPUS", "Numbers of the bad GPUs, such as 0,3; `none` when all are good.")],
     reason: Reason = "",
     json: output.Json = False,
 ) -> None:
@@ -134,7 +124,7 @@ def _numbers(text: str) -> list[int]:
     except ValueError:
         numbers = [-1]
     if min(numbers) < 0:
-        raise Refused("InvalidParametersError", f"{text!r} are not GPU numbers", "write them as 0,3 or write none")
+        raise InvalidParameters(f"{text!r} are not GPU numbers", "write them as 0,3 or write none")
     return numbers
 
 

@@ -14,8 +14,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
+from openpai.cli.options import option
 from openpai.protocol.errors import PaiError
 from openpai.protocol.wording import harmless, harmless_json
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 TABLE_WIDTH: Final = 80
 # The characters of bars for terminals that have only ASCII.
 IN_ASCII: Final = {"█": "#", "▒": "%", "◧": "o", "·": ".", "×": "x"}
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Json = Annotated[bool, option("--json", "Print JSON and nothing else.")]
 
 
 def replace_unencodable_text() -> None:

@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 
 from openpai.cli.exits import Exit
+from openpai.cli.options import option
 from openpai.cli.output import aside
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters
 
-PasswordStdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+PasswordStdin = Annotated[bool, option("--password-stdin", "Read the password from standard input.")]
+Yes = Annotated[bool, option("--yes -y", "Do not ask for confirmation.")]
 
 
 def secret(what: str, from_stdin: bool, *, option: str = "--password-stdin") -> str:
@@ -43,9 +44,9 @@ def check_sure(question: str, yes: bool, *, is_wide: bool = False) -> None:
             aside("nothing was done")
             raise typer.Exit(Exit.REFUSED)
     elif is_wide:
-        raise Refused("InvalidParametersError", f"no terminal to ask on: {question}", "give --yes to confirm")
+        raise InvalidParameters(f"no terminal to ask on: {question}", "give --yes to confirm")
 
 
 def _need_terminal(what: str, advice: str) -> None:
     if not sys.stdin.isatty():
-        raise Refused("InvalidParametersError", f"no terminal to ask on: {what}", advice)
+        raise InvalidParameters(f"no terminal to ask on: {what}", advice)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from openpai.cli import completion, output, prompts, session
 from openpai.cli.lazy import group
-from openpai.protocol.errors import Refused
+from openpai.cli.options import option
+from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
     from openpai.client.calls.quotas import QuotaLimits
@@ -24,24 +23,9 @@ COMMANDS: Final = {
 app = group("Quotas: limits for users.", COMMANDS)
 
 NO_LIMIT: Final = "none"
-Vc = Annotated[
-    str,
-    typer.Option(
-        "--vc",
-        metavar="NAME",
-        help="Virtual cluster; all together unless given.",
-        autocompletion=completion.virtual_clusters,
-    ),
-]
+Vc = Annotated[str, option("--vc NAME", "Virtual cluster; all together unless given.", completion.virtual_clusters)]
 User = Annotated[
-    str,
-    typer.Option(
-        "--user",
-        "-u",
-        metavar="NAME",
-        help="User; each user without a quota of their own unless given.",
-        autocompletion=completion.users,
-    ),
+    str, option("--user -u NAME", "User; each user without a quota of their own unless given.", completion.users)
 ]
 
 
@@ -99,18 +83,10 @@ def _print(found: tuple[Quota, ...], *, is_own: bool = False) -> None:
 def set_(
     vc: Vc = "",
     user: User = "",
-    gpus: Annotated[
-        str | None, typer.Option("--gpus", metavar="N", help="GPUs at a time; jobs that need more wait.")
-    ] = None,
-    gpus_per_job: Annotated[
-        str | None, typer.Option("--gpus-per-job", metavar="N", help="GPUs of one job; larger jobs are refused.")
-    ] = None,
-    jobs: Annotated[
-        str | None, typer.Option("--jobs", metavar="N", help="Jobs that wait or run; further jobs are refused.")
-    ] = None,
-    gpu_hours: Annotated[
-        str | None, typer.Option("--gpu-hours", metavar="N", help="GPU hours in a month; then jobs are refused.")
-    ] = None,
+    gpus: Annotated[str | None, option("--gpus N", "GPUs at a time; jobs that need more wait.")] = None,
+    gpus_per_job: Annotated[str | None, option("--gpus-per-job N", "GPUs of one job; larger jobs are refused.")] = None,
+    jobs: Annotated[str | None, option("--jobs N", "Jobs that wait or run; further jobs are refused.")] = None,
+    gpu_hours: Annotated[str | None, option("--gpu-hours N", "GPU hours in a month; then jobs are refused.")] = None,
     json: output.Json = False,
 ) -> None:
     """Set a quota.
@@ -118,7 +94,7 @@ def set_(
     Limits that are not given stay, and `none` removes one. A quota applies from the next job on.
     """
     if all(value is None for value in (gpus, gpus_per_job, jobs, gpu_hours)):
-        raise Refused("InvalidParametersError", "no limit given", "give --gpus, --gpus-per-job, --jobs or --gpu-hours")
+        raise InvalidParameters("no limit given", "give --gpus, --gpus-per-job, --jobs or --gpu-hours")
     limits: QuotaLimits = {}
     if gpus is not None:
         limits["gpus_running"] = _whole("--gpus", gpus)
@@ -165,9 +141,7 @@ def _whole(option: str, given: str) -> int | None:
     if given == NO_LIMIT:
         return None
     if not given.isascii() or not given.isdigit():
-        raise Refused(
-            "InvalidParametersError", f"{option}: {given!r} is not a number", "give a whole number, or `none`"
-        )
+        raise InvalidParameters(f"{option}: {given!r} is not a number", "give a whole number, or `none`")
     return int(given)
 
 
@@ -179,9 +153,7 @@ def _real(option: str, given: str) -> float | None:
     except ValueError:
         hours = math.nan
     if not 0 <= hours < math.inf:
-        raise Refused(
-            "InvalidParametersError",
-            f"{option}: {given!r} is not a number of hours",
-            "give a number, such as 100, or `none`",
+        raise InvalidParameters(
+            f"{option}: {given!r} is not a number of hours", "give a number, such as 100, or `none`"
         )
     return hours

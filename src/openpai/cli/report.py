@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from openpai.cli import output, session
 from openpai.cli.formatting import plural, split
-from openpai.protocol.errors import Refused
+from openpai.cli.options import option
+from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
     from openpai.client.model import Use
@@ -20,21 +19,12 @@ WORDS: Final = ("user", "group", "vc", "day")
 
 
 def report(
-    by: Annotated[
-        list[str] | None, typer.Option("--by", metavar="KEYS", help="One or several of user, group, vc and day.")
-    ] = None,
+    by: Annotated[list[str] | None, option("--by KEYS", "One or several of user, group, vc and day.")] = None,
     from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="DAY", help="First day, such as 2026-01-31 (UTC) [default: first of the month]."
-        ),
+        str | None, option("--from DAY", "First day, such as 2026-01-31 (UTC) [default: first of the month].")
     ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="DAY", help="Day after the last one [default: now].")
-    ] = None,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write CSV to a file; - is standard output.")
-    ] = None,
+    to: Annotated[str | None, option("--to DAY", "Day after the last one [default: now].")] = None,
+    csv: Annotated[Path | None, option("--csv FILE", "Write CSV to a file; - is standard output.")] = None,
     json: output.Json = False,
 ) -> None:
     """Report use in hours of GPUs, CPUs and memory.
@@ -43,16 +33,16 @@ def report(
     """
     words = tuple(dict.fromkeys(split(by))) or ("user",)
     if strange := [word for word in words if word not in WORDS]:
-        raise Refused("InvalidParametersError", f"--by: {strange[0]!r} is not a key", f"choose from {', '.join(WORDS)}")
+        raise InvalidParameters(f"--by: {strange[0]!r} is not a key", f"choose from {', '.join(WORDS)}")
     for name, day in (("--from", from_), ("--to", to)):
         if day is not None and not re.fullmatch(r"\d{4}-\d\d-\d\d|\d{1,15}", day):
-            raise Refused("InvalidParametersError", f"{name}: {day!r} is not a day", "write it like 2026-01-31")
+            raise InvalidParameters(f"{name}: {day!r} is not a day", "write it like 2026-01-31")
     if from_ is not None and from_ == to:
         message = f"the time from {from_} to {to} is empty: --to is not included"
-        raise Refused("InvalidParametersError", message, "set --to to the day after")
+        raise InvalidParameters(message, "set --to to the day after")
     if json and str(csv) == "-":
         message = "--csv - and --json both write to standard output"
-        raise Refused("InvalidParametersError", message, "give one of them, or a file for --csv")
+        raise InvalidParameters(message, "give one of them, or a file for --csv")
     with session.connect() as pai:
         if csv is not None:
             _save(csv, pai.report_csv(by=words, from_=from_, to=to), json)
@@ -92,7 +82,7 @@ def _save(file: Path, text: str, json: bool) -> None:
         # Keep the line ends of CSV on every machine.
         file.write_bytes(text.encode())
     except OSError as error:
-        raise Refused("InvalidParametersError", f"cannot write {file}: {error}", "name another file") from error
+        raise InvalidParameters(f"cannot write {file}: {error}", "name another file") from error
     rows = max(0, text.count("\n") - 2)
     if json:
         output.document({"file": str(file), "rows": rows})

@@ -8,55 +8,45 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from openpai.cli import completion, formatting, output, run_code, run_defaults, session
 from openpai.cli.exits import Exit
-from openpai.cli.job_changes import Changes, change_options, changed, describe
+from openpai.cli.job_changes import Changes, changed, describe
 from openpai.cli.job_submit import report_submitted
-from openpai.protocol.errors import InvalidProtocol, Refused
+from openpai.cli.options import argument, fields_as_options, option
+from openpai.protocol.errors import InvalidParameters, InvalidProtocol, Refused
 
 if TYPE_CHECKING:
     from openpai.cli.run_code import CodeTransfer
     from openpai.client import Client
 
 ROLE: Final = "main"
-Words = Annotated[list[str], typer.Argument(metavar="COMMAND", help="Command to run, best after `--`.")]
+Words = Annotated[list[str], argument("COMMAND", "Command to run, best after `--`.")]
 
 
-@change_options(without={"name", "parameters", "gpus", "instances"})
+@fields_as_options(Changes, "changes", without={"name", "parameters", "gpus", "instances"})
 def run(
     command: Words,
-    gpus: Annotated[int, typer.Option("--gpus", metavar="N", min=0, help="GPUs for each task.")] = 0,
-    cpus: Annotated[int | None, typer.Option("--cpus", metavar="N", min=1, help="CPU cores for each task.")] = None,
-    memory: Annotated[
-        str | None, typer.Option("--memory", metavar="SIZE", help="Memory for each task, like 8G or 512M.")
-    ] = None,
-    instances: Annotated[int, typer.Option("--instances", metavar="N", min=1, help="Number of tasks.")] = 1,
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the job [default: from the command].")
-    ] = None,
-    image: Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="Image [default: guessed].")] = None,
-    directory: Annotated[
-        Path, typer.Option("--dir", metavar="DIRECTORY", help="Directory of the code; this one unless given.")
-    ] = Path(),
+    gpus: Annotated[int, option("--gpus N", "GPUs for each task.", min=0)] = 0,
+    cpus: Annotated[int | None, option("--cpus N", "CPU cores for each task.", min=1)] = None,
+    memory: Annotated[str | None, option("--memory SIZE", "Memory for each task, like 8G or 512M.")] = None,
+    instances: Annotated[int, option("--instances N", "Number of tasks.", min=1)] = 1,
+    name: Annotated[str | None, option("--name NAME", "Name of the job [default: from the command].")] = None,
+    image: Annotated[str | None, option("--image IMAGE", "Image [default: guessed].")] = None,
+    directory: Annotated[Path, option("--dir DIRECTORY", "Directory of the code; this one unless given.")] = Path(),
     storage: Annotated[
         str | None,
-        typer.Option(
-            "--storage",
-            metavar="NAME",
-            help="Send the code through this storage; needed for more than 640 KB.",
-            autocompletion=completion.storages,
+        option(
+            "--storage NAME", "Send the code through this storage; needed for more than 640 KB.", completion.storages
         ),
     ] = None,
-    no_code: Annotated[bool, typer.Option("--no-code", help="Do not send code.")] = False,
+    no_code: Annotated[bool, option("--no-code", "Do not send code.")] = False,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="Run in the directory itself; for a server on this machine.")
+        bool, option("--in-place", "Run in the directory itself; for a server on this machine.")
     ] = False,
     *,
     changes: Changes,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the job is submitted.")] = False,
-    print_: Annotated[bool, typer.Option("--print", help="Print the job file instead of running it.")] = False,
+    detach: Annotated[bool, option("--detach -d", "Return once the job is submitted.")] = False,
+    print_: Annotated[bool, option("--print", "Print the job file instead of running it.")] = False,
     json: output.Json = False,
 ) -> int:
     """Run a command as a job, with the code in this directory.
@@ -64,7 +54,7 @@ def run(
     Files that .gitignore or .paiignore name are not sent. Name, image and resources are guessed unless given.
     """
     if in_place + no_code + (storage is not None) > 1:
-        raise Refused("InvalidParametersError", "give one of --in-place, --no-code and --storage", "see pai run --help")
+        raise InvalidParameters("give one of --in-place, --no-code and --storage", "see pai run --help")
     line = command[0] if len(command) == 1 else shlex.join(command)
     called = name or run_defaults.name_of(line)
     picture, why = (image, "given") if image else run_defaults.image_of(line, directory)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from openpai.cli import formatting, output
-from openpai.protocol.errors import PaiError, Refused
+from openpai.protocol.errors import InvalidParameters, PaiError, Refused
 
 if TYPE_CHECKING:
     from openpai.client import Client
@@ -46,7 +46,7 @@ def in_place(url: str, directory: Path) -> CodeTransfer:
     """Run in the directory itself; raise Refused for a server on another machine."""
     if urlsplit(url).hostname not in _HERE:
         message = f"the server {url} is not on this machine, so its tasks cannot reach this directory"
-        raise Refused("InvalidParametersError", message, "leave out --in-place, and the code is sent with the job")
+        raise InvalidParameters(message, "leave out --in-place, and the code is sent with the job")
     where = directory.expanduser().absolute()
     failed = shlex.quote(f"{where} cannot be entered where the task runs; run it without --in-place")
     return CodeTransfer(f"{where}, in place", (f"cd {shlex.quote(str(where))} || {{ echo {failed} >&2; exit 1; }}",))

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from openpai.protocol.errors import PaiError, Refused
+from openpai.protocol.errors import InvalidParameters, PaiError
 
 if TYPE_CHECKING:
     from openpai.client import Client
@@ -83,5 +83,5 @@ def megabytes(given: str) -> int:
     """Return an amount of memory in MiB; a plain number is MiB."""
     found = _MEMORY.fullmatch(given.strip())
     if found is None or not int(found[1]):
-        raise Refused("InvalidParametersError", f"{given!r} is not an amount of memory", "write it like 8G or 512M")
+        raise InvalidParameters(f"{given!r} is not an amount of memory", "write it like 8G or 512M")
     return int(found[1]) << {"m": 0, "g": 10, "t": 20}[(found[2] or "m")[0].lower()]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
 from openpai.cli import output, session
 from openpai.cli.lazy import group
-from openpai.protocol.errors import Refused
+from openpai.cli.options import argument, option
+from openpai.protocol.errors import InvalidParameters
 
 COMMANDS: Final = {
     "snapshot": ("openpai.cli.scheduler:snapshot", "Save a snapshot of the scheduler, to inspect its decisions later."),
@@ -19,9 +18,7 @@ app = group("The scheduler: its decisions and its fairness.", COMMANDS)
 
 
 def snapshot(
-    file: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it there [default: print it].")
-    ] = None,
+    file: Annotated[Path | None, option("-o --output FILE", "Write it there [default: print it].")] = None,
     json: output.Json = False,
 ) -> None:
     """Save a snapshot of the scheduler, to inspect its decisions later.
@@ -46,10 +43,7 @@ def snapshot(
 
 
 def fairness(
-    hours: Annotated[
-        str | None,
-        typer.Argument(metavar="HOURS", help="Half-life of past use; `off` ignores past use."),
-    ] = None,
+    hours: Annotated[str | None, argument("HOURS", "Half-life of past use; `off` ignores past use.")] = None,
     json: output.Json = False,
 ) -> None:
     """Show or set how long past use counts in the fair share of users.
@@ -79,5 +73,5 @@ def _hours(text: str) -> float | None:
     except ValueError:
         hours = -1.0
     if not 0.01 <= hours <= 24 * 365:
-        raise Refused("InvalidParametersError", f"{text!r} is not a number of hours", "give 0.01 to 8760, or off")
+        raise InvalidParameters(f"{text!r} is not a number of hours", "give 0.01 to 8760, or off")
     return hours

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 from urllib.parse import parse_qs, urlencode
 
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 
 WAIT_S: Final = 300.0
 _PAGES: Final = {
@@ -85,7 +85,7 @@ def code_of(answer: Mapping[str, str]) -> str:
         return answer["code"]
     if "errorMessage" in answer:
         raise Refused("ForbiddenUserError", answer["errorMessage"])
-    raise Refused("InvalidParametersError", "the address holds no code", "log in again with `pai login --sso`")
+    raise InvalidParameters("the address holds no code", "log in again with `pai login --sso`")
 
 
 def code_from_page(server: str, *, has_browser: bool) -> tuple[str, str]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from openpai.cli import completion, output, prompts, session
 from openpai.cli.exits import Exit
 from openpai.cli.formatting import joined, split
 from openpai.cli.lazy import group
-from openpai.protocol.errors import Refused
+from openpai.cli.options import argument, option
+from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
     from openpai.client.model import StorageView
@@ -35,14 +34,12 @@ _NUMBERS: Final = ("port",)
 _SWITCHES: Final = ("useHttps",)
 _MARK: Final = {True: "[green]works[/]", False: "[red]fails[/]"}
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the storage.", autocompletion=completion.storages)]
-Groups = Annotated[
-    list[str], typer.Argument(metavar="GROUP", help="Names of groups.", autocompletion=completion.groups)
-]
+Name = Annotated[str, argument("NAME", "Name of the storage.", completion.storages)]
+Groups = Annotated[list[str], argument("GROUP", "Names of groups.", completion.groups)]
 
 
 def list_(
-    default: Annotated[bool, typer.Option("--default", help="Only the default storages of your groups.")] = False,
+    default: Annotated[bool, option("--default", "Only the default storages of your groups.")] = False,
     json: output.Json = False,
 ) -> None:
     """List the storages you may use."""
@@ -71,31 +68,22 @@ def show(name: Name, json: output.Json = False) -> None:
 
 def add(
     name: Name,
-    type_: Annotated[str, typer.Argument(metavar="TYPE", help="local, nfs, smb, s3, azureBlob or webhdfs.")],
-    data: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Location, such as path=/data or bucket=b.")
-    ] = None,
-    secret: Annotated[
-        list[str] | None, typer.Option("--secret", metavar="KEY", help="Key to ask for, such as secretAccessKey.")
-    ] = None,
+    type_: Annotated[str, argument("TYPE", "local, nfs, smb, s3, azureBlob or webhdfs.")],
+    data: Annotated[list[str] | None, argument("KEY=VALUE", "Location, such as path=/data or bucket=b.")] = None,
+    secret: Annotated[list[str] | None, option("--secret KEY", "Key to ask for, such as secretAccessKey.")] = None,
     secret_stdin: Annotated[
-        bool, typer.Option("--secret-stdin", help="Read the secrets from standard input, one line for each.")
+        bool, option("--secret-stdin", "Read the secrets from standard input, one line for each.")
     ] = False,
     read_only: Annotated[
-        bool | None,
-        typer.Option("--read-only/--read-write", help="Whether users may only read it.", show_default=False),
+        bool | None, option("--read-only/--read-write", "Whether users may only read it.", show_default=False)
     ] = None,
     personal: Annotated[
         bool | None,
-        typer.Option(
-            "--personal/--shared", help="Whether each user sees only a folder of their own.", show_default=False
-        ),
+        option("--personal/--shared", "Whether each user sees only a folder of their own.", show_default=False),
     ] = None,
-    description: Annotated[
-        str | None, typer.Option("--description", metavar="TEXT", help="Purpose of the storage.")
-    ] = None,
-    grant: Annotated[list[str] | None, typer.Option("--group", metavar="NAMES", help="Groups that may use it.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the definition of an existing storage.")] = False,
+    description: Annotated[str | None, option("--description TEXT", "Purpose of the storage.")] = None,
+    grant: Annotated[list[str] | None, option("--group NAMES", "Groups that may use it.")] = None,
+    replace: Annotated[bool, option("--replace", "Replace the definition of an existing storage.")] = False,
     json: output.Json = False,
 ) -> None:
     """Add a storage, or replace the definition of one; the server encrypts secrets and never shows them.
@@ -135,7 +123,7 @@ def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> N
 def grant(
     name: Name,
     groups: Groups,
-    default: Annotated[bool, typer.Option("--default", help="Make it the default storage of these groups.")] = False,
+    default: Annotated[bool, option("--default", "Make it the default storage of these groups.")] = False,
     json: output.Json = False,
 ) -> None:
     """Let groups use a storage. The first storage of a group is its default one."""
@@ -184,8 +172,7 @@ def _values(given: list[str]) -> dict[str, str | int | bool]:
     for pair in given:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            message = f"{pair!r} is not KEY=VALUE"
-            raise Refused("InvalidParametersError", message, "write path=/data, or server=nas path=/export")
+            raise InvalidParameters(f"{pair!r} is not KEY=VALUE", "write path=/data, or server=nas path=/export")
         values[key] = value
         if key in _NUMBERS and value.isdecimal():
             values[key] = int(value)

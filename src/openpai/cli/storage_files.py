@@ -8,17 +8,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from openpai.cli import formatting, output, prompts, session
 from openpai.cli.formatting import size
+from openpai.cli.options import argument, option
 from openpai.cli.storage import Name
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 
 if TYPE_CHECKING:
     from openpai.client import Client
 
-Where = Annotated[str, typer.Argument(metavar="PATH", help="A path in the storage.")]
+Where = Annotated[str, argument("PATH", "A path in the storage.")]
 
 
 def ls(name: Name, path: Where = "", json: output.Json = False) -> None:
@@ -44,10 +43,8 @@ def ls(name: Name, path: Where = "", json: output.Json = False) -> None:
 
 def upload(
     name: Name,
-    sources: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files and directories on this machine.")],
-    to: Annotated[
-        str, typer.Option("--to", metavar="PATH", help="Directory of the storage; its top unless given.")
-    ] = "",
+    sources: Annotated[list[Path], argument("FILE", "Files and directories on this machine.")],
+    to: Annotated[str, option("--to PATH", "Directory of the storage; its top unless given.")] = "",
     json: output.Json = False,
 ) -> None:
     """Upload files and directories to a storage; existing files are replaced."""
@@ -68,10 +65,8 @@ def upload(
 
 def download(
     name: Name,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A file or directory in the storage; / is all of it.")],
-    to: Annotated[
-        Path, typer.Option("--to", metavar="DIRECTORY", help="Directory to write to; this one unless given.")
-    ] = Path(),
+    path: Annotated[str, argument("PATH", "A file or directory in the storage; / is all of it.")],
+    to: Annotated[Path, option("--to DIRECTORY", "Directory to write to; this one unless given.")] = Path(),
     json: output.Json = False,
 ) -> None:
     """Download a file, or a directory with everything in it, from a storage."""
@@ -89,10 +84,8 @@ def download(
 
 def rm(
     name: Name,
-    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files and directories in the storage.")],
-    recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="Also directories, with everything in them.")
-    ] = False,
+    paths: Annotated[list[str], argument("PATH", "Files and directories in the storage.")],
+    recursive: Annotated[bool, option("--recursive -r", "Also directories, with everything in them.")] = False,
     yes: prompts.Yes = False,
     json: output.Json = False,
 ) -> None:
@@ -141,9 +134,7 @@ def this_machine() -> Iterator[None]:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         message = f"error on this machine: {where}{error.strerror or error}"
-        raise Refused(
-            "InvalidParametersError", message, "check the path, its permissions, and the free space"
-        ) from error
+        raise InvalidParameters(message, "check the path, its permissions, and the free space") from error
 
 
 def _stored(pai: Client, name: str, path: str) -> Iterator[tuple[str, Path, int]]:

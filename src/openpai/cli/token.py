@@ -6,12 +6,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from openpai.cli import completion, output, prompts, session
 from openpai.cli.durations import FORMS, whole_seconds
 from openpai.cli.lazy import group
-from openpai.protocol.errors import Refused
+from openpai.cli.options import argument, option
+from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
     from openpai.client import Client
@@ -53,12 +52,10 @@ def list_(json: output.Json = False) -> None:
 
 
 def create(
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the token.")] = "",
-    scope: Annotated[
-        str, typer.Option("--scope", metavar="SCOPE", help="all, jobs (jobs and storages) or read.")
-    ] = "all",
+    name: Annotated[str, option("--name NAME", "Name of the token.")] = "",
+    scope: Annotated[str, option("--scope SCOPE", "all, jobs (jobs and storages) or read.")] = "all",
     expires: Annotated[
-        str | None, typer.Option("--expires", metavar="TIME", help=f"Time until it expires: {FORMS} [default: never].")
+        str | None, option("--expires TIME", f"Time until it expires: {FORMS} [default: never].")
     ] = None,
     json: output.Json = False,
 ) -> None:
@@ -78,23 +75,16 @@ def create(
 
 def revoke(
     ids: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="ID",
-            help="The beginning of an id, or the token itself.",
-            autocompletion=completion.tokens,
-        ),
+        list[str] | None, argument("ID", "The beginning of an id, or the token itself.", completion.tokens)
     ] = None,
-    logins: Annotated[bool, typer.Option("--logins", help="All logins, including this one.")] = False,
-    programs: Annotated[bool, typer.Option("--programs", help="All tokens of programs.")] = False,
+    logins: Annotated[bool, option("--logins", "All logins, including this one.")] = False,
+    programs: Annotated[bool, option("--programs", "All tokens of programs.")] = False,
     yes: prompts.Yes = False,
     json: output.Json = False,
 ) -> None:
     """Revoke tokens of your own."""
     if not ids and not logins and not programs:
-        raise Refused(
-            "InvalidParametersError", "no token given", "give ids from `pai token list`, --logins or --programs"
-        )
+        raise InvalidParameters("no token given", "give ids from `pai token list`, --logins or --programs")
     if logins or programs:
         kinds = " and ".join(["logins"] * logins + ["tokens of programs"] * programs)
         prompts.check_sure(f"Revoke all your {kinds}?", yes)
@@ -117,12 +107,10 @@ def _whole(pai: Client, given: list[str]) -> list[str]:
     tokens = []
     for one in given:
         if not one:
-            raise Refused("InvalidParametersError", "an empty text is not a token id", "give ids from `pai token list`")
+            raise InvalidParameters("an empty text is not a token id", "give ids from `pai token list`")
         meant = [id_ for id_ in known if id_.startswith(one)]
         if len(meant) > 1:
-            raise Refused(
-                "InvalidParametersError", f"{one} is the beginning of {len(meant)} ids", "give more of the id"
-            )
+            raise InvalidParameters(f"{one} is the beginning of {len(meant)} ids", "give more of the id")
         # Anything else may be a token itself; the server checks.
         tokens.append(meant[0] if meant else one)
     return tokens

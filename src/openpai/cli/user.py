@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
-import typer
-
 from openpai.cli import completion, output, prompts, session
 from openpai.cli.formatting import joined, split
 from openpai.cli.lazy import group
-from openpai.protocol.errors import Refused
+from openpai.cli.options import argument, option
+from openpai.protocol.errors import InvalidParameters
 
 COMMANDS: Final = {
     "list": ("openpai.cli.user:list_", "List users."),
@@ -25,25 +24,19 @@ COMMANDS: Final = {
 app = group("Users: accounts that may log in.", COMMANDS)
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completion.users)]
-Email = Annotated[str | None, typer.Option("--email", metavar="ADDRESS", help="E-mail address.")]
+Name = Annotated[str, argument("NAME", "Name of the user.", completion.users)]
+Email = Annotated[str | None, option("--email ADDRESS", "E-mail address.")]
 Clusters = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--vc", metavar="NAMES", help="Virtual clusters they may use.", autocompletion=completion.virtual_clusters
-    ),
+    list[str] | None, option("--vc NAMES", "Virtual clusters they may use.", completion.virtual_clusters)
 ]
-Groups = Annotated[
-    list[str] | None,
-    typer.Option("--group", metavar="NAMES", help="Groups they are in.", autocompletion=completion.groups),
-]
+Groups = Annotated[list[str] | None, option("--group NAMES", "Groups they are in.", completion.groups)]
 
 
 def check_name(name: str, what: str) -> None:
     """Raise Refused for a name that no user or group can have, before a password is asked for."""
     if not _NAME.fullmatch(name):
         message = "use up to 128 ASCII letters, digits, _ . and -, and do not begin with . or -"
-        raise Refused("InvalidParametersError", f"{name!r} is not a {what} name", message)
+        raise InvalidParameters(f"{name!r} is not a {what} name", message)
 
 
 def list_(json: output.Json = False) -> None:
@@ -67,9 +60,7 @@ def list_(json: output.Json = False) -> None:
 
 
 def show(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completion.users)
-    ] = None,
+    name: Annotated[str | None, argument("NAME", "Name of the user.", completion.users)] = None,
     json: output.Json = False,
 ) -> None:
     """Show a user; yourself without a name."""
@@ -100,8 +91,8 @@ def show(
 def add(
     name: Name,
     email: Email = None,
-    admin: Annotated[bool, typer.Option("--admin", help="Make them an administrator.")] = False,
-    viewer: Annotated[bool, typer.Option("--viewer", help="Make them a viewer, who may change nothing.")] = False,
+    admin: Annotated[bool, option("--admin", "Make them an administrator.")] = False,
+    viewer: Annotated[bool, option("--viewer", "Make them a viewer, who may change nothing.")] = False,
     vc: Clusters = None,
     in_group: Groups = None,
     password_stdin: prompts.PasswordStdin = False,
@@ -132,9 +123,9 @@ def add(
 def set_(
     name: Name,
     email: Email = None,
-    admin: Annotated[bool | None, typer.Option("--admin/--no-admin", help="Whether they are an administrator.")] = None,
+    admin: Annotated[bool | None, option("--admin/--no-admin", "Whether they are an administrator.")] = None,
     viewer: Annotated[
-        bool | None, typer.Option("--viewer/--no-viewer", help="Whether they are a viewer, who may change nothing.")
+        bool | None, option("--viewer/--no-viewer", "Whether they are a viewer, who may change nothing.")
     ] = None,
     vc: Clusters = None,
     in_group: Groups = None,
@@ -145,7 +136,7 @@ def set_(
     Options that are not given change nothing. --vc and --group replace the list; --group default removes all others.
     """
     if all(value is None for value in (email, admin, viewer, vc, in_group)):
-        raise Refused("InvalidParametersError", "no change given", "see pai user set --help")
+        raise InvalidParameters("no change given", "see pai user set --help")
     with session.connect() as pai:
         if in_group is not None:
             pai.set_groups_of(name, split(in_group))
@@ -161,11 +152,9 @@ def set_(
 
 
 def password(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=completion.users)
-    ] = None,
+    name: Annotated[str | None, argument("NAME", "Name of the user.", completion.users)] = None,
     password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the old password, if it is your own, and the new one.")
+        bool, option("--password-stdin", "Read the old password, if it is your own, and the new one.")
     ] = False,
     json: output.Json = False,
 ) -> None:

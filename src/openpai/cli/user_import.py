@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from openpai.cli import output, session
 from openpai.cli.exits import Exit
 from openpai.cli.formatting import plural
+from openpai.cli.options import argument, option
 from openpai.cli.text_file import read_text
-from openpai.protocol.errors import Fault, PaiError, Refused
+from openpai.protocol.errors import Fault, InvalidParameters, PaiError, Refused
 
 if TYPE_CHECKING:
     from openpai.client import Client
@@ -44,9 +43,9 @@ class Row:
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=f"CSV file with a heading: {', '.join(COLUMNS)}.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file only.")] = False,
-    skip_existing: Annotated[bool, typer.Option("--skip-existing", help="Skip users that exist.")] = False,
+    file: Annotated[Path, argument("FILE", f"CSV file with a heading: {', '.join(COLUMNS)}.")],
+    dry_run: Annotated[bool, option("--dry-run", "Check the file only.")] = False,
+    skip_existing: Annotated[bool, option("--skip-existing", "Skip users that exist.")] = False,
     json: output.Json = False,
 ) -> int:
     """Add the users in a CSV file.
@@ -133,7 +132,7 @@ def read(text: str) -> tuple[Row, ...]:
 
 def _refused(faults: list[Fault]) -> PaiError:
     message = "\n".join(fault.describe() for fault in faults)
-    return Refused("InvalidParametersError", message, f"the heading is: {','.join(COLUMNS)}; no user was added")
+    return InvalidParameters(message, f"the heading is: {','.join(COLUMNS)}; no user was added")
 
 
 def _heading_faults(headings: tuple[str, ...]) -> Iterator[Fault]:

@@ -6,12 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from openpai.cli import completion, formatting, output, prompts, session
 from openpai.cli.lazy import group
+from openpai.cli.options import argument, option
 from openpai.cli.text_file import read_text
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
     from openpai.client.model.clusters import ClusterConfig
@@ -36,10 +35,7 @@ ORDERS: Final = {
 }
 app = group("Virtual clusters: the shares of the cluster.", COMMANDS)
 
-Vc = Annotated[
-    str,
-    typer.Argument(metavar="NAME", help="Name of the virtual cluster.", autocompletion=completion.virtual_clusters),
-]
+Vc = Annotated[str, argument("NAME", "Name of the virtual cluster.", completion.virtual_clusters)]
 
 
 def list_(json: output.Json = False) -> None:
@@ -96,9 +92,7 @@ def show(name: Vc, json: output.Json = False) -> None:
 
 def set_(
     name: Vc,
-    promise: Annotated[
-        str, typer.Argument(metavar="AMOUNT", help='Such as "3 nodes", "8 GPUs of A100" or "8 GPUs of A100 + 2 nodes".')
-    ],
+    promise: Annotated[str, argument("AMOUNT", 'Such as "3 nodes", "8 GPUs of A100" or "8 GPUs of A100 + 2 nodes".')],
     json: output.Json = False,
 ) -> None:
     """Set what a virtual cluster is guaranteed; a new one is added.
@@ -112,14 +106,12 @@ def set_(
 
 def order(
     name: Vc,
-    chosen: Annotated[
-        str | None, typer.Argument(metavar="ORDER", help="fair, fifo or shortest.", show_default=False)
-    ] = None,
+    chosen: Annotated[str | None, argument("ORDER", "fair, fifo or shortest.", show_default=False)] = None,
     interruptible: Annotated[
         bool | None,
-        typer.Option(
+        option(
             "--interruptible/--not-interruptible",
-            help="Whether its jobs may borrow idle resources of others and be preempted; a job file can override it.",
+            "Whether its jobs may borrow idle resources of others and be preempted; a job file can override it.",
             show_default=False,
         ),
     ] = None,
@@ -131,7 +123,7 @@ def order(
     expected run first, judged by jobs like it; a job that has waited long goes before these.
     """
     if chosen is not None and chosen not in ORDERS:
-        raise Refused("InvalidParametersError", f"{chosen!r} is not an order", f"choose from {', '.join(ORDERS)}")
+        raise InvalidParameters(f"{chosen!r} is not an order", f"choose from {', '.join(ORDERS)}")
     with session.connect() as pai:
         found = pai.orders()
         if chosen is not None or interruptible is not None:
@@ -163,9 +155,7 @@ def remove(name: Vc, yes: prompts.Yes = False, json: output.Json = False) -> Non
 
 
 def config(
-    file: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File to write the configuration to.")
-    ] = None,
+    file: Annotated[Path | None, option("-o --output FILE", "File to write the configuration to.")] = None,
     json: output.Json = False,
 ) -> None:
     """Show what each virtual cluster is guaranteed, and the configuration."""
@@ -188,15 +178,12 @@ def config(
 
 
 def apply(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Configuration in HiveD's format; - reads standard input.")
-    ] = None,
+    file: Annotated[Path | None, argument("FILE", "Configuration in HiveD's format; - reads standard input.")] = None,
     promises: Annotated[
-        str | None, typer.Option("--promises", metavar="TEXT", help='Instead of a file: "team-a: 3 nodes, b: 8 GPUs".')
+        str | None, option("--promises TEXT", 'Instead of a file: "team-a: 3 nodes, b: 8 GPUs".')
     ] = None,
     version: Annotated[
-        int | None,
-        typer.Option("--if-version", metavar="N", min=0, help="Refuse if the version is another one by now."),
+        int | None, option("--if-version N", "Refuse if the version is another one by now.", min=0)
     ] = None,
     json: output.Json = False,
 ) -> None:
@@ -205,7 +192,7 @@ def apply(
     It takes effect at once, or is refused with every fault. No running job is stopped for it.
     """
     if (file is None) == (promises is None):
-        raise Refused("InvalidParametersError", "give either a file or --promises", "see pai vc apply --help")
+        raise InvalidParameters("give either a file or --promises", "see pai vc apply --help")
     hived = None if file is None else read(file)
     with session.connect() as pai:
         changed = pai.configure(promises=promises, hived=hived, version=version)
@@ -214,12 +201,7 @@ def apply(
 
 def inspect(
     name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME",
-            help="A virtual cluster [default: the physical cluster].",
-            autocompletion=completion.virtual_clusters,
-        ),
+        str | None, argument("NAME", "A virtual cluster [default: the physical cluster].", completion.virtual_clusters)
     ] = None,
     json: output.Json = False,
 ) -> None:
@@ -270,7 +252,7 @@ def write(file: Path, text: str) -> None:
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Refused("InvalidParametersError", f"cannot write {file}: {error.strerror}", "check the path") from error
+        raise InvalidParameters(f"cannot write {file}: {error.strerror}", "check the path") from error
 
 
 def _quoted(name: str) -> str:

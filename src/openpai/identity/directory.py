@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from openpai.ports.identity import Vouched
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import BadConfiguration, Unavailable
 
 _log = structlog.get_logger(__name__)
 
@@ -51,17 +51,16 @@ class LdapSettings:
         found = urlsplit(self.url)
         if found.scheme not in ("ldap", "ldaps") or not found.hostname:
             message = f"the directory's url {self.url!r} is none"
-            raise Refused("BadConfigurationError", message, "write it as ldaps://HOST or ldap://HOST")
+            raise BadConfiguration(message, "write it as ldaps://HOST or ldap://HOST")
         if found.scheme == "ldap" and not self.start_tls and not is_this_machine(found.hostname):
-            message = f"{self.url} would send passwords in clear"
-            raise Refused("BadConfigurationError", message, "use ldaps://, or set startTLS: true")
+            raise BadConfiguration(f"{self.url} would send passwords in clear", "use ldaps://, or set startTLS: true")
         if "{name}" not in self.user_filter:
             message = f"the directory's user filter {self.user_filter!r} finds the same entry for every user"
-            raise Refused("BadConfigurationError", message, "write it as (uid={name})")
+            raise BadConfiguration(message, "write it as (uid={name})")
         for pattern in (self.user_filter, self.group_filter):
             if not (pattern.startswith("(") and pattern.endswith(")")):
                 message = f"the directory's filter {pattern!r} is none"
-                raise Refused("BadConfigurationError", message, "write it in parentheses, as in (uid={name})")
+                raise BadConfiguration(message, "write it in parentheses, as in (uid={name})")
 
 
 def is_this_machine(host: str) -> bool:
@@ -78,7 +77,7 @@ class Directory:
             import ldap3
         except ImportError as error:
             message = "logging in through a directory needs the package ldap3"
-            raise Refused("BadConfigurationError", message, "pip install 'openpai[ldap]'") from error
+            raise BadConfiguration(message, "pip install 'openpai[ldap]'") from error
         self._ldap: Any = ldap3
         self._settings = settings
         # Threads of its own: a directory that does not answer must not block others.

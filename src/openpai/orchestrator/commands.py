@@ -37,7 +37,7 @@ from openpai.ports.platform import Holding, Submitted, Submitter
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, NewJob
 from openpai.ports.usage import BeyondQuota, UsageStore
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import PRIORITY_OF, asked_class, is_private, placement_of, priority, time_limit_ms
 from openpai.protocol.reading import LONG_JOB_BYTES, read_job
@@ -165,13 +165,13 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         """Change how urgent a job is; see `Platform.set_priority`."""
         if priority_class not in PRIORITY_OF:
             message = f"there is no priority class {priority_class!r}"
-            raise Refused("InvalidParametersError", message, f"use one of: {', '.join(PRIORITY_OF)}")
+            raise InvalidParameters(message, f"use one of: {', '.join(PRIORITY_OF)}")
 
         def change(found: JobRecord) -> JobRecord:
             _refuse_over(found)
             if priority_class == "oppo" and any(w.pinned_cell for w in placement_of(found.spec).roles.values()):
                 message = f"job {found.full_name} asks for a pinned cell, which an opportunistic job cannot use"
-                raise Refused("InvalidParametersError", message, "use another priority class")
+                raise InvalidParameters(message, "use another priority class")
             return replace(found, priority=PRIORITY_OF[priority_class], priority_class=priority_class)
 
         remark = Remark("PriorityChanged", f"{by} changed its priority class to {priority_class}", is_warning=False)

@@ -14,7 +14,7 @@ from openpai.orchestrator.node_sync import sync_nodes
 from openpai.ports.backend import NodeSeen
 from openpai.ports.cluster_settings import NodeNote
 from openpai.ports.platform import Holding, NodeChange, NodeView
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 
 AWAY = "the backend does not report it; what is promised on it counts as bad"
 
@@ -57,7 +57,7 @@ class NodeCommands(LeaderCommands):
             await _note(leader, name)
             if name in leader.nodes:
                 message = f"the backend still reports node {name!r}, so it would come back at once"
-                raise Refused("InvalidParametersError", message, "drain it to keep new tasks off it")
+                raise InvalidParameters(message, "drain it to keep new tasks off it")
             await leader.settings.forget_nodes((name,), leader.epoch)
             await sync_nodes(leader)
 
@@ -74,7 +74,7 @@ def _refuse_unknown(name: str, devices: frozenset[int], gpus: int) -> None:
     unknown = sorted(device for device in devices if device >= gpus)
     if unknown:
         message = f"node {name!r} has no GPU {', '.join(map(str, unknown))}"
-        raise Refused("InvalidParametersError", message, f"its GPUs are 0 to {gpus - 1}" if gpus else "it has no GPUs")
+        raise InvalidParameters(message, f"its GPUs are 0 to {gpus - 1}" if gpus else "it has no GPUs")
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from openpai.orchestrator.leader import Leader, LeaderCommands
 from openpai.orchestrator.node_sync import absent_nodes, seen_nodes, sync_nodes
 from openpai.ports.cluster_settings import CLUSTER
 from openpai.ports.platform import ClusterConfig
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration, Refused
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 from openpai.scheduler.config.arrangement import check, names_in
 from openpai.scheduler.config.editing import no_virtual_cluster, with_promise
@@ -61,7 +61,7 @@ class VirtualClusterCommands(LeaderCommands):
         """Replace the promises; see `Platform.configure`."""
         if (promises is None) == (hived is None):
             message = "a configuration is either promises or a whole configuration in HiveD's format"
-            raise Refused("BadConfigurationError", message, "give one of the two")
+            raise BadConfiguration(message, "give one of the two")
         body = {"promises": promises} if promises is not None else {"hived": hived}
         async with self._as_leader() as leader:
             return await _configure(leader, body, version, by)

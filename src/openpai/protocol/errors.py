@@ -89,6 +89,20 @@ class Refused(PaiError):
     """The request can never succeed as it is."""
 
 
+class InvalidParameters(Refused):
+    """A value of a request or of a command line is wrong."""
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__("InvalidParametersError", message, advice)
+
+
+class BadConfiguration(Refused):
+    """A setting, a file or the machine of the server is not as the platform needs it."""
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__("BadConfigurationError", message, advice)
+
+
 class Unavailable(PaiError):
     """The request may succeed later."""
 

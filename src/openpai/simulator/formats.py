@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from openpai.protocol.errors import Fault, Refused
+from openpai.protocol.errors import Fault, InvalidParameters
 from openpai.simulator.trace import PRIORITY_CLASSES, InvalidTrace, Trace, TraceJob, in_order
 
 FORMATS: Final = ("ours", "philly", "philly-csv", "helios")
@@ -29,7 +29,7 @@ def read_trace(text: str, trace_format: str | None = None) -> Trace:
     """Return the trace in `text`, whose format is detected if none is given. Raises InvalidTrace with its faults."""
     chosen = trace_format or recognised(text)
     if chosen not in FORMATS:
-        raise Refused("InvalidParametersError", f"no trace format is called {chosen!r}", f"use {', '.join(FORMATS)}")
+        raise InvalidParameters(f"no trace format is called {chosen!r}", f"use {', '.join(FORMATS)}")
     readers = {"ours": read_ours, "philly": read_philly, "philly-csv": read_philly_csv, "helios": read_helios}
     return readers[chosen](text)
 

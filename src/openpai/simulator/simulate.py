@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from time import perf_counter
 from typing import Final
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.interface import Scheduler
 from openpai.scheduler.model import Order
@@ -66,14 +66,13 @@ def simulate(
     Averages are over `window_ms` from the first submission on; without one, over the time of the trace.
     """
     if scheduler not in SCHEDULERS:
-        message = f"no scheduler is called {scheduler!r}"
-        raise Refused("InvalidParametersError", message, f"use {', '.join(SCHEDULERS)}")
+        raise InvalidParameters(f"no scheduler is called {scheduler!r}", f"use {', '.join(SCHEDULERS)}")
     if not trace.jobs:
-        raise Refused("InvalidParametersError", "the trace has no job that needs GPUs", "check its format")
+        raise InvalidParameters("the trace has no job that needs GPUs", "check its format")
     nodes = tuple([node for node in nodes_of(config) if node.name not in absent])
     largest = max(node.gpus for node in nodes)
     if not largest:
-        raise Refused("InvalidParametersError", f"{name}: the cluster has no GPUs", "replay on one that has some")
+        raise InvalidParameters(f"{name}: the cluster has no GPUs", "replay on one that has some")
     deciding = SCHEDULERS[scheduler](config)
     for node in nodes:
         deciding.set_node(node)

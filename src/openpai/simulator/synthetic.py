@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from typing import Any, Final
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters
 from openpai.simulator.trace import Trace, TraceJob, in_order
 
 SIZES: Final = ((1, 0.62), (2, 0.11), (4, 0.095), (8, 0.115), (16, 0.034), (32, 0.018), (64, 0.008))
@@ -61,17 +61,14 @@ class SyntheticSpec:
                 found[name] = kinds[name](value)
             except (KeyError, ValueError):
                 message = f"--synthetic has no parameter {piece!r}"
-                raise Refused(
-                    "InvalidParametersError", message, f"use {', '.join(f'{n}=...' for n in kinds)}"
-                ) from None
+                raise InvalidParameters(message, f"use {', '.join(f'{n}=...' for n in kinds)}") from None
         made = replace(plain, **found)
         within = {"jobs": made.jobs, "days": made.days, "load": made.load, "vcs": made.vcs, "1 + apart": 1 + made.apart}
         for name, number in within.items():
             if not 0 < number < math.inf:
-                raise Refused("InvalidParametersError", f"--synthetic: {name} must be more than 0, not {number}")
+                raise InvalidParameters(f"--synthetic: {name} must be more than 0, not {number}")
         if not 0 <= made.opportunistic <= 1:
-            message = f"--synthetic: opportunistic is a share between 0 and 1, not {made.opportunistic}"
-            raise Refused("InvalidParametersError", message)
+            raise InvalidParameters(message)
         return made
 
     def shares(self) -> dict[str, float]:
@@ -86,7 +83,7 @@ def generate(spec: SyntheticSpec, quotas: Mapping[str, int]) -> Trace:
     names = [name for name, quota in quotas.items() if quota]
     if not names:
         message = "no virtual cluster of the configuration was promised any GPUs, so none can be given jobs"
-        raise Refused("InvalidParametersError", message, "add virtualCells to its virtual clusters")
+        raise InvalidParameters(message, "add virtualCells to its virtual clusters")
     loads = {name: spec.load * (1 + LOAD_SPREAD * dice.uniform(-1, 1)) for name in names}
     bounds = list(accumulate(quotas[name] for name in names))
     mixes = {name: _mix(quotas[name], spec.apart * (1 if at % 3 == 1 else -1)) for at, name in enumerate(names)}

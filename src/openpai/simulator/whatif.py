@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.scheduler.config.levels import free_after_pins, level_short
 from openpai.scheduler.config.model import ChainSpec, HivedConfig, QuotaSpec
 from openpai.simulator.cluster import gpus_per_device
@@ -38,7 +38,7 @@ def parse_what_if(texts: Sequence[str]) -> dict[str, int]:
             name = ""
         if not name:
             message = f"--what-if does not understand {piece!r}"
-            raise Refused("InvalidParametersError", message, "write a virtual cluster and GPUs, as in vision=+8")
+            raise InvalidParameters(message, "write a virtual cluster and GPUs, as in vision=+8")
     return dict(changes)
 
 
@@ -71,7 +71,7 @@ def _devices(config: HivedConfig, chain: ChainSpec, gpus: int) -> int:
     per = gpus_per_device(config, chain.leaf_type)
     if not per or gpus % per:
         message = f"--what-if: a {chain.leaf_type} device has {per} GPUs, and {gpus} is no multiple of that"
-        raise Refused("InvalidParametersError", message, "ask for whole devices")
+        raise InvalidParameters(message, "ask for whole devices")
     return gpus // per
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from openpai.ports.clock import Clock
 from openpai.ports.storages import Entry
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.storage.connections import Opened
 from openpai.storage.driver import PART_PREFIX, Driver, Names, Writer
 
@@ -105,9 +105,7 @@ class DrivenArea:
             return ()
         if len(found) > LISTED_MAX:
             message = f"{'/'.join(names) or '/'} holds more than {LISTED_MAX:,} files and directories, too many to list"
-            raise Refused(
-                "InvalidParametersError", message, "ask for a file in it by name, or for a directory below it"
-            )
+            raise InvalidParameters(message, "ask for a file in it by name, or for a directory below it")
         for entry in found:
             if entry.name.startswith(PART_PREFIX) and self._is_abandoned(entry):
                 with contextlib.suppress(Exception):
@@ -164,4 +162,4 @@ def folder_of(user: str) -> str:
 
 def _bad(path: str, why: str) -> Refused:
     message = f"{path!r} is not a path in a storage: {why}"
-    return Refused("InvalidParametersError", message, "write it like data/train/images.tar")
+    return InvalidParameters(message, "write it like data/train/images.tar")

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from openpai.ports.storages import Storage
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration
 from openpai.storage.driver import Connection
 from openpai.storage.errors import ErrorTranslator
 from openpai.storage.local import LocalConnection
@@ -79,8 +79,7 @@ def connect(storage: Storage, secrets: Mapping[str, str]) -> Connection:
 
 
 def _nfs(name: str, _data: Values, _secrets: Values) -> Connection:
-    raise Refused(
-        "BadConfigurationError",
+    raise BadConfiguration(
         f"the storage {name} can be mounted by jobs but not browsed: it is not mounted on this server",
         "mount it on this machine and set data.mountedAt to that directory",
     )
@@ -160,4 +159,4 @@ def require(module: str, extra: str, storage: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         message = f"the storage {storage} needs the Python package {module!r}, which this server does not have"
-        raise Refused("BadConfigurationError", message, f"pip install 'openpai[{extra}]'") from None
+        raise BadConfiguration(message, f"pip install 'openpai[{extra}]'") from None

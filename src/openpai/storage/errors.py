@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from openpai.protocol.errors import PaiError, Refused, Unavailable
+from openpai.protocol.errors import InvalidParameters, PaiError, Refused, Unavailable
 
 MASK: Final = "******"
 _TEXT_MAX: Final = 300
@@ -61,12 +61,12 @@ class ErrorTranslator:
             return Refused("ForbiddenUserError", message, "an administrator can check its credentials and permissions")
         if number in _NOT_SO:
             advice = _EMPTY_IT if number == errno.ENOTEMPTY else "choose another path"
-            return Refused("InvalidParametersError", f"{at}: {_NOT_SO[number]}", advice)
+            return InvalidParameters(f"{at}: {_NOT_SO[number]}", advice)
         if number in (errno.ENOSPC, errno.EDQUOT):
             return Unavailable(f"the storage {self.storage} is full", "remove something from it, or ask for more room")
         if isinstance(error, RecursionError):
             message = f"{at}: the directories in it are nested too deeply for a storage of this kind"
-            return Refused("InvalidParametersError", message, "remove the innermost directories first")
+            return InvalidParameters(message, "remove the innermost directories first")
         if isinstance(error, TimeoutError):
             return Unavailable(
                 f"the storage {self.storage} does not answer", "an administrator can run `pai storage test`"

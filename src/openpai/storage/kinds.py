@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters
 from openpai.protocol.wording import validation_message
 
 _SMB_ADDRESS: Final = re.compile(r"//([^/\\]+)/([^/\\]+)(/.*)?")
@@ -233,7 +233,7 @@ def read(document: Mapping[str, Any]) -> Draft:
     if kind in MODELS and isinstance(document.get("data"), Mapping):
         place = _checked(MODELS[kind], document["data"], "data.", faults)
     if not isinstance(head, Head) or place is None:
-        raise Refused("InvalidParametersError", "; ".join(faults), "docs/storages.md lists the keys of each type")
+        raise InvalidParameters("; ".join(faults), "docs/storages.md lists the keys of each type")
     values = place.model_dump(by_alias=True)
     secrets = {name: value.get_secret_value() for name, value in values.items() if isinstance(value, SecretStr)}
     data = {name: value for name, value in values.items() if not isinstance(value, SecretStr) and value != ""}

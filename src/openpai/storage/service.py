@@ -12,7 +12,7 @@ from openpai.ports.clock import Clock
 from openpai.ports.identity import Sealer
 from openpai.ports.storages import Step, Storage, StorageStore
 from openpai.ports.store import Sealed
-from openpai.protocol.errors import PaiError, Refused
+from openpai.protocol.errors import BadConfiguration, InvalidParameters, PaiError, Refused
 from openpai.storage.area import DrivenArea, folder_of
 from openpai.storage.checking import try_area, try_connection, try_nfs
 from openpai.storage.connections import Opened, Workers, connect
@@ -64,8 +64,7 @@ class StorageService:
         if sealed is None and before.sealed is not None and draft.logs_in:
             if (draft.kind, dict(draft.data)) != (before.kind, dict(before.data)):
                 # A user who cannot read the credentials must not be able to send them to another server.
-                raise Refused(
-                    "InvalidParametersError",
+                raise InvalidParameters(
                     f"the storage {name} moves to another place, and its credentials belong to the old one",
                     "give the credentials for the new place in data",
                 )
@@ -113,8 +112,7 @@ class StorageService:
         storage = await self.get(name)
         opened = await self._open(storage)
         if opened.connection is None:
-            raise Refused(
-                "BadConfigurationError",
+            raise BadConfiguration(
                 f"jobs can mount the storage {name}, but it cannot be browsed: it is not mounted on this server",
                 "an administrator can mount it on the server and set data.mountedAt to that directory",
             )
@@ -126,7 +124,7 @@ class StorageService:
         if self._is_ours(draft):
             key = "path" if draft.kind == "local" else "mountedAt"
             message = f"data.{key}: {draft.data[key]} holds the platform's own data, secrets included"
-            raise Refused("InvalidParametersError", message, "choose a directory beside it")
+            raise InvalidParameters(message, "choose a directory beside it")
         return draft
 
     def _is_ours(self, of: Draft | Storage) -> bool:

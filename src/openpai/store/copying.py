@@ -19,7 +19,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import BadConfiguration, Unavailable
 from openpai.store.database import Database, normal_url
 from openpai.store.db_errors import translate
 
@@ -59,7 +59,7 @@ def schema_of_sqlite(file: Path) -> str:
         raise translate(exc.DBAPIError(None, None, error)) from error
     if fault or not row:
         advice = "`pai admin check` shows details; to keep what is left, stop the server and copy the data directory"
-        raise Refused("BadConfigurationError", f"the database is damaged: {fault or 'it has no schema'}", advice)
+        raise BadConfiguration(f"the database is damaged: {fault or 'it has no schema'}", advice)
     return str(row[0])
 
 
@@ -90,9 +90,9 @@ def require_empty_postgres(url: str) -> None:
     finally:
         database.close()
     if found:
-        raise Refused("BadConfigurationError", f"the database holds {len(found)} tables already", _EMPTY)
+        raise BadConfiguration(f"the database holds {len(found)} tables already", _EMPTY)
     if encoding != "UTF8":
-        raise Refused("BadConfigurationError", f"the database is encoded in {encoding}, not in UTF8", _EMPTY)
+        raise BadConfiguration(f"the database is encoded in {encoding}, not in UTF8", _EMPTY)
 
 
 def restore_postgres(url: str, dump: Path) -> None:
@@ -118,7 +118,7 @@ def _tool(name: str) -> str:
     if tool is None:
         message = f"{name} of PostgreSQL is not on this machine"
         advice = "install PostgreSQL's client programs (Debian: postgresql-client), of the server's version or newer"
-        raise Refused("BadConfigurationError", message, advice)
+        raise BadConfiguration(message, advice)
     return tool
 
 

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.pool import StaticPool
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration
 from openpai.store.db_errors import Outage
 from openpai.store.sqlite_files import OpenFiles
 from openpai.store.writer import AT_ONCE, Work, Writer, run_alone
@@ -105,17 +105,13 @@ def normal_url(url: str) -> sa.URL:
     try:
         parsed = sa.make_url(url)
     except exc.ArgumentError as error:
-        raise Refused(
-            "BadConfigurationError",
-            # It may contain a password.
-            "--database-url is not a database URL",
-            "use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE",
+        raise BadConfiguration(
+            "--database-url is not a database URL", "use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
         ) from error
     if parsed.get_backend_name() == "postgresql":
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() != "sqlite":
-        raise Refused(
-            "BadConfigurationError",
+        raise BadConfiguration(
             f"the database {parsed.get_backend_name()!r} is not supported",
             "use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE",
         )

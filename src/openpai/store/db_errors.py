@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 from sqlalchemy import exc
 
-from openpai.protocol.errors import PaiError, Refused, Unavailable
+from openpai.protocol.errors import BadConfiguration, InvalidParameters, PaiError, Unavailable
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -25,14 +25,13 @@ def translate(error: exc.DBAPIError) -> PaiError:
             "the disk that holds the database is full; nothing was changed", "free some space, try again"
         )
     if "malformed" in reason or "not a database" in reason:
-        return Refused(
-            "BadConfigurationError",
+        return BadConfiguration(
             f"the database file is damaged ({reason})",
             "restore it from a backup, or move it away to start with an empty one",
         )
     if isinstance(error, exc.DataError) and ("NUL" in reason or "\\u0000" in reason or "0x00" in reason):
         # Requests are checked earlier; if one gets here, repeating it will not help.
-        return Refused("InvalidParametersError", "a text contains a NUL character, which cannot be stored", "remove it")
+        return InvalidParameters("a text contains a NUL character, which cannot be stored", "remove it")
     return Unavailable(f"the database does not answer: {reason}")
 
 

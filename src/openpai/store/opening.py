@@ -13,7 +13,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import exc
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration
 from openpai.store.database import Database
 from openpai.store.db_errors import translate
 
@@ -49,8 +49,7 @@ def require_newest(database: Database) -> None:
     except exc.DBAPIError as error:
         raise translate(error) from error
     if at != script.get_current_head():
-        raise Refused(
-            "BadConfigurationError",
+        raise BadConfiguration(
             f"the database has another schema ({at or 'none'}) than this openpai",
             "start the server that runs the jobs first, with the same version of openpai",
         )
@@ -76,16 +75,13 @@ def _refuse_strangers(connection: sa.Connection, script: ScriptDirectory, at: st
     if at is not None:
         _refuse_newer(script, at)
     if at is None and sa.inspect(connection).get_table_names():
-        raise Refused(
-            "BadConfigurationError",
-            "the database holds tables that are not openpai's",
-            "use a separate database for openpai",
+        raise BadConfiguration(
+            "the database holds tables that are not openpai's", "use a separate database for openpai"
         )
     if at is None and connection.dialect.name == "postgresql":
         encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
         if encoding != "UTF8":
-            raise Refused(
-                "BadConfigurationError",
+            raise BadConfiguration(
                 f"the database is encoded in {encoding}, which cannot store all text",
                 "create one with: createdb --encoding UTF8 --template template0 NAME",
             )
@@ -93,8 +89,7 @@ def _refuse_strangers(connection: sa.Connection, script: ScriptDirectory, at: st
 
 def _refuse_newer(script: ScriptDirectory, at: str) -> None:
     if at not in {revision.revision for revision in script.walk_revisions()}:
-        raise Refused(
-            "BadConfigurationError",
+        raise BadConfiguration(
             f"the database was last used by a newer openpai (schema {at})",
             "install that version or a newer one; this one changed nothing",
         )

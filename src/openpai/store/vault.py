@@ -15,7 +15,7 @@ from typing import Any, Final
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from openpai.ports.store import Sealed
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration
 
 _PUT_BACK: Final = "put back the key file that belongs to the database"
 
@@ -28,8 +28,7 @@ class Vault:
             fernets = [Fernet(key) for key in keys_in(keys)]
             self._fernet, self._newest = MultiFernet(fernets), fernets[0]
         except (ValueError, IndexError) as error:
-            raise Refused(
-                "BadConfigurationError",
+            raise BadConfiguration(
                 "the secret key is not a key",
                 "it must be 32 random bytes in URL-safe base64, as the server creates it at its first start",
             ) from error
@@ -47,8 +46,7 @@ class Vault:
         try:
             opened: dict[str, Any] = json.loads(self._fernet.decrypt(sealed.data))
         except InvalidToken as error:
-            raise Refused(
-                "BadConfigurationError",
+            raise BadConfiguration(
                 "these secrets were sealed with another key",
                 "start the server with the key file of the data directory that this database belongs to",
             ) from error
@@ -92,9 +90,9 @@ def key_from(path: Path) -> str:
         keys = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not a text"
-        raise Refused("BadConfigurationError", f"the key file {path} cannot be read: {why}", _PUT_BACK) from error
+        raise BadConfiguration(f"the key file {path} cannot be read: {why}", _PUT_BACK) from error
     if not keys:
-        raise Refused("BadConfigurationError", f"the key file {path} is empty", _PUT_BACK)
+        raise BadConfiguration(f"the key file {path} is empty", _PUT_BACK)
     return keys
 
 

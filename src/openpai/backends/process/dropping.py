@@ -23,7 +23,7 @@ from typing import Final, Protocol
 from openpai.access.accounts import User
 from openpai.backends.process.uids import UidRange, UidTable
 from openpai.ports.backend import LaunchTask
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration
 
 _GROUPS_FIRST: Final = 0x7000_0000
 """The first group number of jobs: neither systems nor containers assign numbers from here on."""
@@ -73,9 +73,8 @@ class TaskUser:
         why = asked.stderr.strip()
         if why:
             message = f"tasks cannot become the user {self.name}: {why}"
-            raise Refused("BadConfigurationError", message, f"leave {option} away, or start the server as a full root")
-        raise Refused(
-            "BadConfigurationError",
+            raise BadConfiguration(message, f"leave {option} away, or start the server as a full root")
+        raise BadConfiguration(
             f"the user {self.name} cannot get to {directory}",
             "give a --data-dir below directories that all users may enter, such as /var/lib/openpai",
         )
@@ -160,13 +159,12 @@ def find_user(name: str) -> TaskUser:
     try:
         found = pwd.getpwnam(name)
     except KeyError:
-        raise Refused("BadConfigurationError", f"there is no user {name!r} on this machine", advice) from None
+        raise BadConfiguration(f"there is no user {name!r} on this machine", advice) from None
     groups = tuple(sorted(os.getgrouplist(name, found.pw_gid)))
     if found.pw_uid == _ROOT:
-        raise Refused("BadConfigurationError", f"the user {name} of --task-user is root", advice)
+        raise BadConfiguration(f"the user {name} of --task-user is root", advice)
     if _ROOT in groups:
-        message = f"the user {name} of --task-user is in the group {grp.getgrgid(_ROOT).gr_name}"
-        raise Refused("BadConfigurationError", message, advice)
+        raise BadConfiguration(f"the user {name} of --task-user is in the group {grp.getgrgid(_ROOT).gr_name}", advice)
     return TaskUser(name, found.pw_uid, groups, find_setpriv("--task-user"))
 
 
@@ -177,7 +175,7 @@ def users_in(range_: UidRange, table: Path, accounts: Accounts) -> UserPerPerson
         known = UidTable(table, range_)
     except (OSError, ValueError, KeyError, TypeError) as error:
         message = f"the user numbers cannot be read from {table}: {error}"
-        raise Refused("BadConfigurationError", message, "restore that file from a backup") from error
+        raise BadConfiguration(message, "restore that file from a backup") from error
     return UserPerPerson(known, range_.first, accounts, find_setpriv("--task-uids"))
 
 
@@ -185,8 +183,7 @@ def find_setpriv(option: str) -> str:
     """Return the program that changes users. Raise Refused, naming the option that needs it, if there is none."""
     change = shutil.which("setpriv")
     if change is None:
-        message = f"{option} needs the program setpriv, which is not in PATH"
-        raise Refused("BadConfigurationError", message, "install util-linux")
+        raise BadConfiguration(f"{option} needs the program setpriv, which is not in PATH", "install util-linux")
     return change
 
 

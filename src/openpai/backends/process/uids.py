@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import BadConfiguration
 
 UID_MIN: Final = 65_536
 """Lower numbers are those of system users and services."""
@@ -41,7 +41,7 @@ class UidRange:
         if first.isdecimal() and last.isdecimal() and UID_MIN <= int(first) <= int(last) <= UID_MAX:
             return cls(int(first), int(last))
         message = f"--task-uids {text} is no range of user numbers"
-        raise Refused("BadConfigurationError", message, f"give FIRST-LAST, both from {UID_MIN} to {UID_MAX}")
+        raise BadConfiguration(message, f"give FIRST-LAST, both from {UID_MIN} to {UID_MAX}")
 
     def require_unused(self, subordinate: Path = _SUBORDINATE) -> None:
         """Raise Refused if users of this machine, or their containers, have numbers in the range."""
@@ -54,9 +54,7 @@ class UidRange:
         ]
         if taken:
             message = f"numbers of --task-uids {self.first}-{self.last} belong to others: {', '.join(taken[:5])}"
-            raise Refused(
-                "BadConfigurationError", message, "give a range that neither /etc/passwd nor /etc/subuid uses"
-            )
+            raise BadConfiguration(message, "give a range that neither /etc/passwd nor /etc/subuid uses")
 
     def _has(self, uid: int) -> bool:
         return self.first <= uid <= self.last
