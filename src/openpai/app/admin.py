@@ -49,8 +49,7 @@ def reset_password(
 
     password = made_up_password() if make_up else prompts.new_secret(f"New password of {user}", password_stdin)
     is_new = asyncio.run(_restored(data_dir, database_url, user, password))
-    if json:
-        output.document({"user": user, "isNew": is_new, **({"password": password} if make_up else {})})
+    if output.as_json(json, {"user": user, "isNew": is_new, **({"password": password} if make_up else {})}):
         return
     output.say(f"{user} is {'a new' if is_new else 'an'} administrator and logs in with the new password")
     if make_up:

@@ -84,8 +84,7 @@ def replay(
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         message = f"{file} is damaged: {type(error).__name__} at {error}"
         raise InvalidParameters(message, "take a new one with `pai scheduler snapshot`") from error
-    if json:
-        output.document({"now_ms": data.get("now_ms"), "waiting": len(waiting), "answers": answers})
+    if output.as_json(json, {"now_ms": data.get("now_ms"), "waiting": len(waiting), "answers": answers}):
         return
     if not answers:
         output.say("No job waits in this snapshot.")

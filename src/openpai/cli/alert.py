@@ -19,19 +19,16 @@ def list_(json: output.Json = False) -> None:
     """
     with session.connect() as pai:
         found = pai.alerts()
-    if json:
-        output.document([one.document for one in found])
+    if output.as_json(json, [one.document for one in found]):
         return
     if not found:
         output.say_marked_up("[green]Nothing needs attention.[/]")
         return
-    from openpai.cli.listing import listing
-
     rows = [
         (f"[{STYLE.get(one.severity, 'default')}]{one.severity or '-'}[/]", one.name, one.about, one.summary)
         for one in found
     ]
     headings = ["SEVERITY", "ALERT", "OBJECT", "SUMMARY"]
-    output.say(listing(headings, rows, markup=["SEVERITY"], whole=["SEVERITY"]))
+    output.table(headings, rows, markup=["SEVERITY"], whole=["SEVERITY"])
     about = found[0].about
     output.next_step(f"pai job why {about}" if "~" in about else "pai node list")

@@ -47,8 +47,7 @@ def list_(
             to=None if before is None else moment_ms(before, time.time()),
             limit=limit,
         )
-    if json:
-        output.document(page.document)
+    if output.as_json(json, page.document):
         return
     if not page.entries:
         output.say(
@@ -63,10 +62,8 @@ def list_(
 
 
 def _print_table(entries: Iterable[AuditEntry]) -> None:
-    from openpai.cli.listing import listing
-
     rows = [(formatting.clock_time(one.at_ms), one.actor, one.action, one.target, str(one.status)) for one in entries]
-    output.say(listing(["TIME", "USER", "ACTION", "TARGET", "STATUS"], rows, right=["STATUS"], whole=["TIME"]))
+    output.table(["TIME", "USER", "ACTION", "TARGET", "STATUS"], rows, right=["STATUS"], whole=["TIME"])
 
 
 def _print_details(entries: Iterable[AuditEntry]) -> None:

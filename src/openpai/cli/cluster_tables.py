@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.table import Table
-
 from openpai.cli import formatting
-from openpai.cli.listing import shown
+from openpai.cli.listing import listing, shown
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from openpai.client.model.clusters import VirtualCluster
     from openpai.client.model.nodes import NodeView
 
@@ -41,21 +41,15 @@ def _cells(part: int, total: int, width: int) -> int:
 def vc_list(found: Sequence[VirtualCluster]) -> Table:
     """Return a table of virtual clusters."""
     has_gpus = any(vc.total.gpus for vc in found)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("VC", overflow="fold")
-    table.add_column("GPUS" if has_gpus else "CPUS", no_wrap=True)
-    for heading in ("", *(("CPUS",) if has_gpus else ()), "RUNNING", "WAITING"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("SKUS", overflow="fold")
+    rows = []
     for vc in found:
-        cpus = _of_three(vc.used.cpus, vc.guaranteed.cpus, vc.total.cpus)
-        amounts = (vc.used.gpus, vc.guaranteed.gpus, vc.total.gpus)
-        drawn = amounts if has_gpus else (vc.used.cpus, vc.guaranteed.cpus, vc.total.cpus)
-        table.add_row(
-            shown(vc.name), bar(*drawn), _of_three(*drawn), *((cpus,) if has_gpus else ()), str(vc.running),
-            str(vc.waiting), shown(skus(vc)) or "-",
-        )  # fmt: skip
-    return table
+        cpus = (vc.used.cpus, vc.guaranteed.cpus, vc.total.cpus)
+        drawn = (vc.used.gpus, vc.guaranteed.gpus, vc.total.gpus) if has_gpus else cpus
+        more = (_of_three(*cpus),) if has_gpus else ()
+        rows.append((vc.name, bar(*drawn), _of_three(*drawn), *more, str(vc.running), str(vc.waiting), skus(vc)))
+    numbers = ("", *(("CPUS",) if has_gpus else ()), "RUNNING", "WAITING")
+    first = "GPUS" if has_gpus else "CPUS"
+    return listing(("VC", first, *numbers, "SKUS"), rows, right=numbers, whole=(first,))
 
 
 def _of_three(used: int, good: int, total: int) -> str:
@@ -69,43 +63,32 @@ def skus(vc: VirtualCluster) -> str:
 
 def vc_facts(vc: VirtualCluster) -> Table:
     """Return one virtual cluster, one resource per line."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("RESOURCE", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for heading in ("USED", "HEALTHY", "GUARANTEED", "BORROWED", "LENT"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    rows = (
-        ("GPUs", "gpus", str),
-        ("CPUs", "cpus", str),
-        ("memory", "memory_mb", formatting.memory),
-    )
-    for name, key, put in rows:
-        used, good, total = (getattr(each, key) for each in (vc.used, vc.guaranteed, vc.total))
-        amounts = (used, good, total, getattr(vc.borrowed, key), getattr(vc.lent, key))
-        table.add_row(name, bar(used, good, total, WIDE_BAR // 2), *map(put, amounts))
-    return table
+    rows = []
+    for name, key, put in (("GPUs", "gpus", str), ("CPUs", "cpus", str), ("memory", "memory_mb", formatting.memory)):
+        used, good, total, borrowed, lent = (
+            getattr(each, key) for each in (vc.used, vc.guaranteed, vc.total, vc.borrowed, vc.lent)
+        )
+        rows.append((name, bar(used, good, total, WIDE_BAR // 2), *map(put, (used, good, total, borrowed, lent))))
+    numbers = ("USED", "HEALTHY", "GUARANTEED", "BORROWED", "LENT")
+    return listing(("RESOURCE", "", *numbers), rows, right=numbers, whole=("RESOURCE", ""))
 
 
 def node_list(nodes: Sequence[NodeView]) -> Table:
     """Return a table of nodes."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("NODE", overflow="fold")
-    table.add_column("GPUS", no_wrap=True)
-    for heading in ("", "CPUS", "MEMORY", "TASKS"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("STATE", overflow="fold")
-    for node in nodes:
-        good = node.gpus.total - len(node.bad_devices)
-        table.add_row(
-            shown(node.name),
-            bar(node.gpus.used, good, node.gpus.total, 8),
+    rows = [
+        (
+            node.name,
+            bar(node.gpus.used, node.gpus.total - len(node.bad_devices), node.gpus.total, 8),
             f"{node.gpus.used}/{node.gpus.total}",
             f"{node.cpus.used}/{node.cpus.total}",
             f"{formatting.memory(node.memory_mb.used)}/{formatting.memory(node.memory_mb.total)}",
             str(node.tasks),
             node_state(node),
         )
-    return table
+        for node in nodes
+    ]
+    numbers = ("", "CPUS", "MEMORY", "TASKS")
+    return listing(("NODE", "GPUS", *numbers, "STATE"), rows, right=numbers, whole=("GPUS",), markup=("STATE",))
 
 
 def node_state(node: NodeView) -> str:

@@ -43,11 +43,8 @@ def list_(json: output.Json = False) -> None:
     """List groups and what they grant."""
     with session.connect() as pai:
         found = pai.groups()
-    if json:
-        output.document([one.document for one in found])
+    if output.as_json(json, [one.document for one in found]):
         return
-    from openpai.cli.listing import listing
-
     rows = [
         (
             one.name,
@@ -58,7 +55,7 @@ def list_(json: output.Json = False) -> None:
         )
         for one in found
     ]
-    output.say(listing(["GROUP", "ADMIN", "VCS", "MANAGES", "STORAGES"], rows, whole=["ADMIN"]))
+    output.table(["GROUP", "ADMIN", "VCS", "MANAGES", "STORAGES"], rows, whole=["ADMIN"])
     output.next_step("pai group show NAME", "pai group add NAME --vc VC")
 
 
@@ -75,11 +72,8 @@ def show(name: Name, json: output.Json = False) -> None:
             if error.status != 403:
                 raise
             members = None
-    if json:
-        output.document({**found.document, "members": members})
+    if output.as_json(json, {**found.document, "members": members}):
         return
-    from openpai.cli.listing import facts
-
     known = {} if members is None else {"members": joined(members) or "none"}
     message = {
         "group": found.name,
@@ -91,7 +85,7 @@ def show(name: Name, json: output.Json = False) -> None:
         "storages": joined(found.storages),
         **known,
     }
-    output.say(facts(message.items()))
+    output.facts(message.items())
     if members is None:
         output.next_step("pai group list")
         return
@@ -156,8 +150,7 @@ def set_(
         )
         _mention_unknown(pai, split(vc) + split(manage))
         found = pai.group(name)
-    if json:
-        output.document(found.document)
+    if output.as_json(json, found.document):
         return
     output.say(f"Group {name} grants {joined(found.virtual_clusters) or 'no virtual cluster'}.")
     output.next_step(f"pai group show {name}")
@@ -168,11 +161,7 @@ def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> N
     prompts.check_sure(f"Remove group {name}?", yes)
     with session.connect() as pai:
         pai.remove_group(name)
-    if json:
-        output.document({"group": name, "removed": True})
-        return
-    output.say(f"Group {name} is removed.")
-    output.next_step("pai group list")
+    output.done(json, {"group": name, "removed": True}, f"Group {name} is removed.", "pai group list")
 
 
 def add_user(name: Name, users: Users, json: output.Json = False) -> None:
@@ -216,8 +205,6 @@ def _each(users: list[str], change: Callable[[str], object]) -> None:
 
 
 def _report(name: str, users: list[str], where: str, json: bool) -> None:
-    if json:
-        output.document({"group": name, "users": users})
-        return
-    output.say(f"{joined(users)}: {where} group {name}.")
-    output.next_step(f"pai group show {name}")
+    output.done(
+        json, {"group": name, "users": users}, f"{joined(users)}: {where} group {name}.", f"pai group show {name}"
+    )

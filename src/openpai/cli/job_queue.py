@@ -24,8 +24,7 @@ def why(name: Name, json: output.Json = False) -> None:
         waits = pai.why(name)
         state = "" if waits else pai.job(name).state
         held = pai.in_the_way(name) if waits else None
-    if json:
-        output.document({"waits": [wait.document for wait in waits], **({"held": held.document} if held else {})})
+    if output.as_json(json, {"waits": [wait.document for wait in waits], **({"held": held.document} if held else {})}):
         return
     if not waits:
         output.say(f"{name} is not waiting: it is {state}.")
@@ -85,8 +84,7 @@ def move(
         raise InvalidParameters("give one of --front, --back and --rank", "see pai job move --help")
     with session.connect() as pai:
         pai.move(name, places[0])
-    if json:
-        output.document({"job": name, "rank": places[0]})
+    if output.as_json(json, {"job": name, "rank": places[0]}):
         return
     where = {"front": "to the front of", "back": "to the back of"}.get(str(places[0]), f"to rank {places[0]} in")
     output.say(f"{name} was moved {where} the queue.")
@@ -104,8 +102,7 @@ def priority(
     """Change the priority of a job; a running job keeps running."""
     with session.connect() as pai:
         pai.set_priority(name, priority_class)
-    if json:
-        output.document({"job": name, "jobPriority": priority_class})
+    if output.as_json(json, {"job": name, "jobPriority": priority_class}):
         return
     output.say(f"{name} has priority {priority_class}.")
     output.next_step(f"pai job why {name}", f"pai job show {name}")
@@ -118,8 +115,7 @@ def checkpoint(name: Name, json: output.Json = False) -> None:
     """
     with session.connect() as pai:
         pai.checkpointed(name)
-    if json:
-        output.document({"job": name, "checkpointed": True})
+    if output.as_json(json, {"job": name, "checkpointed": True}):
         return
     output.say(f"Checkpoint of {name} recorded: its work so far counts as saved if it is preempted.")
     output.next_step(f"pai job show {name}")

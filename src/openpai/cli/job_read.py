@@ -66,8 +66,7 @@ def list_(
     if unknown:
         users = "users" if len(unknown) > 1 else "user"
         raise Refused("NoUserError", f"unknown {users}: {', '.join(unknown)}", "`pai user list` shows the users")
-    if json:
-        output.document(page.document)
+    if output.as_json(json, page.document):
         return
     if not page.jobs:
         searched = {
@@ -123,8 +122,7 @@ def show(
         job = job_in(pai, name, attempt)
         waits = pai.why(name) if job.state == "WAITING" and not json else ()
         kept = () if json or not job.tasks else _kept(pai, name)
-    if json:
-        output.document(job.document)
+    if output.as_json(json, job.document):
         return
     from openpai.cli import job_tables
 
@@ -168,8 +166,7 @@ def events(
         raise InvalidParameters(f"{type_!r} is not a type of events", f"choose from: {', '.join(EVENT_TYPES)}")
     with session.connect() as pai:
         found = pai.events(name, type_)
-    if json:
-        output.document({"totalCount": len(found), "data": [event.document for event in found]})
+    if output.as_json(json, {"totalCount": len(found), "data": [event.document for event in found]}):
         return
     if not found:
         output.say("Nothing has happened yet." if type_ is None else f"No {type_} events.")

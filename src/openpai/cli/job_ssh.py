@@ -35,13 +35,10 @@ def ssh(
         raise Refused("NoJobSshInfoError", f"no such task of {name} can be reached", f"choose from: {known}")
     if connect:
         _replace_process(chosen[0])
-    if json:
-        output.document([one.document for one in chosen])
+    if output.as_json(json, [one.document for one in chosen]):
         return
-    from openpai.cli.listing import listing
-
     rows = [(one.name, one.host, str(one.port), one.command) for one in chosen]
-    output.say(listing(["TASK", "HOST", "PORT", "COMMAND"], rows, right=["PORT"]))
+    output.table(["TASK", "HOST", "PORT", "COMMAND"], rows, right=["PORT"])
     output.next_step(f"pai job ssh {name} --role {chosen[0].role} --index {chosen[0].index} --connect")
 
 

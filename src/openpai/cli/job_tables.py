@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 
 from openpai.cli.formatting import ago, clock_time, counts, ran_for, size, span, styled
-from openpai.cli.listing import shown
+from openpai.cli.listing import listing, shown
 
 if TYPE_CHECKING:
     from openpai.client.model import Event, JobDetail, JobSummary, TaskView, Wait
@@ -20,44 +20,32 @@ CAUSES_SHOWN: Final = 10
 NAMES_SHOWN: Final = 5
 
 
-def _plain() -> Table:
-    return Table(box=None, pad_edge=False, header_style="bold")
-
-
 def job_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
     """Return a table of jobs; those of `own` are shown without their user."""
-    table = _plain()
-    table.add_column("JOB", overflow="fold")
-    table.add_column("STATE", no_wrap=True)
-    table.add_column("SUBMITTED", no_wrap=True)
-    table.add_column("RAN", justify="right", no_wrap=True)
-    table.add_column("TASKS", justify="right", no_wrap=True)
-    table.add_column("GPUS", justify="right", no_wrap=True)
-    table.add_column("VC", overflow="fold")
-    for job in jobs:
-        table.add_row(
-            shown(job.name if job.user == own else job.full_name),
+    rows = [
+        (
+            job.name if job.user == own else job.full_name,
             styled(job.state),
             ago(job.submitted_at_ms, now_ms),
             ran_for(job.attempt_started_at_ms, job.attempt_ended_at_ms, now_ms),
             str(job.tasks),
             str(job.gpus),
-            shown(job.virtual_cluster),
+            job.virtual_cluster,
         )
-    return table
+        for job in jobs
+    ]
+    numbers, whole = ("RAN", "TASKS", "GPUS"), ("STATE", "SUBMITTED")
+    return listing(("JOB", *whole, *numbers, "VC"), rows, right=numbers, whole=whole, markup=("STATE",))
 
 
 def archived_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
     """Return a table of archived jobs with the ids that name them."""
-    table = _plain()
-    table.add_column("ID", no_wrap=True)
-    table.add_column("JOB", overflow="fold")
-    table.add_column("STATE", no_wrap=True)
-    table.add_column("SUBMITTED", no_wrap=True)
-    for job in jobs:
-        name = job.name if job.user == own else job.full_name
-        table.add_row(job.id, shown(name), styled(job.state), ago(job.submitted_at_ms, now_ms))
-    return table
+    rows = [
+        (job.id, job.name if job.user == own else job.full_name, styled(job.state), ago(job.submitted_at_ms, now_ms))
+        for job in jobs
+    ]
+    whole = ("ID", "STATE", "SUBMITTED")
+    return listing(("ID", "JOB", "STATE", "SUBMITTED"), rows, whole=whole, markup=("STATE",))
 
 
 def job_facts(job: JobDetail, now_ms: int) -> Table:
@@ -154,54 +142,45 @@ def _advice(job: JobDetail) -> list[str]:
 
 def task_list(tasks: Sequence[TaskView], now_ms: int) -> Table:
     """Return a table of tasks in their newest attempts."""
-    table = _plain()
-    table.add_column("TASK", overflow="fold")
-    table.add_column("STATE", no_wrap=True)
-    table.add_column("NODE", overflow="fold")
-    table.add_column("RAN", justify="right", no_wrap=True)
-    table.add_column("RETRIES", justify="right", no_wrap=True)
-    table.add_column("EXIT", overflow="fold")
-    for task in tasks:
-        code = "" if task.exit_code is None else str(task.exit_code)
-        phrase = f" {task.exit_phrase}" if task.exit_phrase and task.exit_code else ""
-        table.add_row(
-            shown(task.name),
+    rows = [
+        (
+            task.name,
             styled(task.state),
-            shown(task.node) or "-",
+            task.node,
             ran_for(task.started_at_ms, task.ended_at_ms, now_ms),
             str(task.retries),
-            shown(code + phrase) or "-",
+            ("" if task.exit_code is None else str(task.exit_code))
+            + (f" {task.exit_phrase}" if task.exit_phrase and task.exit_code else ""),
         )
-    return table
+        for task in tasks
+    ]
+    numbers = ("RAN", "RETRIES")
+    headings = ("TASK", "STATE", "NODE", *numbers, "EXIT")
+    return listing(headings, rows, right=numbers, whole=("STATE",), markup=("STATE",))
 
 
 def role_list(job: JobDetail) -> Table:
     """Return a table of task roles with the number of their tasks in each state."""
-    table = _plain()
-    table.add_column("ROLE", overflow="fold")
-    table.add_column("TASKS", justify="right", no_wrap=True)
-    table.add_column("STATES", overflow="fold")
-    for role in job.roles:
-        states = [task.state for task in job.tasks if task.role == role]
-        table.add_row(shown(role), str(len(states)), counts(states))
-    return table
+    states = {role: [task.state for task in job.tasks if task.role == role] for role in job.roles}
+    rows = [(role, str(len(found)), counts(found)) for role, found in states.items()]
+    return listing(("ROLE", "TASKS", "STATES"), rows, right=("TASKS",), markup=("STATES",))
 
 
 def kept_work(kept: Sequence[WorkKept], now_ms: int) -> Table:
     """Return a table of what tasks left in their working directories."""
-    table = _plain()
-    table.add_column("TASK", overflow="fold")
-    # Of the job and of the task: a retried task has a line for each attempt.
-    table.add_column("ATTEMPT", no_wrap=True)
-    table.add_column("FILES", justify="right", no_wrap=True)
-    table.add_column("SIZE", justify="right", no_wrap=True)
-    table.add_column("KEPT FOR", justify="right", no_wrap=True)
-    for one in kept:
-        more = "" if one.is_counted else "+"
-        left = span(max(0, one.kept_until_ms - now_ms) / 1000)
-        attempt = f"{one.job_attempt + 1}/{one.attempt + 1}"
-        table.add_row(shown(one.task), attempt, f"{one.files}{more}", f"{size(one.bytes)}{more}", left)
-    return table
+    rows = [
+        (
+            one.task,
+            # Of the job and of the task: a retried task has a line for each attempt.
+            f"{one.job_attempt + 1}/{one.attempt + 1}",
+            f"{one.files}{'' if one.is_counted else '+'}",
+            f"{size(one.bytes)}{'' if one.is_counted else '+'}",
+            span(max(0, one.kept_until_ms - now_ms) / 1000),
+        )
+        for one in kept
+    ]
+    numbers = ("FILES", "SIZE", "KEPT FOR")
+    return listing(("TASK", "ATTEMPT", *numbers), rows, right=numbers, whole=("ATTEMPT",))
 
 
 def worth_showing(tasks: Sequence[TaskView]) -> Sequence[TaskView]:
@@ -213,7 +192,7 @@ def worth_showing(tasks: Sequence[TaskView]) -> Sequence[TaskView]:
 
 def event_list(events: Sequence[Event]) -> Table:
     """Return a table of events in the order given."""
-    table = _plain()
+    table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("TIME", no_wrap=True)
     table.add_column("TASK", overflow="fold")
     table.add_column("EVENT", overflow="fold", ratio=2)

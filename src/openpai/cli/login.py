@@ -94,7 +94,6 @@ def logout(json: output.Json = False) -> None:
                 if error.status != 401:
                     raise
     kept.forget(found.url)
-    if json:
-        output.document({"url": found.url, "revoked": was_revoked})
+    if output.as_json(json, {"url": found.url, "revoked": was_revoked}):
         return
     output.say(f"Logged out at {found.url}." if found.token else f"You were not logged in at {found.url}.")

@@ -34,8 +34,7 @@ def list_(json: output.Json = False) -> None:
     """List the nodes and how much of each is in use."""
     with session.connect() as pai:
         nodes = pai.nodes()
-    if json:
-        output.document([node.document for node in nodes])
+    if output.as_json(json, [node.document for node in nodes]):
         return
     if not nodes:
         output.say("No nodes: the backend has found no machine that can run tasks.")
@@ -66,8 +65,7 @@ def drain(
     deadline_s = None if deadline is None else whole_seconds(deadline, "--deadline", least=0)
     with session.connect() as pai:
         found = pai.change_node(node, is_drained=True, reason=reason, deadline_s=deadline_s)
-    if json:
-        output.document(found.document)
+    if output.as_json(json, found.document):
         return
     left = formatting.plural(found.tasks, "task")
     until = (
@@ -109,11 +107,7 @@ def forget(node: Node, json: output.Json = False) -> None:
     """Forget a machine that is gone for good, so that no virtual cluster is guaranteed anything on it."""
     with session.connect() as pai:
         pai.forget_node(node)
-    if json:
-        output.document({"name": node, "forgotten": True})
-        return
-    output.say(f"{node} is forgotten.")
-    output.next_step("pai node list", "pai vc list")
+    output.done(json, {"name": node, "forgotten": True}, f"{node} is forgotten.", "pai node list", "pai vc list")
 
 
 def _numbers(text: str) -> list[int]:
@@ -129,8 +123,4 @@ def _numbers(text: str) -> list[int]:
 
 
 def _report(found: NodeView, message: str, is_json: bool) -> None:
-    if is_json:
-        output.document(found.document)
-        return
-    output.say(message)
-    output.next_step("pai node list")
+    output.done(is_json, found.document, message, "pai node list")

@@ -22,13 +22,10 @@ def show(node: Node, json: output.Json = False) -> None:
     """
     with session.connect() as pai:
         found = pai.node(node)
-    if json:
-        output.document(found.document)
+    if output.as_json(json, found.document):
         return
-    from openpai.cli.listing import facts
-
     now_ms = int(time.time() * 1000)
-    output.say(facts(_facts(found.node, found.held)))
+    output.facts(_facts(found.node, found.held))
     if found.held.jobs:
         output.say()
         output.say(held_table(found.held.jobs, now_ms))

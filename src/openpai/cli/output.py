@@ -11,6 +11,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -76,6 +77,34 @@ def _json(value: Any, indent: int | None = None) -> str:
     is_utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     # JSON escapes only the control characters of ASCII; a terminal obeys others as well.
     return harmless_json(json.dumps(value, indent=indent, ensure_ascii=not is_utf, default=str))
+
+
+def as_json(is_json: bool, value: Any) -> bool:
+    """Print a value as one JSON document if that is asked for; return whether it is."""
+    if is_json:
+        document(value)
+    return is_json
+
+
+def done(is_json: bool, value: Any, text: str, *steps: str) -> None:
+    """Print the result of a command: a JSON document for programs, else a sentence and the next steps."""
+    if not as_json(is_json, value):
+        say(text)
+        next_step(*steps)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], **columns: Collection[str]) -> None:
+    """Print a table; see `listing`."""
+    from openpai.cli.listing import listing
+
+    say(listing(headings, rows, **columns))
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> None:
+    """Print one fact per line; empty ones are left out."""
+    from openpai.cli import listing
+
+    say(listing.facts(pairs))
 
 
 def say(what: str | Table = "") -> None:

@@ -36,8 +36,7 @@ def list_(json: output.Json = False) -> None:
     """
     with session.connect() as pai:
         found = pai.quotas()
-    if json:
-        output.document([one.document for one in found])
+    if output.as_json(json, [one.document for one in found]):
         return
     if not found:
         output.say("No quotas: users may use all that their virtual clusters have.")
@@ -50,8 +49,7 @@ def show(json: output.Json = False) -> None:
     """Show the quotas that apply to you, and how much of them is used."""
     with session.connect() as pai:
         found = pai.my_quotas()
-    if json:
-        output.document([one.document for one in found])
+    if output.as_json(json, [one.document for one in found]):
         return
     if not found:
         output.say("No quota applies to you.")
@@ -62,8 +60,6 @@ def show(json: output.Json = False) -> None:
 
 
 def _print(found: tuple[Quota, ...], *, is_own: bool = False) -> None:
-    from openpai.cli.listing import listing
-
     def cell(limit: float | None, used: float | None) -> str:
         return f"{_amount(used or 0)}/{_limit(limit)}" if is_own else _limit(limit)
 
@@ -77,7 +73,7 @@ def _print(found: tuple[Quota, ...], *, is_own: bool = False) -> None:
         )
         for one in found
     ]
-    output.say(listing(headings, rows, right=headings[2:]))
+    output.table(headings, rows, right=headings[2:])
 
 
 def set_(
@@ -107,8 +103,7 @@ def set_(
     with session.connect() as pai:
         pai.change_quota(vc, user, **limits)
         found = [one for one in pai.quotas() if (one.virtual_cluster, one.user) == (vc, user)] if json else []
-    if json:
-        output.document(found[0].describe() if found else None)
+    if output.as_json(json, found[0].describe() if found else None):
         return
     output.say(f"The quota of {user or 'each user'} in {vc or 'all virtual clusters together'} is set.")
     output.next_step("pai quota list")
@@ -122,8 +117,7 @@ def remove(vc: Vc = "", user: User = "", yes: prompts.Yes = False, json: output.
     prompts.check_sure(f"Remove the quota of {user or 'each user'} in {vc or 'all virtual clusters together'}?", yes)
     with session.connect() as pai:
         pai.remove_quota(vc, user)
-    if json:
-        output.document({"virtualCluster": vc, "user": user, "removed": True})
+    if output.as_json(json, {"virtualCluster": vc, "user": user, "removed": True}):
         return
     output.say(f"The quota of {user or 'each user'} in {vc or 'all virtual clusters together'} is removed.")
     output.next_step("pai quota list")

@@ -48,20 +48,17 @@ def report(
             _save(csv, pai.report_csv(by=words, from_=from_, to=to), json)
             return
         found = pai.report(by=words, from_=from_, to=to)
-    if json:
-        output.document(found.document)
+    if output.as_json(json, found.document):
         return
     if not found.rows:
         output.say("Nothing was used in that time.")
         output.next_step("pai report --from DAY", "pai job list --all")
         return
-    from openpai.cli.listing import listing
-
     rows = [(*(_cell(row, word) for word in words), *_sums(row)) for row in found.rows]
     rows.append(("total", *("" for _ in words[1:]), *_sums(found.total)))
     numbers = ["GPU-HOURS", "CPU-HOURS", "GB-HOURS", "RUNS"]
     heads = ["DAY (UTC)" if word == "day" else word.upper() for word in words]
-    output.say(listing([*heads, *numbers], rows, right=numbers, whole=["DAY (UTC)"] if "day" in words else []))
+    output.table([*heads, *numbers], rows, right=numbers, whole=["DAY (UTC)"] if "day" in words else [])
     output.next_step(f"pai report --by {','.join(words)} --csv report.csv")
 
 
@@ -84,7 +81,4 @@ def _save(file: Path, text: str, json: bool) -> None:
     except OSError as error:
         raise InvalidParameters(f"cannot write {file}: {error}", "name another file") from error
     rows = max(0, text.count("\n") - 2)
-    if json:
-        output.document({"file": str(file), "rows": rows})
-        return
-    output.say(f"{file}: {plural(rows, 'row')} and a total.")
+    output.done(json, {"file": str(file), "rows": rows}, f"{file}: {plural(rows, 'row')} and a total.")

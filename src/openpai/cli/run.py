@@ -125,8 +125,6 @@ def _job(name: str, line: str, image: str, need: dict[str, int], transfer: CodeT
 
 
 def _show(job: dict[str, Any], transfer: CodeTransfer, line: str, why: str) -> None:
-    from openpai.cli.listing import facts
-
     role = job["taskRoles"][ROLE]
     need = role["resourcePerInstance"]
     gpus = f"{formatting.plural(need['gpu'], 'GPU')}, " if need["gpu"] else ""
@@ -138,4 +136,4 @@ def _show(job: dict[str, Any], transfer: CodeTransfer, line: str, why: str) -> N
         "image": f"{job['prerequisites'][0]['uri']} ({why})",
         "code": transfer.message,
     }
-    output.say(facts(shown.items()))
+    output.facts(shown.items())

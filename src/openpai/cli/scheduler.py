@@ -35,8 +35,7 @@ def snapshot(
         output.document(found)
         return
     write(file, writer.dumps(found) + "\n")
-    if json:
-        output.document({"file": str(file), "waiting": len(found.get("waiting", ()))})
+    if output.as_json(json, {"file": str(file), "waiting": len(found.get("waiting", ()))}):
         return
     output.say(f"Written to {file}: {len(found.get('waiting', ()))} waiting, {len(found.get('held', ()))} running.")
     output.next_step(f"pai scheduler replay {file}")
@@ -53,8 +52,7 @@ def fairness(
     half_life_hours = None if hours is None else _hours(hours)
     with session.connect() as pai:
         found = pai.fairness() if hours is None else pai.set_fairness(half_life_hours)
-    if json:
-        output.document(found)
+    if output.as_json(json, found):
         return
     half_life = found.get("halfLifeHours")
     if half_life is None:

@@ -45,17 +45,14 @@ def list_(
     """List the storages you may use."""
     with session.connect() as pai:
         found = pai.storages(default=default)
-    if json:
-        output.document([one.document for one in found])
+    if output.as_json(json, [one.document for one in found]):
         return
     if not found:
         output.say("No storages: none is granted to a group of yours.")
         output.next_step("pai storage add --help")
         return
-    from openpai.cli.listing import listing
-
     rows = [(one.name, one.type, _rights(one), "yes" if one.is_default else "", one.description) for one in found]
-    output.say(listing(("NAME", "TYPE", "RIGHTS", "DEFAULT", "DESCRIPTION"), rows, whole=("TYPE", "RIGHTS")))
+    output.table(("NAME", "TYPE", "RIGHTS", "DEFAULT", "DESCRIPTION"), rows, whole=("TYPE", "RIGHTS"))
     output.next_step(f"pai storage ls {found[0].name}")
 
 
@@ -113,11 +110,9 @@ def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> N
     prompts.check_sure(f"Remove storage {name}?", yes)
     with session.connect() as pai:
         pai.remove_storage(name)
-    if json:
-        output.document({"name": name, "removed": True})
-        return
-    output.say(f"{name} is removed; its data stays where it is.")
-    output.next_step("pai storage list")
+    output.done(
+        json, {"name": name, "removed": True}, f"{name} is removed; its data stays where it is.", "pai storage list"
+    )
 
 
 def grant(
@@ -154,12 +149,10 @@ def check(name: Name, json: output.Json = False) -> int:
     if json:
         output.document(found.document)
         return code
-    from openpai.cli.listing import listing
-
     rows = [
         (_MARK[bool(step.get("ok"))], str(step.get("step")), str(step.get("message") or "")) for step in found.steps
     ]
-    output.say(listing(("", "STEP", "MESSAGE"), rows, markup=("",)))
+    output.table(("", "STEP", "MESSAGE"), rows, markup=("",))
     if found.is_ok:
         output.next_step(f"pai storage grant {name} GROUP", f"pai storage ls {name}")
     else:
@@ -186,14 +179,11 @@ def _rights(one: StorageView) -> str:
 
 
 def _show(one: StorageView, is_json: bool, *steps: str) -> None:
-    if is_json:
-        output.document(one.document)
+    if output.as_json(is_json, one.document):
         return
-    from openpai.cli.listing import facts
-
     pairs = [("name", one.name), ("type", one.type), ("rights", _rights(one)), ("description", one.description)]
     pairs += [(key, str(value)) for key, value in one.data.items()]
     pairs += [("credentials", "kept encrypted" if one.has_credentials else ""), ("groups", joined(one.groups))]
     pairs += [("default", "yes" if one.is_default else "")]
-    output.say(facts(pairs))
+    output.facts(pairs)
     output.next_step(*(steps or (f"pai storage ls {one.name}",)))

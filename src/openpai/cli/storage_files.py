@@ -24,21 +24,18 @@ def ls(name: Name, path: Where = "", json: output.Json = False) -> None:
     """List the files in a directory of a storage."""
     with session.connect() as pai:
         found = list(pai.stored_files(name, path))
-    if json:
-        output.document([one.document for one in found])
+    if output.as_json(json, [one.document for one in found]):
         return
     if not found:
         output.say("No files.")
         output.next_step(f"pai storage upload {name} FILE")
         return
-    from openpai.cli.listing import listing
-
     rows = [
         (one.name.replace("\n", "\\n") + "/" * one.is_directory, "" if one.is_directory else size(one.size),
          formatting.clock_time(one.modified_at_ms))
         for one in found
     ]  # fmt: skip
-    output.say(listing(("NAME", "SIZE", "CHANGED"), rows, right=("SIZE",), whole=("CHANGED",)))
+    output.table(("NAME", "SIZE", "CHANGED"), rows, right=("SIZE",), whole=("CHANGED",))
 
 
 def upload(
@@ -95,10 +92,9 @@ def rm(
     with session.connect() as pai:
         for path in paths:
             pai.remove_file(name, path, recursive=recursive)
-    if json:
-        output.document({"storage": name, "removed": paths})
-        return
-    output.say(f"Removed {formatting.plural(len(paths), 'path')} from {name}.")
+    output.done(
+        json, {"storage": name, "removed": paths}, f"Removed {formatting.plural(len(paths), 'path')} from {name}."
+    )
 
 
 def _files(source: Path) -> Iterator[tuple[Path, str]]:
@@ -184,8 +180,7 @@ def _bar(what: str, total: int) -> Iterator[Callable[[int], Any]]:
 
 
 def _moved(is_json: bool, name: str, files: int, count: int, step: str) -> None:
-    if is_json:
-        output.document({"storage": name, "files": files, "bytes": count})
+    if output.as_json(is_json, {"storage": name, "files": files, "bytes": count}):
         return
     output.say(f"{formatting.plural(files, 'file')}, {size(count)}.")
     if step:

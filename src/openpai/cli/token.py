@@ -29,11 +29,9 @@ def list_(json: output.Json = False) -> None:
     """List your own logins and tokens."""
     with session.connect() as pai:
         found = pai.tokens()
-    if json:
-        output.document([token.document for token in found])
+    if output.as_json(json, [token.document for token in found]):
         return
     from openpai.cli.formatting import ago, clock_time
-    from openpai.cli.listing import listing
 
     now_ms = int(time.time() * 1000)
     rows = [
@@ -47,7 +45,7 @@ def list_(json: output.Json = False) -> None:
         )
         for token in found
     ]
-    output.say(listing(["ID", "KIND", "NAME", "SCOPE", "CREATED", "EXPIRES"], rows, whole=["ID", "KIND", "CREATED"]))
+    output.table(["ID", "KIND", "NAME", "SCOPE", "CREATED", "EXPIRES"], rows, whole=["ID", "KIND", "CREATED"])
     output.next_step("pai token create --name NAME --scope read", "pai token revoke ID")
 
 
@@ -66,8 +64,7 @@ def create(
     expires_s = None if expires is None else whole_seconds(expires, "--expires")
     with session.connect() as pai:
         made = pai.new_token(name=name, scope=scope, expiration_s=expires_s)
-    if json:
-        output.document(made.document)
+    if output.as_json(json, made.document):
         return
     sys.stdout.write(made.token + "\n")
     output.aside("Keep it secret: it is not shown again. Revoke it with `pai token revoke`.")
@@ -95,8 +92,7 @@ def revoke(
         # Logins come last: this command needs its own.
         count += pai.revoke_tokens(logins=False) if programs else 0
         count += pai.revoke_tokens(logins=True) if logins else 0
-    if json:
-        output.document({"revoked": count})
+    if output.as_json(json, {"revoked": count}):
         return
     output.say("1 token was revoked." if count == 1 else f"{count} tokens were revoked.")
     output.next_step("pai login" if logins else "pai token list")

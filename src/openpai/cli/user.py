@@ -43,19 +43,16 @@ def list_(json: output.Json = False) -> None:
     """List users."""
     with session.connect() as pai:
         found = pai.users()
-    if json:
-        output.document([user.document for user in found])
+    if output.as_json(json, [user.document for user in found]):
         return
-    from openpai.cli.listing import listing
-
     if all("admin" not in user.document for user in found):
-        output.say(listing(["USER"], [[user.name] for user in found]))
+        output.table(["USER"], [[user.name] for user in found])
         return
     rows = [
         (user.name, user.role, joined(user.groups), user.email) if "admin" in user.document else (user.name, "", "", "")
         for user in found
     ]
-    output.say(listing(["USER", "ROLE", "GROUPS", "E-MAIL"], rows, whole=["ROLE"]))
+    output.table(["USER", "ROLE", "GROUPS", "E-MAIL"], rows, whole=["ROLE"])
     output.next_step("pai user show NAME", "pai user add NAME")
 
 
@@ -66,25 +63,20 @@ def show(
     """Show a user; yourself without a name."""
     with session.connect() as pai:
         user = pai.user_details(name or pai.user or pai.whoami())
-    if json:
-        output.document(user.document)
+    if output.as_json(json, user.document):
         return
-    from openpai.cli.listing import facts
-
     if "admin" not in user.document:
         output.say(f"{user.name} is a user; only they and administrators may see more.")
         return
-    output.say(
-        facts(
-            [
-                ("user", user.name),
-                ("role", user.role),
-                ("e-mail", user.email),
-                ("groups", joined(user.groups)),
-                ("virtual clusters", joined(user.virtual_clusters)),
-                ("storages", joined(user.storages)),
-            ]
-        )
+    output.facts(
+        [
+            ("user", user.name),
+            ("role", user.role),
+            ("e-mail", user.email),
+            ("groups", joined(user.groups)),
+            ("virtual clusters", joined(user.virtual_clusters)),
+            ("storages", joined(user.storages)),
+        ]
     )
 
 
@@ -144,8 +136,7 @@ def set_(
         if any(value is not None for value in (email, admin, viewer, clusters)):
             pai.change_user(name, email=email, is_admin=admin, is_viewer=viewer, virtual_clusters=clusters)
         user = pai.user_details(name)
-    if json:
-        output.document(user.document)
+    if output.as_json(json, user.document):
         return
     output.say(f"{name} is {'an' if user.is_admin else 'a'} {user.role} in {joined(user.groups) or 'no group'}.")
     output.next_step(f"pai user show {name}")
@@ -167,8 +158,7 @@ def password(
         who = name or own
         old = prompts.secret(f"Old password of {who}", password_stdin) if who == own else None
         pai.set_password(who, prompts.new_secret(f"New password of {who}", password_stdin), old)
-    if json:
-        output.document({"user": who, "changed": True})
+    if output.as_json(json, {"user": who, "changed": True}):
         return
     output.say(f"The password of {who} was changed; their logins have ended.")
     output.next_step(f"pai login --user {who}")
@@ -182,11 +172,7 @@ def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> N
     prompts.check_sure(f"Remove user {name}?", yes)
     with session.connect() as pai:
         pai.remove_user(name)
-    if json:
-        output.document({"user": name, "removed": True})
-        return
-    output.say(f"{name} is removed.")
-    output.next_step("pai user list")
+    output.done(json, {"user": name, "removed": True}, f"{name} is removed.", "pai user list")
 
 
 def revoke(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> None:
@@ -197,8 +183,7 @@ def revoke(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> N
     prompts.check_sure(f"Revoke every login and token of {name}?", yes)
     with session.connect() as pai:
         count = pai.revoke_tokens_of(name)
-    if json:
-        output.document({"user": name, "revoked": count})
+    if output.as_json(json, {"user": name, "revoked": count}):
         return
     output.say(f"{count} logins and tokens of {name} were revoked.")
     output.next_step(f"pai user password {name}", f"pai user remove {name}")

@@ -42,8 +42,7 @@ def list_(json: output.Json = False) -> None:
     """List the virtual clusters: what they are guaranteed, and how much is in use."""
     with session.connect() as pai:
         found = pai.virtual_clusters()
-    if json:
-        output.document({vc.name: vc.document for vc in found})
+    if output.as_json(json, {vc.name: vc.document for vc in found}):
         return
     from openpai.cli import cluster_tables
 
@@ -60,8 +59,7 @@ def show(name: Vc, json: output.Json = False) -> None:
     with session.connect() as pai:
         vc = pai.virtual_cluster(name)
         types = pai.sku_types(name) if not json and vc.skus else {}
-    if json:
-        output.document({"name": name, **vc.document})
+    if output.as_json(json, {"name": name, **vc.document}):
         return
     from rich.markup import escape
 
@@ -134,8 +132,7 @@ def order(
     # A server that answers before it has read the change would show the old one.
     own = chosen or vc.order
     may = vc.is_interruptible if interruptible is None else interruptible
-    if json:
-        output.document({"name": name, "order": own, "interruptible": may, "version": found["version"]})
+    if output.as_json(json, {"name": name, "order": own, "interruptible": may, "version": found["version"]}):
         return
     output.say(f"{name}: {own}, {ORDERS[own]}.")
     if may:
@@ -163,8 +160,7 @@ def config(
         found = pai.cluster_config()
     if file is not None:
         write(file, found.hived)
-    if json:
-        output.document(found.document)
+    if output.as_json(json, found.document):
         return
     for problem in found.problems:
         output.warn(problem)
@@ -214,8 +210,7 @@ def inspect(
     below = "virtualclusters/" + segment(name, "a virtual cluster") if name else "physicalcluster"
     with session.connect() as pai:
         cells = pai.inspect(f"clusterstatus/{below}")
-    if json:
-        output.document(cells)
+    if output.as_json(json, cells):
         return
     from openpai.cli import cluster_tables
 
@@ -231,8 +226,7 @@ def inspect(
 
 
 def _changed(changed: ClusterConfig, message: str, is_json: bool) -> None:
-    if is_json:
-        output.document(changed.document)
+    if output.as_json(is_json, changed.document):
         return
     output.say(message)
     for problem in changed.problems:

@@ -85,7 +85,6 @@ class Directory:
         self._asking = 0
 
     async def check(self, name: str, password: str) -> Vouched | None:
-        """Return the person; see `PasswordDirectory.check`."""
         # A directory accepts a login without a password as an anonymous one.
         if not name or not password:
             return None

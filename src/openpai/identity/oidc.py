@@ -65,7 +65,6 @@ class Oidc:
         return self._settings.label
 
     async def start(self, redirect_uri: str, back: Mapping[str, str]) -> Started:
-        """Begin a login; see `SingleSignOn.start`."""
         place = await self._provider.place("authorization_endpoint")
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         asked = {
@@ -86,7 +85,6 @@ class Oidc:
         return Started(f"{place}{'&' if '?' in place else '?'}{urlencode(asked)}", sealed.data.decode())
 
     async def finish(self, redirect_uri: str, answer: Mapping[str, str], keepsake: str) -> Finished:
-        """Return the person who logged in; see `SingleSignOn.finish`."""
         kept = self._kept(answer, keepsake)
         back: Mapping[str, str] = kept["back"]
         if "error" in answer:
@@ -105,7 +103,6 @@ class Oidc:
             raise SignOnFailed(f"{error.message}; {error.advice or 'try again in a moment'}", back) from error
 
     async def logout_url(self, back: str) -> str | None:
-        """Return the provider's page that ends its session; see `SingleSignOn.logout_url`."""
         place = (await self._provider.about()).get("end_session_endpoint")
         if not isinstance(place, str):
             return None

@@ -51,7 +51,6 @@ class FileLogs:
         return self._watcher.is_idle
 
     async def streams(self, key: AttemptKey) -> tuple[str, ...]:
-        """Return the names of the streams this attempt has; see `LogReader.streams`."""
         directory = directory_of(self._root, key)
         found = await self._in_thread(_streams_in, directory)
         if found is None:
@@ -59,7 +58,6 @@ class FileLogs:
         return found
 
     async def read(self, key: AttemptKey, stream: str, offset: int, limit: int) -> LogChunk:
-        """Return at most `limit` bytes, and never more than 1 MiB; see `LogReader.read`."""
         directory = directory_of(self._root, key)
         path = path_of(directory, stream)
         piece = await self._in_thread(read_piece, path, offset, min(max(limit, 0), READ_MAX_BYTES))
@@ -94,11 +92,9 @@ class FileLogs:
             raise no_logs(key)
 
     async def moments(self, key: AttemptKey) -> tuple[Moment, ...]:
-        """Return how the streams grew; see `LogReader.moments`."""
         return await self._in_thread(read_moments, directory_of(self._root, key))
 
     async def remove(self, keys: Sequence[AttemptKey]) -> None:
-        """Remove the logs of these attempts; see `LogReader.remove`."""
         for start in range(0, len(keys), _REMOVED_AT_ONCE):
             some = [directory_of(self._root, key) for key in keys[start : start + _REMOVED_AT_ONCE]]
             await self._in_thread(_remove, some)

@@ -49,11 +49,9 @@ class KeptDirectories:
         self._kept_ms = kept_ms
 
     async def of_job(self, job: str) -> tuple[KeptAttempt, ...]:
-        """Return the kept directories of a job; see `KeptWork.of_job`."""
         return await asyncio.to_thread(self._of_job, job)
 
     async def archive(self, key: AttemptKey, paths: Sequence[str]) -> Iterator[bytes]:
-        """Return files as an archive; see `KeptWork.archive`."""
         wanted = tuple(path.strip("/") for path in paths if path.strip("/"))
         top = f"{self._root}/{key.path()}"
         if not await asyncio.to_thread(lambda: any(True for _ in _files(top, wanted))):

@@ -71,7 +71,6 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         self._check_room = check_room
 
     async def submit(self, by: Submitter, text: bytes) -> Submitted:
-        """Check a job file and store the job; see `Platform.submit`."""
         if by.idempotency_key:
             known = await self._store.submitted(by.user, by.idempotency_key)
             if known is not None:
@@ -114,11 +113,9 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         return self._secrets.open(found.sealed)
 
     async def stop(self, user: str, name: str, by: str, reason: str = "") -> None:
-        """Stop a job; see `Platform.stop`."""
         await self._change(user, name, JobUpdate((StopRequested(self._clock.now_ms(), by, reason),)))
 
     async def start(self, user: str, name: str, by: str, reason: str = "") -> None:
-        """Start a finished job again; see `Platform.start`."""
         found = await self._store.load(await self._find(user, name))
         if found is not None and not found.job.is_final and not found.job.is_stop_requested:
             does = "waits to run" if found.job.phase in (JobPhase.QUEUED, JobPhase.BACKING_OFF) else "runs"
@@ -132,7 +129,6 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
             raise no_room(user, beyond) from beyond
 
     async def restart(self, user: str, name: str, by: str, reason: str = "") -> None:
-        """Run a job again from its beginning; see `Platform.restart`."""
         found = await self._store.load(await self._find(user, name))
         if found is None or found.job.is_final:
             await self.start(user, name, by, reason)
@@ -149,7 +145,6 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         await self._change(user, name, JobUpdate(facts, remark=Remark("RestartRequested", remark)))
 
     async def kill(self, user: str, name: str, by: str, reason: str = "") -> None:
-        """Stop a job without a grace period; see `Platform.kill`."""
         leader = await self._leading()
         id_ = await self._find(user, name)
         fact = StopRequested(self._clock.now_ms(), by, reason)
@@ -162,7 +157,6 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         leader.active.killed.update(keys)
 
     async def set_priority(self, user: str, name: str, priority_class: str, by: str) -> None:
-        """Change how urgent a job is; see `Platform.set_priority`."""
         if priority_class not in PRIORITY_OF:
             message = f"there is no priority class {priority_class!r}"
             raise InvalidParameters(message, f"use one of: {', '.join(PRIORITY_OF)}")
@@ -178,8 +172,6 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         await self._change(user, name, JobUpdate(amend=change, remark=remark))
 
     async def set_rank(self, user: str, name: str, rank: int, by: str) -> None:
-        """Change a job's rank in its queue; see `Platform.set_rank`."""
-
         def change(found: JobRecord) -> JobRecord:
             _refuse_over(found)
             return replace(found, rank=rank)
@@ -188,7 +180,6 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         await self._change(user, name, JobUpdate(amend=change, remark=remark))
 
     async def checkpointed(self, user: str, name: str) -> None:
-        """Record that a job saved its work; see `Platform.checkpointed`."""
         now_ms = self._clock.now_ms()
 
         def change(found: JobRecord) -> JobRecord:
@@ -198,7 +189,6 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         await self._change(user, name, JobUpdate(amend=change))
 
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
-        """Return why a job's tasks wait; see `Platform.why`."""
         id_ = await self._find(user, name)
         leader = await self._leading()
         found = leader.active.records.get(id_)
@@ -209,7 +199,6 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         return (*_waits(leader, found.job), *await _starting(found, leader.backend))
 
     async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
-        """Return the jobs that hold what a job waits for; see `Platform.in_the_way`."""
         id_ = await self._find(user, name)
         leader = await self._leading()
         found = leader.active.records.get(id_)

@@ -37,11 +37,9 @@ class Launcher(Protocol):
 
     def serves(self, record: JobRecord) -> bool:
         """Return whether the cached values still hold for this record."""
-        ...
 
     def launch(self, record: JobRecord, task: Task) -> LaunchTask:
         """Return the action that starts a task."""
-        ...
 
 
 @dataclass(slots=True)

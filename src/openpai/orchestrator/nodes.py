@@ -23,11 +23,9 @@ class NodeCommands(LeaderCommands):
     """The part of `ports.platform.Platform` about nodes."""
 
     async def nodes(self) -> tuple[NodeView, ...]:
-        """Return every node; see `Platform.nodes`."""
         return _node_views(await self._leading())
 
     async def change_node(self, name: str, change: NodeChange, by: str) -> NodeView:
-        """Drain a node, end its drain, or mark devices of it; see `Platform.change_node`."""
         async with self._as_leader() as leader:
             note = replace(await _note(leader, name), changed_by=by)
             # It is shown as a part of one line.
@@ -46,13 +44,11 @@ class NodeCommands(LeaderCommands):
             return next(view for view in _node_views(leader) if view.name == name)
 
     async def node_holdings(self, name: str) -> tuple[Holding, ...]:
-        """Return what jobs hold on a node; see `Platform.node_holdings`."""
         leader = await self._leading()
         await _note(leader, name)
         return held_on(leader, name)
 
     async def forget_node(self, name: str, by: str) -> None:
-        """Forget a node that is gone for good; see `Platform.forget_node`."""
         async with self._as_leader() as leader:
             await _note(leader, name)
             if name in leader.nodes:

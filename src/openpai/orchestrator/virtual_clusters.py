@@ -39,26 +39,22 @@ class VirtualClusterCommands(LeaderCommands):
         return self._names[1]
 
     async def virtual_clusters(self) -> tuple[VcView, ...]:
-        """Return every virtual cluster; see `Platform.virtual_clusters`."""
         leader = await self._leading()
         may = leader.sharing.interruptible
         return tuple([replace(each, is_interruptible=each.name in may) for each in leader.scheduler.virtual_clusters()])
 
     async def sku_types(self, virtual_cluster: str | None = None) -> Mapping[str, Amount]:
-        """Return the amounts of one device of each type; see `Platform.sku_types`."""
         leader = await self._leading()
         if virtual_cluster is not None and virtual_cluster not in await self._known_clusters():
             raise no_virtual_cluster(virtual_cluster)
         return leader.scheduler.sku_types(virtual_cluster)
 
     async def cluster_config(self) -> ClusterConfig:
-        """Return the promises to virtual clusters; see `Platform.cluster_config`."""
         return _config(await self._leading())
 
     async def configure(
         self, *, promises: str | None, hived: str | None, version: int | None, by: str
     ) -> ClusterConfig:
-        """Replace the promises; see `Platform.configure`."""
         if (promises is None) == (hived is None):
             message = "a configuration is either promises or a whole configuration in HiveD's format"
             raise BadConfiguration(message, "give one of the two")
@@ -67,7 +63,6 @@ class VirtualClusterCommands(LeaderCommands):
             return await _configure(leader, body, version, by)
 
     async def promise(self, virtual_cluster: str, promise: str | None, by: str) -> ClusterConfig:
-        """Change the promise to one virtual cluster; see `Platform.promise`."""
         if virtual_cluster == DEFAULT_VIRTUAL_CLUSTER:
             message = "`default` has what no other virtual cluster is promised"
             raise Refused("ReadOnlyVcError", message, "promise the other virtual clusters more or less")
@@ -79,11 +74,9 @@ class VirtualClusterCommands(LeaderCommands):
             return await _configure(leader, body, setting.version if setting is not None else 0, by)
 
     async def inspect(self) -> Inspection:
-        """Return cells and gangs in HiveD's own shapes; see `Platform.inspect`."""
         return (await self._leading()).scheduler.inspect()
 
     async def scheduler_snapshot(self) -> Mapping[str, Any]:
-        """Return the scheduler's whole state; see `Platform.scheduler_snapshot`."""
         return (await self._leading()).scheduler.snapshot()
 
     async def limits_changed(self) -> None:

@@ -142,24 +142,18 @@ class Backend(Protocol):
 
     async def open(self) -> None:
         """Get ready, and adopt the tasks that an earlier server left running."""
-        ...
 
     async def close(self) -> None:
         """Release everything but the tasks."""
-        ...
 
     async def nodes(self) -> tuple[NodeSeen, ...]:
         """Return every node as it is now."""
-        ...
 
     async def apply(self, actions: Sequence[Action]) -> None:
         """Start to carry out `actions`, in order. Repeating them is harmless."""
-        ...
 
     async def observe(self) -> tuple[TaskSeen, ...]:
         """Return every task attempt that runs, or that ended and is not forgotten."""
-        ...
 
     async def news(self) -> tuple[TaskSeen, ...]:
         """Wait for changes since the last call and return them, many at once if there are."""
-        ...

@@ -10,7 +10,6 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Return milliseconds since the epoch."""
-        ...
 
 
 class Identities(Protocol):
@@ -18,4 +17,3 @@ class Identities(Protocol):
 
     def new(self) -> str:
         """Return 32 lower-case hexadecimal digits; later identifiers sort after earlier ones."""
-        ...

@@ -65,7 +65,6 @@ class SettingsStore(Protocol):
 
     async def setting(self, name: str) -> Setting | None:
         """Return a document, None if it was never set."""
-        ...
 
     async def set_setting(
         self,
@@ -78,20 +77,15 @@ class SettingsStore(Protocol):
         epoch: int | None = None,
     ) -> Setting:
         """Replace a document; raise Refused ConflictSettingError if it is not at `version` any more (None: any)."""
-        ...
 
     async def node_notes(self) -> tuple[NodeNote, ...]:
         """Return the notes about every node, by name."""
-        ...
 
     async def learn_nodes(self, notes: tuple[NodeNote, ...], epoch: int | None) -> None:
         """Store the sizes and models of these nodes; the notes of administrators stay."""
-        ...
 
     async def set_node_notes(self, notes: tuple[NodeNote, ...], epoch: int | None) -> None:
         """Store or replace these notes."""
-        ...
 
     async def forget_nodes(self, names: tuple[str, ...], epoch: int | None) -> None:
         """Delete the notes about these nodes."""
-        ...

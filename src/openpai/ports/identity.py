@@ -57,19 +57,15 @@ class SingleSignOn(Protocol):
     @property
     def label(self) -> str:
         """Return the label of the login button, such as the name of the organisation."""
-        ...
 
     async def start(self, redirect_uri: str, back: Mapping[str, str]) -> Started:
         """Begin a login whose answer comes to `redirect_uri`. Raises Unavailable when the provider is down."""
-        ...
 
     async def finish(self, redirect_uri: str, answer: Mapping[str, str], keepsake: str) -> Finished:
         """Return who logged in. Raises SignOnFailed, also when the provider is down."""
-        ...
 
     async def logout_url(self, back: str) -> str | None:
         """Return the provider's page that ends its own session, None if it has none."""
-        ...
 
 
 class PasswordDirectory(Protocol):
@@ -77,7 +73,6 @@ class PasswordDirectory(Protocol):
 
     async def check(self, name: str, password: str) -> Vouched | None:
         """Return the user, None for a wrong name or password. Raises Unavailable when it does not answer."""
-        ...
 
 
 class Sealer(Protocol):
@@ -85,8 +80,6 @@ class Sealer(Protocol):
 
     def seal(self, secrets: Mapping[str, Any]) -> Sealed | None:
         """Return values encrypted, None when there are none."""
-        ...
 
     def open(self, sealed: Sealed | None) -> dict[str, Any]:
         """Return what was sealed; raise Refused for anything that this platform did not seal."""
-        ...

@@ -26,11 +26,9 @@ class KeptWork(Protocol):
 
     async def of_job(self, job: str) -> tuple[KeptAttempt, ...]:
         """Return what is kept of the attempts of a job's tasks, in their order."""
-        ...
 
     async def archive(self, key: AttemptKey, paths: Sequence[str]) -> Iterator[bytes]:
         """Return the files at or below `paths`, or all, as a tar archive. Reading it blocks.
 
         Raise Refused NoFileError when nothing of that is kept.
         """
-        ...

@@ -41,19 +41,15 @@ class LogReader(Protocol):
 
     async def streams(self, key: AttemptKey) -> tuple[str, ...]:
         """Return the names of the streams this attempt has."""
-        ...
 
     async def read(self, key: AttemptKey, stream: str, offset: int, limit: int) -> LogChunk:
         """Return at most `limit` bytes from `offset`; a negative offset counts from the end."""
-        ...
 
     async def moments(self, key: AttemptKey) -> tuple[Moment, ...]:
         """Return the measured sizes of the streams over time, oldest first."""
-        ...
 
     async def remove(self, keys: Sequence[AttemptKey]) -> None:
         """Delete the logs of these ended attempts; harmless if there are none."""
-        ...
 
     def follow(self, key: AttemptKey, streams: tuple[str, ...], offsets: dict[str, int]) -> AsyncIterator[LogChunk]:
         """Yield pieces as they are written, until the attempt has ended and every stream is read to its end.
@@ -61,4 +57,3 @@ class LogReader(Protocol):
         Where a part of the log was cut out, a piece begins after the end of the one before. Readers hold no thread,
         and get new bytes within a second.
         """
-        ...

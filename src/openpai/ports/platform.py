@@ -145,11 +145,9 @@ class Platform(Protocol):
         not there, NoStorageError for a storage that is not granted, and NoEnoughQuotaError beyond a quota. The same
         idempotency key again is the same job again, and harmless.
         """
-        ...
 
     async def stop(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Stop a job, with a reason for its owner. Harmless when it is over or already stopping."""
-        ...
 
     async def start(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Start a finished job again as a new attempt; cancels a stop that has not taken effect yet.
@@ -159,7 +157,6 @@ class Platform(Protocol):
         Raises NoEnoughQuotaError for a finished one that is beyond a quota of its owner, and ConflictJobError for
         one that runs or waits to run already.
         """
-        ...
 
     async def restart(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Run a job again from its beginning, as a new attempt: a running one is stopped first, with its grace period.
@@ -167,59 +164,45 @@ class Platform(Protocol):
         Raises ConflictJobError for a job that waits to run, Unavailable for one that is just ending by itself, and
         what `start` raises for one that is over.
         """
-        ...
 
     async def kill(self, user: str, name: str, by: str, reason: str = "") -> None:
         """Stop a job, but kill its tasks at once, also those in their grace period."""
-        ...
 
     async def set_priority(self, user: str, name: str, priority_class: str, by: str) -> None:
         """Change the priority class of a job that is not over; a running job runs on."""
-        ...
 
     async def set_rank(self, user: str, name: str, rank: int, by: str) -> None:
         """Change the place of a job in its queue: among equal priorities a higher rank goes first."""
-        ...
 
     async def checkpointed(self, user: str, name: str) -> None:
         """Record that a job has just saved its work."""
-        ...
 
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
         """Return why tasks of a job wait; empty if none does."""
-        ...
 
     async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
         """Return the jobs that hold what a waiting job needs, largest first; empty when it does not wait."""
-        ...
 
     async def node_holdings(self, name: str) -> tuple[Holding, ...]:
         """Return what jobs hold on a node, the largest first. Raises NoNodeError."""
-        ...
 
     async def nodes(self) -> tuple[NodeView, ...]:
         """Return every node, by name."""
-        ...
 
     async def change_node(self, name: str, change: NodeChange, by: str) -> NodeView:
         """Drain a node, end its drain, or mark devices of it as bad. Raises NoNodeError."""
-        ...
 
     async def forget_node(self, name: str, by: str) -> None:
         """Forget a node that is gone for good. Raises NoNodeError, or Refused while the backend still reports it."""
-        ...
 
     async def virtual_clusters(self) -> tuple[VcView, ...]:
         """Return every virtual cluster, by name."""
-        ...
 
     async def sku_types(self, virtual_cluster: str | None = None) -> Mapping[str, Amount]:
         """Return the amounts of one device of each type. Raises NoVirtualClusterError."""
-        ...
 
     async def cluster_config(self) -> ClusterConfig:
         """Return the promises to virtual clusters."""
-        ...
 
     async def configure(
         self, *, promises: str | None, hived: str | None, version: int | None, by: str
@@ -229,7 +212,6 @@ class Platform(Protocol):
         Raises Refused BadConfigurationError with every fault, changing nothing, and ConflictSettingError when
         the configuration is not at `version` any more.
         """
-        ...
 
     async def promise(self, virtual_cluster: str, change: str | None, by: str) -> ClusterConfig:
         """Change a promise, to text such as `3 nodes` or `8 GPUs of A100 + 2 nodes`; None removes it.
@@ -237,16 +219,12 @@ class Platform(Protocol):
         Raises NoVirtualClusterError when there is none to remove, RemoveRunningVcError while jobs use one that is
         removed, ReadOnlyVcError for `default`, BadConfigurationError for what cannot be promised.
         """
-        ...
 
     async def inspect(self) -> Inspection:
         """Return cells and gangs in HiveD's own shapes."""
-        ...
 
     async def scheduler_snapshot(self) -> Mapping[str, Any]:
         """Return the scheduler's whole state as plain data, to repeat its decisions elsewhere."""
-        ...
 
     async def limits_changed(self) -> None:
         """Read quotas, orders and the fairness setting again, after a change on any server."""
-        ...

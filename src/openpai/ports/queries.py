@@ -135,63 +135,48 @@ class JobQueries(Protocol):
 
     async def jobs(self, where: JobFilter, *, count: bool) -> JobPage:
         """Return one page of jobs. A total that takes long to count may be some seconds old."""
-        ...
 
     async def job(self, user: str, name: str) -> JobRow | None:
         """Return one job that is not archived."""
-        ...
 
     async def job_of_id(self, job: str) -> JobRow | None:
         """Return one job by its id, archived or not."""
-        ...
 
     async def running(self) -> tuple[tuple[JobRow, TaskAttemptRow], ...]:
         """Return every task attempt that holds resources, with its job."""
-        ...
 
     async def config(self, job: str) -> str | None:
         """Return the job file with secrets masked, for `protocol.writing.masked_yaml`."""
-        ...
 
     async def spec(self, job: str) -> JobSpec | None:
         """Return the specification without its secrets, None for a job that does not exist."""
-        ...
 
     async def job_attempts(self, job: str) -> tuple[JobAttemptRow, ...]:
         """Return the finished attempts of a job, oldest first."""
-        ...
 
     async def task_attempts(self, job: str, job_attempt: int, task: TaskId | None = None) -> tuple[TaskAttemptRow, ...]:
         """Return every task attempt of one job attempt, or of one task in it, by role, index and attempt.
 
         Tasks that were never granted have none.
         """
-        ...
 
     async def events(self, job: str, kind: str | None = None, *, reason: str | None = None) -> tuple[EventRow, ...]:
         """Return a job's events, newest first; only "Normal" or "Warning" ones, or those of one reason, if given."""
-        ...
 
     async def set_tag(self, job: str, tag: str) -> None:
         """Put a tag on a job; harmless when it is there."""
-        ...
 
     async def remove_tag(self, job: str, tag: str) -> bool:
         """Take a tag off a job; return whether it was there."""
-        ...
 
     async def archive(self, job: str, at_ms: int) -> bool:
         """Archive a job, so that its name is free; return False for one that is not final."""
-        ...
 
     async def unarchive(self, job: str) -> None:
         """Unarchive a job; raise Refused ConflictJobError when its name is taken. Harmless for other jobs."""
-        ...
 
     async def attempt_keys(self, job: str) -> tuple[AttemptKey, ...]:
         """Return every task attempt a job ever had."""
-        ...
 
     async def delete(self, job: str) -> bool:
         """Delete a job and everything about it except the hours it used; return False for one that is not final."""
-        ...

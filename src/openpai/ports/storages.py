@@ -54,35 +54,27 @@ class StorageStore(Protocol):
 
     async def storages(self) -> tuple[Storage, ...]:
         """Return all storages by name."""
-        ...
 
     async def storage(self, name: str) -> Storage | None:
         """Return one storage."""
-        ...
 
     async def add_storage(self, storage: Storage) -> None:
         """Add a storage. Raises ConflictStorageError for a name that exists."""
-        ...
 
     async def change_storage(self, storage: Storage) -> None:
         """Replace a storage. Raises NoStorageError."""
-        ...
 
     async def remove_storage(self, name: str) -> None:
         """Delete a storage and every grant of it; the data stays where it is. Raises NoStorageError."""
-        ...
 
     async def grant_storage(self, name: str, group: str, *, is_default: bool = False) -> None:
         """Grant a storage to a group, as a default one on request. Raises NoStorageError, NoGroupError."""
-        ...
 
     async def revoke_storage(self, name: str, group: str) -> None:
         """Revoke a grant. Raises NoGroupError; harmless if there is none."""
-        ...
 
     async def groups_of_storage(self, name: str) -> tuple[str, ...]:
         """Return the groups that a storage is granted to."""
-        ...
 
 
 class Area(Protocol):
@@ -90,23 +82,18 @@ class Area(Protocol):
 
     async def list(self, path: str) -> tuple[Entry, ...]:
         """Return the entries of a directory, by name. The root of an area exists even while it is empty."""
-        ...
 
     async def entry(self, path: str) -> Entry:
         """Return size, time and kind of a file or directory."""
-        ...
 
     def read(self, path: str, start: int, end: int) -> AsyncIterator[bytes]:
         """Yield the bytes of a file from `start` up to, not including, `end`."""
-        ...
 
     async def write(self, path: str, content: AsyncIterator[bytes]) -> int:
         """Create or replace a file and return its size; an interrupted upload leaves the old file."""
-        ...
 
     async def remove(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file, or a directory with all that is in it when `recursive`."""
-        ...
 
 
 class Storages(Protocol):
@@ -114,40 +101,30 @@ class Storages(Protocol):
 
     async def all(self) -> tuple[Storage, ...]:
         """Return all storages by name."""
-        ...
 
     async def get(self, name: str) -> Storage:
         """Return one storage. Raises NoStorageError."""
-        ...
 
     async def add(self, document: Mapping[str, Any]) -> Storage:
         """Add a storage that a document describes. Raises InvalidParametersError with every fault."""
-        ...
 
     async def change(self, name: str, document: Mapping[str, Any]) -> Storage:
         """Replace a storage. Without credentials in the document, the old ones stay if the location is the same."""
-        ...
 
     async def remove(self, name: str) -> None:
         """Delete a storage; the data stays where it is."""
-        ...
 
     async def grant(self, name: str, group: str, *, is_default: bool = False) -> None:
         """Grant a storage to a group."""
-        ...
 
     async def revoke(self, name: str, group: str) -> None:
         """Revoke a grant."""
-        ...
 
     async def groups(self, name: str) -> tuple[str, ...]:
         """Return the groups that a storage is granted to."""
-        ...
 
     async def check(self, name: str) -> Sequence[Step]:
         """Connect to a storage and test it; return the steps up to the first that failed."""
-        ...
 
     async def area(self, name: str, user: str) -> Area:
         """Return the area of a user in a storage; whether it can be reached shows at the first use."""
-        ...

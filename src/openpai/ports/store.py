@@ -160,31 +160,24 @@ class JobStore(Protocol):
 
         Unless `epoch` is the newest lease, the job goes into the inbox of the leader.
         """
-        ...
 
     async def submitted(self, user: str, idempotency_key: str) -> tuple[str, str] | None:
         """Return id and name of the job that a user submitted under a key, None if there is none."""
-        ...
 
     async def forget_keys(self, before_ms: int) -> int:
         """Delete the keys of submissions before that time; return how many there were."""
-        ...
 
     async def forget_events(self, before_ms: int) -> int:
         """Delete events before that time; return how many there were."""
-        ...
 
     async def load(self, job: str) -> JobRecord | None:
         """Return one job whatever its phase, with the tasks of its current attempt."""
-        ...
 
     async def find(self, user: str, name: str) -> str | None:
         """Return the id of a job that is not archived, or None."""
-        ...
 
     async def active(self) -> tuple[JobRecord, ...]:
         """Return every job that is not final, oldest submission first."""
-        ...
 
     async def save(self, changes: Sequence[Change], epoch: int | None, *, notify: bool = False) -> tuple[Saved, ...]:
         """Save each change or say why not; those that are saved are durable when this returns.
@@ -193,14 +186,12 @@ class JobStore(Protocol):
         the newest. None for a server that does not lead and may only record requests. Raises `BeyondQuota`, writing
         nothing, when the `quotas` of a change leave no room.
         """
-        ...
 
     async def take_inbox(self, limit: int, epoch: int) -> tuple[str, ...]:
         """Return ids of jobs that other servers changed, and remove them from the inbox.
 
         Raises LeaseLost, removing nothing, when `epoch` is no longer the newest lease.
         """
-        ...
 
     async def lease(self, holder: str, now_ms: int, ttl_ms: int, url: str = "") -> int | None:
         """Take or renew the lease of the leader; return its epoch, or None while another server holds it.
@@ -211,19 +202,15 @@ class JobStore(Protocol):
         takes over at once. Those of other places wait until they have seen no renewal for `ttl_ms`, by a clock of
         their own that is never set: the wall clocks of two servers are never compared. `now_ms` is only shown.
         """
-        ...
 
     async def leader_url(self, ttl_ms: int) -> str:
         """Return the URL of the leader, empty if there is none or it has no URL.
 
         A leader that did not renew its lease for `ttl_ms` leads no longer.
         """
-        ...
 
     async def check_lease(self, epoch: int) -> None:
         """Raise LeaseLost when `epoch` is no longer the newest lease."""
-        ...
 
     async def release_lease(self, holder: str) -> None:
         """Give the lease back."""
-        ...

@@ -97,49 +97,38 @@ class UsageStore(Protocol):
 
     async def quotas(self) -> tuple[Quota, ...]:
         """Return all quotas, by virtual cluster and user."""
-        ...
 
     async def set_quota(self, quota: Quota, limits: Collection[str] = LIMITS) -> None:
         """Set the quota of one user in one virtual cluster; other limits of an existing quota stay."""
-        ...
 
     async def remove_quota(self, virtual_cluster: str, user: str) -> bool:
         """Delete a quota; return whether it existed."""
-        ...
 
     async def unfinished(self, user: str) -> Mapping[str, int]:
         """Return how many jobs of a user wait or run, by virtual cluster."""
-        ...
 
     async def gpus_held(self, user: str) -> Mapping[str, int]:
         """Return how many GPUs the jobs of a user hold now, by virtual cluster."""
-        ...
 
     async def gpu_hours_this_month(self, user: str, now_ms: int) -> Mapping[str, float]:
         """Return the GPU hours of a user since the first of the month (UTC), by virtual cluster, quickly.
 
         The same hours as in `use`, with those of running jobs until now.
         """
-        ...
 
     async def use(
         self, from_ms: int, to_ms: int, *, users: Sequence[str] = (), virtual_clusters: Sequence[str] = ()
     ) -> tuple[UseRow, ...]:
         """Return the use between two times by day, user and virtual cluster, running jobs included."""
-        ...
 
     async def run_times(self, limit: int) -> tuple[RunTimeRow, ...]:
         """Return how long finished jobs ran, of the `limit` submitted last, in the order of their ends."""
-        ...
 
     async def note(self, entry: AuditEntry) -> None:
         """Add an entry to the audit log; durable when this returns."""
-        ...
 
     async def audit(self, where: AuditFilter) -> tuple[AuditRow, ...]:
         """Return entries of the audit log."""
-        ...
 
     async def forget_audit(self, before_ms: int) -> int:
         """Delete entries older than that time, in batches; return how many there were."""
-        ...

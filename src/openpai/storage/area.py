@@ -42,17 +42,14 @@ class DrivenArea:
         self._clock = clock
 
     async def list(self, path: str) -> tuple[Entry, ...]:
-        """Return the entries of a directory; see `Area.list`."""
         names = parts(path)
         return await self._run(path, self._list, names)
 
     async def entry(self, path: str) -> Entry:
-        """Return the entry of a file or directory; see `Area.entry`."""
         names = parts(path)
         return await self._run(path, self._driver.entry, names) if names else Entry("", is_directory=True)
 
     async def read(self, path: str, start: int, end: int) -> AsyncIterator[bytes]:
-        """Yield bytes of a file; see `Area.read`."""
         reader = await self._run(path, self._driver.reader, file_parts(path))
         try:
             while start < end:
@@ -66,7 +63,6 @@ class DrivenArea:
                 await self._workers.run(reader.close)
 
     async def write(self, path: str, content: AsyncIterator[bytes]) -> int:
-        """Create or replace a file; see `Area.write`."""
         writer = await self._run(path, self._driver.writer, file_parts(path))
         try:
             size = await self._copy(path, content, writer)
@@ -78,7 +74,6 @@ class DrivenArea:
         return size
 
     async def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file or directory; see `Area.remove`."""
         names = file_parts(path)
         await self._run(path, lambda: self._driver.remove(names, recursive=recursive))
 

@@ -18,11 +18,9 @@ class Reader(Protocol):
 
     def read(self, start: int, size: int) -> bytes:
         """Return up to `size` bytes from `start` on; none at the end."""
-        ...
 
     def close(self) -> None:
         """Close it."""
-        ...
 
 
 class Writer(Protocol):
@@ -30,15 +28,12 @@ class Writer(Protocol):
 
     def write(self, data: bytes) -> None:
         """Append to it."""
-        ...
 
     def commit(self) -> None:
         """Move it to its place, where it replaces an older file."""
-        ...
 
     def discard(self) -> None:
         """Remove it."""
-        ...
 
 
 class Driver(Protocol):
@@ -46,23 +41,18 @@ class Driver(Protocol):
 
     def list(self, names: Names) -> Iterable[Entry]:
         """Return the entries of a directory."""
-        ...
 
     def entry(self, names: Names) -> Entry:
         """Return the entry of a file or directory."""
-        ...
 
     def reader(self, names: Names) -> Reader:
         """Open a file."""
-        ...
 
     def writer(self, names: Names) -> Writer:
         """Begin a file; missing directories are created."""
-        ...
 
     def remove(self, names: Names, *, recursive: bool) -> None:
         """Remove a file or an empty directory, or a whole tree when `recursive`."""
-        ...
 
 
 class Connection(Protocol):
@@ -70,12 +60,9 @@ class Connection(Protocol):
 
     def probe(self) -> None:
         """Contact the storage; raise the library's error if it does not answer or refuses the credentials."""
-        ...
 
     def driver(self, folder: str) -> Driver:
         """Return a driver for one folder of the storage, or for all of it if none is given."""
-        ...
 
     def close(self) -> None:
         """Close it."""
-        ...

@@ -28,17 +28,15 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 
 class LocalConnection:
-    """A directory of this machine as a storage."""
+    """`driver.Connection` over a directory of this machine."""
 
     def __init__(self, root: str) -> None:
         self._root = root
 
     def driver(self, folder: str) -> LocalDriver:
-        """Return a driver for one folder; see `Connection.driver`."""
         return LocalDriver(self._root, folder)
 
     def probe(self) -> None:
-        """Raise Unavailable if the directory does not exist; see `Connection.probe`."""
         os.close(_opened(self._root))
 
     def close(self) -> None:
@@ -168,13 +166,12 @@ def _entered(handle: int, name: str, *, makes: bool) -> int:
 
 
 class LocalReader:
-    """An open file of this machine."""
+    """`driver.Reader` over a file of this machine."""
 
     def __init__(self, file: int) -> None:
         self._file = file
 
     def read(self, start: int, size: int) -> bytes:
-        """Return bytes; see `Reader.read`."""
         return os.pread(self._file, size, start)
 
     def close(self) -> None:

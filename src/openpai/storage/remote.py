@@ -28,7 +28,7 @@ RemoveObjects = Callable[[Sequence[str]], object]
 
 
 class RemoteConnection:
-    """A file system of fsspec as a storage: an object store when there is `remove_objects`, else one that renames."""
+    """`driver.Connection` over fsspec: an object store when there is `remove_objects`, else a system that renames."""
 
     def __init__(self, files: Any, base: str, remove_objects: RemoveObjects | None = None) -> None:
         self._files = files
@@ -36,7 +36,6 @@ class RemoteConnection:
         self._remove_objects = remove_objects
 
     def driver(self, folder: str) -> RemoteDriver:
-        """Return a driver for one folder; see `Connection.driver`."""
         base = f"{self._base}/{folder}" if folder else self._base
         return RemoteDriver(self._files, base, self._remove_objects)
 
@@ -131,13 +130,12 @@ class RemoteDriver:
 
 
 class RemoteReader:
-    """An open file of fsspec."""
+    """`driver.Reader` over a file of fsspec."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
 
     def read(self, start: int, size: int) -> bytes:
-        """Return bytes; see `Reader.read`."""
         self._file.seek(start)
         return bytes(self._file.read(size))
 

@@ -21,7 +21,7 @@ from openpai.storage.kinds import Draft, read
 
 
 class StorageService:
-    """Implements `ports.storages.Storages` over a store. No storage may show the directories in `keep_out`."""
+    """`ports.storages.Storages` over a store. No storage may show the directories in `keep_out`."""
 
     def __init__(self, store: StorageStore, secrets: Sealer, clock: Clock, *, keep_out: Sequence[Path] = ()) -> None:
         self._store = store
@@ -37,11 +37,9 @@ class StorageService:
             self._opened.popitem()[1].close()
 
     async def all(self) -> tuple[Storage, ...]:
-        """Return all storages; see `Storages.all`."""
         return await self._store.storages()
 
     async def get(self, name: str) -> Storage:
-        """Return one storage; see `Storages.get`."""
         found = await self._store.storage(name) if "\x00" not in name else None
         if found is None:
             raise Refused(
@@ -50,14 +48,12 @@ class StorageService:
         return found
 
     async def add(self, document: Mapping[str, Any]) -> Storage:
-        """Add a storage; see `Storages.add`."""
         draft = self._read(document)
         storage = _storage(draft, self._secrets.seal(draft.secrets), self._clock.now_ms())
         await self._store.add_storage(storage)
         return storage
 
     async def change(self, name: str, document: Mapping[str, Any]) -> Storage:
-        """Replace a storage; see `Storages.change`."""
         before = await self.get(name)
         draft = self._read({**document, "name": name})
         sealed = self._secrets.seal(draft.secrets)
@@ -74,26 +70,21 @@ class StorageService:
         return storage
 
     async def remove(self, name: str) -> None:
-        """Remove a storage; see `Storages.remove`."""
         await self._store.remove_storage(name)
         self._opened.pop(name, None)
         self._opening.pop(name, None)
 
     async def grant(self, name: str, group: str, *, is_default: bool = False) -> None:
-        """Grant a storage to a group; see `Storages.grant`."""
         await self._store.grant_storage(name, group, is_default=is_default)
 
     async def revoke(self, name: str, group: str) -> None:
-        """Revoke a group's grant of a storage; see `Storages.revoke`."""
         await self.get(name)
         await self._store.revoke_storage(name, group)
 
     async def groups(self, name: str) -> tuple[str, ...]:
-        """Return the groups that may use a storage; see `Storages.groups`."""
         return await self._store.groups_of_storage(name)
 
     async def check(self, name: str) -> Sequence[Step]:
-        """Connect to a storage and test it; see `Storages.check`."""
         storage = await self.get(name)
         try:
             opened = await self._open(storage)
@@ -108,7 +99,6 @@ class StorageService:
         return (step, *await try_area(storage, area, opened.errors))
 
     async def area(self, name: str, user: str) -> DrivenArea:
-        """Return the area of a storage that a user sees; see `Storages.area`."""
         storage = await self.get(name)
         opened = await self._open(storage)
         if opened.connection is None:

@@ -32,7 +32,7 @@ _ERRNO_OF: Final[Mapping[int, tuple[int, str]]] = {
 
 
 class SmbConnection:
-    """A share as a storage."""
+    """`driver.Connection` over a share."""
 
     def __init__(self, share: str, base: str, **login: Any) -> None:
         self._share = share
@@ -40,12 +40,10 @@ class SmbConnection:
         self._login = {**login, "connection_cache": {}}
 
     def driver(self, folder: str) -> SmbDriver:
-        """Return a driver for one folder; see `Connection.driver`."""
         base = [part for part in (*self._base.split("/"), folder) if part]
         return SmbDriver(self._share, tuple(base), self._login)
 
     def probe(self) -> None:
-        """Log in and list the top; see `Connection.probe`."""
         try:
             _look(self.driver(""))
         except FileNotFoundError:
@@ -179,10 +177,9 @@ def _as_usual() -> Iterator[None]:
 
 
 class SmbReader(RemoteReader):
-    """An open file of a share."""
+    """`driver.Reader` over a file of a share."""
 
     def read(self, start: int, size: int) -> bytes:
-        """Return bytes; see `Reader.read`."""
         with _as_usual():
             return super().read(start, size)
 

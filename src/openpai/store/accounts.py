@@ -26,21 +26,16 @@ class SqlAccountStore:
         self._database = database
 
     async def user(self, name: str) -> User | None:
-        """Return one user; see `AccountStore.user`."""
         return await self._database.read_inline(lambda connection: _one(connection, users.c.name == name))
 
     async def user_of_subject(self, source: str, subject: str) -> User | None:
-        """Return the user of an identity; see `AccountStore.user_of_subject`."""
         where = (users.c.source == source) & (users.c.subject == subject)
         return await self._database.read_inline(lambda connection: _one(connection, where))
 
     async def users(self) -> tuple[User, ...]:
-        """Return all users; see `AccountStore.users`."""
         return await self._database.read_inline(lambda connection: _users(connection, sa.true()))
 
     async def add_user(self, user: User) -> None:
-        """Add a user; see `AccountStore.add_user`."""
-
         alike = sa.select(users.c.name).where(sa.func.lower(users.c.name) == user.name.lower())
 
         def work(connection: sa.Connection) -> None:
@@ -59,8 +54,6 @@ class SqlAccountStore:
         await self._database.write(work, _PEOPLE)
 
     async def change_user(self, name: str, change: Callable[[User], User]) -> User:
-        """Replace a user; see `AccountStore.change_user`."""
-
         def work(connection: sa.Connection) -> User:
             had_admin = _has_admin(connection)
             before = _one(connection, users.c.name == name)
@@ -76,7 +69,6 @@ class SqlAccountStore:
         return await self._database.write(work, _PEOPLE)
 
     async def set_password(self, name: str, password_hash: str) -> None:
-        """Change a password; see `AccountStore.set_password`."""
         changed = sa.update(users).where(users.c.name == name).values(password_hash=password_hash)
         revoked = sa.delete(tokens).where(tokens.c.owner == name, tokens.c.is_application.is_(False))
 
@@ -88,8 +80,6 @@ class SqlAccountStore:
         await self._database.write(work, _PEOPLE)
 
     async def remove_user(self, name: str) -> None:
-        """Delete a user; see `AccountStore.remove_user`."""
-
         def work(connection: sa.Connection) -> None:
             had_admin = _has_admin(connection)
             if connection.execute(sa.delete(users).where(users.c.name == name)).rowcount == 0:
@@ -103,25 +93,20 @@ class SqlAccountStore:
         await self._database.write(work, _PEOPLE)
 
     async def groups(self) -> tuple[Group, ...]:
-        """Return all groups; see `AccountStore.groups`."""
         query = sa.select(groups).order_by(groups.c.name)
         found = await self._database.read_inline(lambda connection: connection.execute(query).mappings().all())
         return tuple(_group(row) for row in found)
 
     async def group(self, name: str) -> Group | None:
-        """Return one group; see `AccountStore.group`."""
         query = sa.select(groups).where(groups.c.name == name)
         row = await self._database.read_inline(lambda connection: connection.execute(query).mappings().first())
         return _group(row) if row else None
 
     async def members(self, group: str) -> tuple[str, ...]:
-        """Return a group's members; see `AccountStore.members`."""
         query = sa.select(memberships.c.member).where(memberships.c.group_name == group).order_by(memberships.c.member)
         return tuple(await self._database.read_inline(lambda connection: connection.execute(query).scalars().all()))
 
     async def add_group(self, group: Group) -> None:
-        """Add a group; see `AccountStore.add_group`."""
-
         def work(connection: sa.Connection) -> None:
             try:
                 connection.execute(groups.insert(), _group_columns(group))
@@ -132,8 +117,6 @@ class SqlAccountStore:
         await self._database.write(work, _PEOPLE)
 
     async def change_group(self, name: str, change: Callable[[Group], Group]) -> Group:
-        """Replace a group; see `AccountStore.change_group`."""
-
         def work(connection: sa.Connection) -> Group:
             had_admin = _has_admin(connection)
             found = sa.select(groups).where(groups.c.name == name).with_for_update()
@@ -148,8 +131,6 @@ class SqlAccountStore:
         return await self._database.write(work, _PEOPLE)
 
     async def remove_group(self, name: str) -> None:
-        """Delete a group; see `AccountStore.remove_group`."""
-
         def work(connection: sa.Connection) -> None:
             had_admin = _has_admin(connection)
             if connection.execute(sa.delete(groups).where(groups.c.name == name)).rowcount == 0:
@@ -160,7 +141,6 @@ class SqlAccountStore:
         await self._database.write(work, _PEOPLE)
 
     async def add_token(self, token: Token, *, is_foretold: bool = False) -> None:
-        """Add a token; see `AccountStore.add_token`."""
         columns = {name: getattr(token, name) for name in _TOKEN} | {"owner": token.user}
         expired = sa.delete(tokens).where(tokens.c.owner == token.user, tokens.c.expires_at_ms <= token.created_at_ms)
 
@@ -181,8 +161,6 @@ class SqlAccountStore:
         await self._database.write(work)
 
     async def token(self, digest: str) -> tuple[Token, User] | None:
-        """Return a token with its owner; see `AccountStore.token`."""
-
         def work(connection: sa.Connection) -> tuple[Token, User] | None:
             row = connection.execute(sa.select(tokens).where(tokens.c.digest == digest)).mappings().first()
             owner = _one(connection, users.c.name == row["owner"]) if row else None
@@ -191,18 +169,15 @@ class SqlAccountStore:
         return await self._database.read_inline(work)
 
     async def tokens(self, user: str) -> tuple[Token, ...]:
-        """Return a user's tokens; see `AccountStore.tokens`."""
         query = sa.select(tokens).where(tokens.c.owner == user).order_by(tokens.c.created_at_ms)
         found = await self._database.read_inline(lambda connection: connection.execute(query).mappings().all())
         return tuple(_token(row) for row in found)
 
     async def revoke(self, digest: str) -> bool:
-        """Delete a token; see `AccountStore.revoke`."""
         gone = sa.delete(tokens).where(tokens.c.digest == digest)
         return await self._database.write(lambda connection: connection.execute(gone).rowcount > 0)
 
     async def revoke_all(self, user: str, *, is_application: bool | None = None) -> int:
-        """Delete a user's tokens; see `AccountStore.revoke_all`."""
         gone = sa.delete(tokens).where(tokens.c.owner == user)
         if is_application is not None:
             gone = gone.where(tokens.c.is_application.is_(is_application))

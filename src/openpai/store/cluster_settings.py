@@ -25,7 +25,6 @@ class SqlSettingsStore:
         self._database = database
 
     async def setting(self, name: str) -> Setting | None:
-        """Return a document; see `SettingsStore.setting`."""
         query = sa.select(settings).where(settings.c.name == name)
         row = await self._database.read(lambda connection: connection.execute(query).mappings().first())
         return Setting(**{**row, "body": json.loads(row["body"])}) if row else None
@@ -40,8 +39,6 @@ class SqlSettingsStore:
         version: int | None = None,
         epoch: int | None = None,
     ) -> Setting:
-        """Replace a document; see `SettingsStore.set_setting`."""
-
         def work(connection: sa.Connection) -> Setting:
             _fence(connection, epoch)
             query = sa.select(settings.c.version).where(settings.c.name == name).with_for_update()
@@ -67,14 +64,11 @@ class SqlSettingsStore:
         return await self._database.write(work)
 
     async def node_notes(self) -> tuple[NodeNote, ...]:
-        """Return the notes about every node; see `SettingsStore.node_notes`."""
         query = sa.select(node_notes).order_by(node_notes.c.name)
         found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
         return tuple(NodeNote(**{**row, "bad_devices": frozenset(json.loads(row["bad_devices"]))}) for row in found)
 
     async def learn_nodes(self, notes: tuple[NodeNote, ...], epoch: int | None) -> None:
-        """Store the sizes and models of nodes; see `SettingsStore.learn_nodes`."""
-
         def work(connection: sa.Connection) -> None:
             _fence(connection, epoch)
             for row in map(_columns, notes):
@@ -86,7 +80,6 @@ class SqlSettingsStore:
         await self._database.write(work)
 
     async def set_node_notes(self, notes: tuple[NodeNote, ...], epoch: int | None) -> None:
-        """Store or replace these notes; see `SettingsStore.set_node_notes`."""
         rows = [_columns(note) for note in notes]
 
         def work(connection: sa.Connection) -> None:
@@ -98,8 +91,6 @@ class SqlSettingsStore:
         await self._database.write(work)
 
     async def forget_nodes(self, names: tuple[str, ...], epoch: int | None) -> None:
-        """Delete the notes about these nodes; see `SettingsStore.forget_nodes`."""
-
         def work(connection: sa.Connection) -> None:
             _fence(connection, epoch)
             connection.execute(sa.delete(node_notes).where(node_notes.c.name.in_(names)))

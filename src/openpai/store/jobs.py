@@ -67,7 +67,6 @@ class SqlJobStore(SqlLeases):
         self._count_ends = count_ends(dialect)
 
     async def add_job(self, new: NewJob, epoch: int | None) -> None:
-        """Add a submitted job; see `JobStore.add_job`."""
         columns, details = rows.new_job_columns(new), rows.detail_columns(new)
         first = rows.event_columns(new.event)
 
@@ -102,18 +101,16 @@ class SqlJobStore(SqlLeases):
             raise refused
 
     async def submitted(self, user: str, idempotency_key: str) -> tuple[str, str] | None:
-        """Return what was submitted under a key; see `JobStore.submitted`."""
         query = _submitted(user, idempotency_key)
         found = await self._database.read_inline(lambda connection: connection.execute(query).first())
         return None if found is None else (found.job, found.name)
 
     async def forget_keys(self, before_ms: int) -> int:
-        """Delete old keys; see `JobStore.forget_keys`."""
         old = sa.delete(idempotency).where(idempotency.c.at_ms < before_ms)
         return await self._database.write(lambda connection: connection.execute(old).rowcount)
 
     async def forget_events(self, before_ms: int) -> int:
-        """Delete old events in batches, so that other writes run in between; see `JobStore.forget_events`."""
+        # In batches, so that other writes run in between.
         oldest = sa.select(events.c.id, events.c.at_ms).order_by(events.c.id).limit(FORGOTTEN_AT_ONCE).subquery()
         old = sa.delete(events).where(events.c.id.in_(sa.select(oldest.c.id).where(oldest.c.at_ms < before_ms)))
         forgotten = 0
@@ -124,8 +121,6 @@ class SqlJobStore(SqlLeases):
                 return forgotten
 
     async def load(self, job: str) -> JobRecord | None:
-        """Return one job; see `JobStore.load`."""
-
         def work(connection: sa.Connection) -> JobRecord | None:
             row = connection.execute(_WHOLE.where(jobs.c.id == job)).mappings().first()
             if row is None:
@@ -140,12 +135,10 @@ class SqlJobStore(SqlLeases):
         return await look(work)
 
     async def find(self, user: str, name: str) -> str | None:
-        """Return a job's id; see `JobStore.find`."""
         query = sa.select(jobs.c.id).where(jobs.c.owner == user, jobs.c.name == name, jobs.c.archive_key == "")
         return await self._database.read_inline(lambda connection: connection.execute(query).scalar())
 
     async def active(self) -> tuple[JobRecord, ...]:
-        """Return every job that is not final; see `JobStore.active`."""
         is_active = jobs.c.phase.in_(_ACTIVE)
         query = _WHOLE.where(is_active).order_by(jobs.c.submitted_at_ms, jobs.c.id)
         current = sa.and_(task_attempts.c.job == jobs.c.id, task_attempts.c.job_attempt == jobs.c.attempt)
@@ -161,8 +154,6 @@ class SqlJobStore(SqlLeases):
         return await self._database.read(work)
 
     async def save(self, changes: Sequence[Change], epoch: int | None, *, notify: bool = False) -> tuple[Saved, ...]:
-        """Save each change or say why not; see `JobStore.save`."""
-
         def work(connection: sa.Connection) -> tuple[Saved, ...]:
             if epoch is not None:
                 check_lease(connection, epoch)
@@ -186,8 +177,6 @@ class SqlJobStore(SqlLeases):
         return await self._database.write(work, locks[0] if locks else "", is_long=size > ROWS_AT_ONCE)
 
     async def take_inbox(self, limit: int, epoch: int) -> tuple[str, ...]:
-        """Return and remove the jobs that other servers changed; see `JobStore.take_inbox`."""
-
         def work(connection: sa.Connection) -> tuple[str, ...]:
             check_lease(connection, epoch)
             query = sa.select(inbox.c.id, inbox.c.job).order_by(inbox.c.id).limit(limit)

@@ -27,8 +27,6 @@ class SqlLeases:
         self._seen_at_ms = 0
 
     async def lease(self, holder: str, now_ms: int, ttl_ms: int, url: str = "") -> int | None:
-        """Take or renew the right to lead; see `JobStore.lease`."""
-
         def work(connection: sa.Connection) -> int | None:
             row = connection.execute(sa.select(lease).where(lease.c.name == LEADER).with_for_update()).first()
             if row is None:
@@ -48,17 +46,14 @@ class SqlLeases:
         return await self._database.write(work)
 
     async def leader_url(self, ttl_ms: int) -> str:
-        """Return the URL of the leading server; see `JobStore.leader_url`."""
         query = sa.select(lease).where(lease.c.name == LEADER, lease.c.holder.is_not(None))
         row = await self._database.read(lambda connection: connection.execute(query).first())
         return row.url or "" if row is not None and self._is_alive(row, ttl_ms) else ""
 
     async def check_lease(self, epoch: int) -> None:
-        """Raise LeaseLost when another server leads; see `JobStore.check_lease`."""
         await self._database.read(lambda connection: check_lease(connection, epoch))
 
     async def release_lease(self, holder: str) -> None:
-        """Give the lease back; see `JobStore.release_lease`."""
         mine = sa.update(lease).where(lease.c.name == LEADER, lease.c.holder == holder).values(holder=None, until_ms=0)
         await self._database.write(lambda connection: connection.execute(mine))
 

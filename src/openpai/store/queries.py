@@ -66,7 +66,6 @@ class SqlJobQueries:
         self._totals = Totals()
 
     async def jobs(self, where: JobFilter, *, count: bool) -> JobPage:
-        """Return one page of jobs; see `JobQueries.jobs`."""
         matching = job_lists.condition(where, self._manner, await self._owners_holding(where.keyword))
         if count and not job_lists.is_newest_first(where):
             if where.keyword:
@@ -118,11 +117,9 @@ class SqlJobQueries:
         return await self._totals.of(job_lists.selection(where), counted)
 
     async def job(self, user: str, name: str) -> JobRow | None:
-        """Return one job; see `JobQueries.job`."""
         return await self._one(_ONE_NAMED, {"of_owner": user, "of_name": name})
 
     async def job_of_id(self, job: str) -> JobRow | None:
-        """Return one job by its id; see `JobQueries.job_of_id`."""
         return await self._one(_ONE, {"of_job": job})
 
     async def _one(self, query: sa.Select[Any], of: Mapping[str, str]) -> JobRow | None:
@@ -133,7 +130,6 @@ class SqlJobQueries:
         return await self._database.read_inline(work)
 
     async def running(self) -> tuple[tuple[JobRow, TaskAttemptRow], ...]:
-        """Return the task attempts that hold resources, with their jobs; see `JobQueries.running`."""
         t = task_attempts.c
         current = sa.and_(t.job == jobs.c.id, t.job_attempt == jobs.c.attempt)
         holds = sa.and_(t.node.is_not(None), t.ended_at_ms.is_(None))
@@ -149,22 +145,18 @@ class SqlJobQueries:
         return await self._database.read(work)
 
     async def config(self, job: str) -> str | None:
-        """Return the masked job file; see `JobQueries.config`."""
         return await self._database.read_inline(
             lambda connection: connection.execute(_CONFIG, {"of_job": job}).scalar()
         )
 
     async def spec(self, job: str) -> JobSpec | None:
-        """Return the specification; see `JobQueries.spec`."""
         text = await self._database.read_inline(lambda connection: connection.execute(_SPEC, {"of_job": job}).scalar())
         return rows.spec_from(text) if text is not None else None
 
     async def job_attempts(self, job: str) -> tuple[JobAttemptRow, ...]:
-        """Return the finished attempts of a job; see `JobQueries.job_attempts`."""
         return tuple(_attempt_row(row) for row in await self._all(_ATTEMPTS, {"of_job": job}))
 
     async def task_attempts(self, job: str, job_attempt: int, task: TaskId | None = None) -> tuple[TaskAttemptRow, ...]:
-        """Return every task attempt of one job attempt; see `JobQueries.task_attempts`."""
         of: dict[str, Any] = {"of_job": job, "of_attempt": job_attempt}
         if task is None:
             # There may be thousands, and building values of them takes longer than reading them.
@@ -173,7 +165,6 @@ class SqlJobQueries:
         return tuple(_task_row(dict(row)) for row in found)
 
     async def events(self, job: str, kind: str | None = None, *, reason: str | None = None) -> tuple[EventRow, ...]:
-        """Return a job's events; see `JobQueries.events`."""
         query = _EVENTS if kind is None else _EVENTS.where(events.c.is_warning == (kind == "Warning"))
         if reason is not None:
             query = query.where(events.c.reason == reason)
@@ -192,8 +183,6 @@ class SqlJobQueries:
         return await self._database.read_inline(lambda connection: connection.execute(query, of).mappings().all())
 
     async def set_tag(self, job: str, tag: str) -> None:
-        """Put a tag on a job; see `JobQueries.set_tag`."""
-
         def work(connection: sa.Connection) -> None:
             try:
                 with connection.begin_nested():
@@ -205,7 +194,6 @@ class SqlJobQueries:
         await self._database.write(work)
 
     async def remove_tag(self, job: str, tag: str) -> bool:
-        """Take a tag off a job; see `JobQueries.remove_tag`."""
         gone = sa.delete(tags).where(tags.c.job == job, tags.c.tag == tag)
         rest = sa.exists().where(tags.c.job == jobs.c.id)
 
@@ -218,13 +206,11 @@ class SqlJobQueries:
         return await self._database.write(work)
 
     async def archive(self, job: str, at_ms: int) -> bool:
-        """Archive a final job; see `JobQueries.archive`."""
         away = sa.update(jobs).where(jobs.c.id == job, jobs.c.phase.in_(_FINAL))
         away = away.values(archive_key=jobs.c.id, archived_at_ms=sa.func.coalesce(jobs.c.archived_at_ms, at_ms))
         return await self._database.write(lambda connection: connection.execute(away).rowcount > 0)
 
     async def unarchive(self, job: str) -> None:
-        """Unarchive a job; see `JobQueries.unarchive`."""
         back = sa.update(jobs).where(jobs.c.id == job).values(archive_key="", archived_at_ms=None)
 
         def work(connection: sa.Connection) -> None:
@@ -238,7 +224,6 @@ class SqlJobQueries:
         await self._database.write(work)
 
     async def attempt_keys(self, job: str) -> tuple[AttemptKey, ...]:
-        """Return every task attempt of a job; see `JobQueries.attempt_keys`."""
         t = task_attempts.c
         query = sa.select(t.job, t.job_attempt, t.role, t.task_index, t.attempt).where(t.job == job)
         return await self._database.read(
@@ -246,7 +231,6 @@ class SqlJobQueries:
         )
 
     async def delete(self, job: str) -> bool:
-        """Delete a final job; see `JobQueries.delete`."""
         is_final = sa.select(jobs.c.id).where(jobs.c.id == job, jobs.c.phase.in_(_FINAL)).with_for_update()
 
         def work(connection: sa.Connection) -> bool:

@@ -24,20 +24,16 @@ class SqlStorageStore:
         self._database = database
 
     async def storages(self) -> tuple[Storage, ...]:
-        """Return all storages; see `StorageStore.storages`."""
         query = sa.select(storages).order_by(storages.c.name)
         found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
         return tuple(_storage(row) for row in found)
 
     async def storage(self, name: str) -> Storage | None:
-        """Return one storage; see `StorageStore.storage`."""
         query = sa.select(storages).where(storages.c.name == name)
         row = await self._database.read(lambda connection: connection.execute(query).mappings().first())
         return _storage(row) if row else None
 
     async def add_storage(self, storage: Storage) -> None:
-        """Add a storage; see `StorageStore.add_storage`."""
-
         def work(connection: sa.Connection) -> None:
             try:
                 with connection.begin_nested():
@@ -51,7 +47,6 @@ class SqlStorageStore:
         await self._database.write(work)
 
     async def change_storage(self, storage: Storage) -> None:
-        """Replace a storage; see `StorageStore.change_storage`."""
         changed = sa.update(storages).where(storages.c.name == storage.name).values(_columns(storage))
 
         def work(connection: sa.Connection) -> None:
@@ -61,8 +56,6 @@ class SqlStorageStore:
         await self._database.write(work)
 
     async def remove_storage(self, name: str) -> None:
-        """Delete a storage and its grants; see `StorageStore.remove_storage`."""
-
         def work(connection: sa.Connection) -> None:
             if connection.execute(sa.delete(storages).where(storages.c.name == name)).rowcount == 0:
                 raise no_storage(name)
@@ -73,8 +66,6 @@ class SqlStorageStore:
         await self._database.write(work)
 
     async def grant_storage(self, name: str, group: str, *, is_default: bool = False) -> None:
-        """Grant a storage to a group; see `StorageStore.grant_storage`."""
-
         def granted(before: list[str]) -> list[str]:
             others = [other for other in before if other != name]
             if is_default:
@@ -91,15 +82,12 @@ class SqlStorageStore:
         await self._database.write(work)
 
     async def revoke_storage(self, name: str, group: str) -> None:
-        """Revoke a grant; see `StorageStore.revoke_storage`."""
-
         def left(before: list[str]) -> list[str]:
             return [other for other in before if other != name]
 
         await self._database.write(lambda connection: _change(connection, group, left))
 
     async def groups_of_storage(self, name: str) -> tuple[str, ...]:
-        """Return the groups that a storage is granted to; see `StorageStore.groups_of_storage`."""
         query = sa.select(groups.c.name, groups.c.storages).order_by(groups.c.name)
         found = await self._database.read(lambda connection: connection.execute(query).all())
         return tuple(row.name for row in found if name in json.loads(row.storages))

@@ -29,7 +29,6 @@ class SqlUsageStore:
         self._database = database
 
     async def quotas(self) -> tuple[Quota, ...]:
-        """Return all quotas; see `UsageStore.quotas`."""
         query = sa.select(quotas).order_by(quotas.c.virtual_cluster, quotas.c.owner)
         found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
         return tuple(
@@ -37,7 +36,6 @@ class SqlUsageStore:
         )
 
     async def set_quota(self, quota: Quota, limits: Collection[str] = LIMITS) -> None:
-        """Set a quota; see `UsageStore.set_quota`."""
         dialect: Any = sqlite if self._database.is_sqlite else postgresql
         columns: dict[str, Any] = {"virtual_cluster": quota.virtual_cluster, "owner": quota.user}
         columns |= {name: getattr(quota, name) for name in LIMITS}
@@ -51,31 +49,25 @@ class SqlUsageStore:
         await self._database.write(lambda connection: connection.execute(statement))
 
     async def remove_quota(self, virtual_cluster: str, user: str) -> bool:
-        """Delete a quota; see `UsageStore.remove_quota`."""
         gone = sa.delete(quotas).where(quotas.c.virtual_cluster == virtual_cluster, quotas.c.owner == user)
         return await self._database.write(lambda connection: connection.execute(gone).rowcount > 0)
 
     async def unfinished(self, user: str) -> Mapping[str, int]:
-        """Return how many jobs of a user wait or run; see `UsageStore.unfinished`."""
         return await self._database.read(lambda connection: unfinished(connection, user))
 
     async def gpus_held(self, user: str) -> Mapping[str, int]:
-        """Return how many GPUs a user holds; see `UsageStore.gpus_held`."""
         return await self._database.read(lambda connection: gpus_held(connection, user))
 
     async def gpu_hours_this_month(self, user: str, now_ms: int) -> Mapping[str, float]:
-        """Return the GPU hours of a user since the month began; see `UsageStore.gpu_hours_this_month`."""
         return await self._database.read(lambda connection: gpu_hours(connection, user, now_ms))
 
     async def use(
         self, from_ms: int, to_ms: int, *, users: Sequence[str] = (), virtual_clusters: Sequence[str] = ()
     ) -> tuple[UseRow, ...]:
-        """Return the use between two times; see `UsageStore.use`."""
         period = Period(from_ms, to_ms, users, virtual_clusters)
         return await self._database.read(lambda connection: held(connection, period))
 
     async def run_times(self, limit: int) -> tuple[RunTimeRow, ...]:
-        """Return how long jobs ran; see `UsageStore.run_times`."""
         columns = (
             jobs.c.owner, jobs.c.name, jobs.c.virtual_cluster, jobs.c.gpus_total, jobs.c.submitted_at_ms,
             jobs.c.attempt_started_at_ms, jobs.c.attempt_ended_at_ms,
@@ -100,12 +92,10 @@ class SqlUsageStore:
         return await self._database.read(work)
 
     async def note(self, entry: AuditEntry) -> None:
-        """Add an entry to the audit log; see `UsageStore.note`."""
         columns = audit_columns(entry)
         await self._database.write(lambda connection: connection.execute(audit.insert(), columns))
 
     async def audit(self, where: AuditFilter) -> tuple[AuditRow, ...]:
-        """Return entries of the audit log; see `UsageStore.audit`."""
         query = sa.select(audit).where(*_condition(where)).order_by(audit.c.id.desc()).limit(where.limit)
         queries = [query]
         if where.concerning:
@@ -119,7 +109,6 @@ class SqlUsageStore:
         return await self._database.read(work)
 
     async def forget_audit(self, before_ms: int) -> int:
-        """Delete old entries; see `UsageStore.forget_audit`."""
         oldest = sa.select(audit.c.id, audit.c.at_ms).order_by(audit.c.id).limit(FORGOTTEN_AT_ONCE).subquery()
         old = sa.select(oldest.c.id).where(oldest.c.at_ms < before_ms)
         forgotten = 0

@@ -76,31 +76,24 @@ class Runner(Protocol[A]):
 
     def new_attempt(self, key: AttemptKey, grant: int = 0, devices: tuple[int, ...] = ()) -> A:
         """Return the record of a new attempt."""
-        ...
 
     def reason_to_refuse(self, launch: LaunchTask) -> ExitReport | None:
         """Return why this backend cannot start such a task, or None."""
-        ...
 
     def fence(self, attempt: A, report: ExitReport) -> None:
         """Prevent the attempt from beginning, and store the report for later servers."""
-        ...
 
     def terminate(self, attempt: A) -> None:
         """Send SIGTERM to a running attempt, which has `grace_s` seconds to end."""
-        ...
 
     def destroy(self, attempt: A) -> None:
         """Kill a running attempt at once."""
-        ...
 
     def ended(self, attempt: A, report: ExitReport) -> None:
         """Store the report of an attempt that has just ended for later servers."""
-        ...
 
     def remove(self, attempt: A) -> None:
         """Remove everything of a forgotten attempt except its logs, then call `AttemptRegister.removed`."""
-        ...
 
 
 class AttemptRegister(Generic[A]):

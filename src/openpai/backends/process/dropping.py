@@ -85,15 +85,12 @@ class TaskUsers(Protocol):
 
     def require_way_to(self, directory: str) -> None:
         """Raise Refused unless tasks can change users and reach `directory`."""
-        ...
 
     async def person(self, launch: LaunchTask) -> str:
         """Return the person that a job belongs to: the same for all jobs of one person, and for no others."""
-        ...
 
     def user_of(self, person: str) -> TaskUser:
         """Return the user that this person's tasks run as. Raise ValueError or OSError if there is none."""
-        ...
 
 
 class OneUser:
@@ -120,7 +117,6 @@ class Accounts(Protocol):
 
     async def user(self, name: str) -> User | None:
         """Return one user, or None if there is none of that name."""
-        ...
 
 
 class UserPerPerson:
