@@ -43,7 +43,7 @@ class LogReader(Protocol):
         """Return the names of the streams this attempt has."""
 
     async def read(self, key: AttemptKey, stream: str, offset: int, limit: int) -> LogChunk:
-        """Return at most `limit` bytes from `offset`; a negative offset counts from the end."""
+        """Return at most `limit` bytes, never over 1 MiB, from `offset`; a negative one counts from the end."""
 
     async def moments(self, key: AttemptKey) -> tuple[Moment, ...]:
         """Return the measured sizes of the streams over time, oldest first."""
