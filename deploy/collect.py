@@ -1,0 +1,96 @@
+"""Copies what a server needs into an empty tree: this Python, its shared libraries, CA certificates, and openpai.
+
+`python collect.py DIRECTORY`, in a virtual environment in which openpai is installed. DIRECTORY/root becomes the root of
+the image, DIRECTORY/home the home of its user. Python stays at its path, the packages go to /opt/openpai.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+USER: Final = 10001
+PACKAGES: Final = "opt/openpai/lib"
+UNUSED_MODULES: Final = ("__pycache__", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages", "test", "tkinter", "turtledemo")
+UNUSED_FILES: Final = ("*.a", "*.c", "*.h", "*.pxd", "*.pyi", "*.pyx", "*.exe", "_test*.so", "_tkinter*.so", "libpython*.so")
+UNUSED_PACKAGES: Final = ("pip", "pip-*", "setuptools", "setuptools-*", "_distutils_hack", "distutils-precedence.pth", "__pycache__", "tests")
+CERTIFICATES: Final = "etc/ssl/certs/ca-certificates.crt"
+_LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
+
+
+def main(target: Path) -> None:
+    """Fill `target`, which must not exist yet."""
+    root = target / "root"
+    python = Path(sys.executable).resolve()
+    _copy(python, root)
+    for kind in ("stdlib", "platstdlib"):
+        modules = Path(sysconfig.get_path(kind, vars={"base": sys.base_prefix, "platbase": sys.base_prefix}))
+        shutil.copytree(
+            modules, _below(root, modules), ignore=shutil.ignore_patterns(*UNUSED_MODULES, *UNUSED_FILES), dirs_exist_ok=True
+        )
+    packages = root / PACKAGES
+    shutil.copytree(
+        sysconfig.get_path("purelib"), packages, ignore=shutil.ignore_patterns(*UNUSED_PACKAGES, *UNUSED_FILES)
+    )
+    for library in sorted(_libraries([python, *root.rglob("*.so*")])):
+        _copy(library, root)
+    _strip(root)
+    _copy(Path("/", CERTIFICATES), root)
+    _script(root / "opt/openpai/bin/pai", python)
+    (root / "etc/passwd").write_text(f"openpai:x:{USER}:{USER}::/var/lib/openpai:/nonexistent\n")
+    (root / "etc/group").write_text(f"openpai:x:{USER}:\n")
+    (root / "tmp").mkdir(mode=0o1777)
+    (root / "tmp").chmod(0o1777)
+    (target / "home").mkdir(mode=0o700)
+    _compile(root, python)
+
+
+def _strip(root: Path) -> None:
+    """Remove what only debuggers read from compiled modules, a fifth of the image, where there is a `strip`."""
+    if program := shutil.which("strip"):
+        files = [str(path) for path in root.rglob("*.so*")]
+        subprocess.run([program, "--strip-unneeded", *files], check=True)  # noqa: S603
+
+
+def _compile(root: Path, python: Path) -> None:
+    """Compile the modules that a starting server imports, so that it starts quickly from a file system without writes."""
+    modules = ", ".join(f"openpai.{name}" for name in ("app.main", "app.serve", "app.assembly", "store.jobs"))
+    code = f"import sys; sys.path.insert(0, '/{PACKAGES}'); import {modules}, psycopg, uvicorn.logging"
+    subprocess.run([python, "-I", "-c", code], check=True, preexec_fn=lambda: os.chroot(root), cwd="/")  # noqa: PLW1509, S603
+
+
+def _script(path: Path, python: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        f"#!{python} -I\nimport sys\n\nsys.path.insert(0, '/{PACKAGES}')\nfrom openpai.app.main import run\n\nrun()\n"
+    )
+    path.chmod(0o755)
+
+
+def _libraries(programs: Iterable[Path]) -> Iterator[Path]:
+    """Yield each shared library outside of the tree that these programs load."""
+    for program in programs:
+        found = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)  # noqa: S603, S607
+        yield from (Path(match) for match in _LIBRARY.findall(found.stdout) if not match.startswith(str(program.parent)))
+
+
+def _copy(path: Path, root: Path) -> None:
+    """Copy a file, or what a link leads to, to its own path below `root`."""
+    copy = _below(root, path)
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(path, copy)
+
+
+def _below(root: Path, path: Path) -> Path:
+    return root / path.relative_to("/")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
