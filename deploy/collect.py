@@ -1,7 +1,7 @@
 """Copies what a server needs into an empty tree: this Python, its shared libraries, CA certificates, and openpai.
 
-`python collect.py DIRECTORY`, in a virtual environment in which openpai is installed. DIRECTORY/root becomes the root of
-the image, DIRECTORY/home the home of its user. Python stays at its path, the packages go to /opt/openpai.
+Run `python collect.py DIRECTORY` in a virtual environment with openpai. DIRECTORY/root becomes the root
+of the image, DIRECTORY/home the home of its user. Python stays at its path, the packages go to /opt/openpai.
 """
 
 from __future__ import annotations
@@ -18,9 +18,39 @@ from typing import Final
 
 USER: Final = 10001
 PACKAGES: Final = "opt/openpai/lib"
-UNUSED_MODULES: Final = ("__pycache__", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "site-packages", "test", "tkinter", "turtledemo")
-UNUSED_FILES: Final = ("*.a", "*.c", "*.h", "*.pxd", "*.pyi", "*.pyx", "*.exe", "_test*.so", "_tkinter*.so", "libpython*.so")
-UNUSED_PACKAGES: Final = ("pip", "pip-*", "setuptools", "setuptools-*", "_distutils_hack", "distutils-precedence.pth", "__pycache__", "tests")
+UNUSED_MODULES: Final = (
+    "__pycache__",
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "pydoc_data",
+    "site-packages",
+    "test",
+    "tkinter",
+    "turtledemo",
+)
+UNUSED_FILES: Final = (
+    "*.a",
+    "*.c",
+    "*.h",
+    "*.pxd",
+    "*.pyi",
+    "*.pyx",
+    "*.exe",
+    "_test*.so",
+    "_tkinter*.so",
+    "libpython*.so",
+)
+UNUSED_PACKAGES: Final = (
+    "pip",
+    "pip-*",
+    "setuptools",
+    "setuptools-*",
+    "_distutils_hack",
+    "distutils-precedence.pth",
+    "__pycache__",
+    "tests",
+)
 CERTIFICATES: Final = "etc/ssl/certs/ca-certificates.crt"
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 
@@ -33,7 +63,10 @@ def main(target: Path) -> None:
     for kind in ("stdlib", "platstdlib"):
         modules = Path(sysconfig.get_path(kind, vars={"base": sys.base_prefix, "platbase": sys.base_prefix}))
         shutil.copytree(
-            modules, _below(root, modules), ignore=shutil.ignore_patterns(*UNUSED_MODULES, *UNUSED_FILES), dirs_exist_ok=True
+            modules,
+            _below(root, modules),
+            ignore=shutil.ignore_patterns(*UNUSED_MODULES, *UNUSED_FILES),
+            dirs_exist_ok=True,
         )
     packages = root / PACKAGES
     shutil.copytree(
@@ -56,14 +89,14 @@ def _strip(root: Path) -> None:
     """Remove what only debuggers read from compiled modules, a fifth of the image, where there is a `strip`."""
     if program := shutil.which("strip"):
         files = [str(path) for path in root.rglob("*.so*")]
-        subprocess.run([program, "--strip-unneeded", *files], check=True)  # noqa: S603
+        subprocess.run([program, "--strip-unneeded", *files], check=True)
 
 
 def _compile(root: Path, python: Path) -> None:
-    """Compile the modules that a starting server imports, so that it starts quickly from a file system without writes."""
+    """Compile what a starting server imports: the file system of a container may be read-only."""
     modules = ", ".join(f"openpai.{name}" for name in ("app.main", "app.serve", "app.assembly", "store.jobs"))
     code = f"import sys; sys.path.insert(0, '/{PACKAGES}'); import {modules}, psycopg, uvicorn.logging"
-    subprocess.run([python, "-I", "-c", code], check=True, preexec_fn=lambda: os.chroot(root), cwd="/")  # noqa: PLW1509, S603
+    subprocess.run([python, "-I", "-c", code], check=True, preexec_fn=lambda: os.chroot(root), cwd="/")
 
 
 def _script(path: Path, python: Path) -> None:
@@ -77,8 +110,10 @@ def _script(path: Path, python: Path) -> None:
 def _libraries(programs: Iterable[Path]) -> Iterator[Path]:
     """Yield each shared library outside of the tree that these programs load."""
     for program in programs:
-        found = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)  # noqa: S603, S607
-        yield from (Path(match) for match in _LIBRARY.findall(found.stdout) if not match.startswith(str(program.parent)))
+        found = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+        yield from (
+            Path(match) for match in _LIBRARY.findall(found.stdout) if not match.startswith(str(program.parent))
+        )
 
 
 def _copy(path: Path, root: Path) -> None:

