@@ -6,7 +6,9 @@ It reads only facts out of the books: which gang has which devices out of which 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import product
+from math import prod
 
 from openpai.scheduler.cells.chain import Chain, VcShare
 from openpai.scheduler.cells.cluster import Cluster
@@ -17,10 +19,17 @@ Cell = tuple[int, int]
 """Level and index."""
 
 
+@cache
+def cells_of(children: tuple[int, ...], tops: int) -> tuple[tuple[int, ...], ...]:
+    """Return by level the devices of each cell as bits, of chains of that shape; level 0 has none."""
+    sizes = [prod(children[1:level]) for level in range(1, len(children) + 1)]
+    every = tops * sizes[-1]
+    return (), *(tuple(((1 << size) - 1) << at for at in range(0, every, size)) for size in sizes)
+
+
 def leaves_of(chain: Chain, cell: Cell) -> int:
     """Return the devices of a cell as bits, counted over the whole chain."""
-    size = chain.spec.leaves(cell[0])
-    return ((1 << size) - 1) << (cell[1] * size)
+    return cells_of(chain.spec.children, chain.spec.tops)[cell[0]][cell[1]]
 
 
 def everything(chain: Chain) -> int:
@@ -32,20 +41,21 @@ def leaves_at(part: Part) -> int:
     return part.mask << (part.node_cell.index * part.node_cell.chain.shape.leaves)
 
 
-def is_servable(chain: Chain, free: int, need: Sequence[int]) -> bool:
+@cache
+def is_servable(children: tuple[int, ...], tops: int, free: int, need: tuple[int, ...]) -> bool:
     """Return whether so many cells of each level (index 0 for level 1) can be cut out of the free devices."""
-    for level in range(chain.top, 0, -1):
-        whole = [leaves_of(chain, (level, index)) for index in range(chain.spec.count(level))]
-        whole = [cell for cell in whole if cell & free == cell]
+    cells = cells_of(children, tops)
+    for level in range(len(children), 0, -1):
+        whole = [at for at, cell in enumerate(cells[level]) if cell & free == cell]
         # Cells left over above are still in `free` and are counted here as the pieces they can be cut into.
         if len(whole) < need[level - 1]:
             return False
-        above = range(chain.spec.count(level + 1)) if level < chain.top else ()
-        parents = [leaves_of(chain, (level + 1, at)) for at in above]
-        # Take those first that lie in no larger whole cell.
-        whole.sort(key=lambda cell: sum(1 for parent in parents if parent & cell and parent & free == parent))
-        for cell in whole[: need[level - 1]]:
-            free &= ~cell
+        if level < len(children):
+            # Take those first that lie in no larger whole cell.
+            is_inside = [cell & free == cell for cell in cells[level + 1] for _ in range(children[level])]
+            whole.sort(key=is_inside.__getitem__)
+        for at in whole[: need[level - 1]]:
+            free &= ~cells[level][at]
     return True
 
 
@@ -63,7 +73,7 @@ def fits(sizes: Sequence[int], rooms: Sequence[int]) -> bool:
 
 
 class Books:
-    """The facts about one chain, for a gang of some virtual cluster and priority: everybody with less right is gone."""
+    """The facts about one chain, for a gang of some virtual cluster and priority: gangs with less right are gone."""
 
     def __init__(self, cluster: Cluster, share: VcShare, priority: int) -> None:
         self.share, self.chain = share, share.chain
@@ -126,7 +136,7 @@ class Books:
         return found
 
     def choices(self, inside: int) -> Iterator[dict[Cell, int]]:
-        """Yield all sets of cells that could come to serve the virtual cluster, with what of them is taken."""
+        """Yield all sets of free cells that the virtual cluster's promises allow, with what of them is taken."""
 
         def go(cell: Cell, free: int, chosen: dict[Cell, int]) -> Iterator[dict[Cell, int]]:
             level, first = cell
@@ -141,15 +151,15 @@ class Books:
                 if leaves & free == leaves and leaves & inside & ~self.bad:
                     yield from go((level, index + 1), free & ~leaves, {**chosen, (level, index): 0})
 
-        for chosen in go((self.chain.top, 0), self.free, {}):
-            need = [
-                number - sum(1 for level, _ in chosen if level == at) for at, number in enumerate(self.need, start=1)
-            ]
-            free = self.free
-            for cell in chosen:
-                free &= ~leaves_of(self.chain, cell)
-            if is_servable(self.chain, free, need):
-                yield chosen
+        return go((self.chain.top, 0), self.free, {})
+
+    def leaves_enough(self, chosen: Mapping[Cell, int]) -> bool:
+        """Return whether every other cell that was promised can still be had beside the chosen ones."""
+        need = [number - sum(1 for level, _ in chosen if level == at) for at, number in enumerate(self.need, start=1)]
+        free = self.free
+        for cell in chosen:
+            free &= ~leaves_of(self.chain, cell)
+        return is_servable(self.chain.spec.children, self.chain.spec.tops, free, tuple(need))
 
 
 def insides(chain: Chain, request: GangRequest) -> list[int]:
@@ -195,16 +205,16 @@ def is_owed(cluster: Cluster, request: GangRequest) -> bool:
             most = (inside & ~books.bad).bit_count()
             if most < sum(sizes):
                 continue
-            seen: set[tuple[int, ...]] = set()
+            known: dict[tuple[int, ...], bool] = {}
             for chosen in books.choices(inside):
                 areas = books.areas({**books.mine, **chosen}, inside)
                 rooms = tuple(sorted(areas if request.groups else [area.bit_count() for area in areas]))
-                if rooms not in seen:
-                    seen.add(rooms)
+                if rooms not in known:
                     numbers = [area.bit_count() for area in areas]
                     has_room = sum(numbers) >= sum(sizes) and fits(sizes, numbers)
-                    if has_room and fits_in_groups(share.chain, request, areas):
-                        return True
+                    known[rooms] = has_room and fits_in_groups(share.chain, request, areas)
+                if known[rooms] and books.leaves_enough(chosen):
+                    return True
     return False
 
 
@@ -302,6 +312,6 @@ def could_have_right(cluster: Cluster, gang: str) -> bool:
         if any(count > promised for count, promised in zip(counts, share.promised, strict=True)):
             continue
         left = [number - count for number, count in zip(need, counts, strict=True)]
-        if is_servable(chain, everything(chain) & ~books.others & ~union, left):
+        if is_servable(chain.spec.children, chain.spec.tops, everything(chain) & ~books.others & ~union, tuple(left)):
             return True
     return False

@@ -1,9 +1,11 @@
-"""The promise holds in every case: laws over random histories on small clusters, held against a placer that tries all.
+"""The laws of the HiveD core, over random histories on small clusters, checked against a placer that tries everything.
 
-(a) A virtual cluster gets whatever it is still owed: a gang waits only if no choice of cells has room for it, with bad
-hardware, drains, preemption, mixed promises, groups in groups and requests for topology and nodes. (b) Nothing waits
-that a scheduler freshly loaded from the snapshot would start. (c) A restart, from a snapshot or gang by gang from
-records, and a new configuration with the same promises change nobody's right. (d) Rights follow priority.
+(a) A virtual cluster gets what it is still owed, and never more: a gang waits only if no choice of cells has room for
+it, with bad hardware, drains, preemption, mixed promises, groups in groups and requests for topology and nodes. It is
+placed as a whole or not at all, and no device is used twice. (b) Nothing waits that a scheduler freshly loaded from the
+snapshot would start, and one that was loaded earlier gives the same answers as one that went on from the start. (c) A
+restart, from a snapshot or gang by gang from records, and a new configuration with the same promises leave every gang
+its guarantee. (d) Guarantees follow priority. (e) A decision leaves no trace until it is committed.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ def some_config(dice: Random) -> str:
         pins: list[str] = []
         machines = 0
         for chain in range(dice.choice([1, 1, 1, 2, 3])):
-            inner = dice.choice([[2], [4], [2, 2], [2, 2], [3, 2]])
-            upper = dice.choice([[], [2], [2], [3], [2, 2]])
+            inner = dice.choice([[2], [4], [2, 2], [2, 2], [3, 2], [1, 2], [2, 1], [2, 1, 2]])
+            upper = dice.choice([[], [2], [2], [3], [2, 2], [1], [1, 2]])
             path = [dice.choice(["GPU", f"GPU-{chain}"])]
             for at, number in enumerate(inner + upper):
                 types[f"C{chain}L{at}"] = {"childCellType": path[-1], "childCellNumber": number}
@@ -54,7 +56,7 @@ def some_config(dice: Random) -> str:
             for _ in range(dice.randint(1, max(1, 6 // nodes))):
                 names = [f"n{machines + at}" if not shared else f"s{chain}-{machines + at}" for at in range(nodes)]
                 machines += nodes
-                cells.append(_tree(dice, path[-1], upper, names, pins))
+                cells.append(_tree(dice, path[-1], inner[-1], upper, names, pins))
         clusters = {}
         for at, name in enumerate("ABC"[: dice.randint(1, 3)]):
             promised = []
@@ -74,12 +76,17 @@ def some_config(dice: Random) -> str:
         return text
 
 
-def _tree(dice: Random, top: str, upper: list[int], names: list[str], pins: list[str]) -> dict[str, Any]:
+def _tree(dice: Random, top: str, parts: int, upper: list[int], names: list[str], pins: list[str]) -> dict[str, Any]:
+    """Return a cell of the top type; a few of its nodes, or of the cells just inside them, are pinned."""
+
     def node(name: str) -> dict[str, Any]:
-        if dice.random() < 0.04:
-            pins.append(f"pin-{name}")
+        chance = dice.random()
+        if chance >= 0.06:
+            return {"cellAddress": name}
+        pins.append(f"pin-{name}")
+        if chance >= 0.02 or parts < 2:
             return {"cellAddress": name, "pinnedCellId": pins[-1]}
-        return {"cellAddress": name}
+        return {"cellAddress": name, "cellChildren": [{"pinnedCellId": pins[-1]}, *({} for _ in range(1, parts))]}
 
     row = [node(name) for name in names]
     for number in upper:
@@ -87,13 +94,21 @@ def _tree(dice: Random, top: str, upper: list[int], names: list[str], pins: list
     return {**row[0], "cellType": top}
 
 
+def written(core: Hived) -> str:
+    return json.dumps(core.snapshot(), sort_keys=True)
+
+
 class History:
-    """One random history, with every law looked after at every step."""
+    """One random history, with every law checked at every step.
+
+    `mirror` gets the same calls as `core`; a restart replaces it by one that is loaded from the snapshot of `core`.
+    """
 
     def __init__(self, seed: int) -> None:
         self.dice = Random(seed)
         self.text = some_config(self.dice)
         self.core = Hived.from_text(self.text)
+        self.mirror = Hived.from_text(self.text)
         self.waiting: dict[str, GangRequest] = {}
         self.count = 0
         self.log: list[str] = []
@@ -105,8 +120,15 @@ class History:
             self.dice.choice(kinds)()
             wrong = audit(self.core.cluster)
             assert not wrong, wrong
+            assert written(self.core) == written(self.mirror)
             self.nothing_waits_for_nothing()
-            self.rights_follow_priority()
+            self.guarantees_follow_priority()
+
+    def both(self, name: str, *rest: Any) -> Any:
+        """Call both schedulers; return what the first answers, which the second has answered too."""
+        found, other = (getattr(core, name)(*rest) for core in (self.core, self.mirror))
+        assert found == other, f"{name}{rest}: {found} here, {other} in one that was loaded from a snapshot"
+        return found
 
     def some_request(self) -> GangRequest:
         dice, cluster = self.dice, self.core.cluster
@@ -149,18 +171,22 @@ class History:
         return tuple(found)
 
     def submit(self) -> None:
-        request = self.some_request()
+        request, before = self.some_request(), written(self.core)
         try:
             decision = self.core.schedule(request)
         except Refused:
+            with pytest.raises(Refused):
+                self.mirror.schedule(request)
             return
+        assert self.mirror.schedule(request) == decision
+        assert written(self.core) == before
         self.judge(request, decision)
         self.log.append(f"{request} -> {decision}")
         if isinstance(decision, Wait):
             self.waiting[request.id] = request
         elif self.dice.random() < 0.9:
-            self.core.schedule(request)
-            self.core.commit(request.id, self.count)
+            self.both("schedule", request)
+            self.both("commit", request.id, self.count)
             for displaced in decision.displaced:
                 assert displaced not in self.core.cluster.gangs
             if isinstance(decision, Preempt) and self.dice.random() < 0.6:
@@ -169,11 +195,11 @@ class History:
     def pay(self, request: GangRequest, decision: Preempt) -> None:
         """Release the victims: then the gang starts at the spots of its decision."""
         for victim in decision.victims:
-            self.core.release(victim)
-        again = self.core.schedule(request)
+            self.both("release", victim)
+        again = self.both("schedule", request)
         assert isinstance(again, Bind)
         assert again.spots == decision.spots
-        self.core.commit(request.id, self.count)
+        self.both("commit", request.id, self.count)
 
     def judge(self, request: GangRequest, decision: Decision) -> None:
         owed = is_owed(self.core.cluster, request) if isinstance(decision, Wait) else None
@@ -181,12 +207,24 @@ class History:
         self.core.roll_back()
         if not isinstance(decision, Wait):
             assert is_owed(self.core.cluster, request), f"{request} got more than it is owed: {decision}"
-            assert [len(spot.devices) for spot in decision.spots] == list(request.sizes())
+            self.judge_spots(request, decision)
         if isinstance(decision, Preempt):
             for victim in decision.victims:
                 record = self.core.cluster.gangs[victim]
                 has_less = record.request.priority < request.priority
                 assert has_less or all(part is None or part.guarantee is None for part in record.parts)
+
+    def judge_spots(self, request: GangRequest, decision: Bind | Preempt) -> None:
+        assert [len(spot.devices) for spot in decision.spots] == list(request.sizes())
+        devices = [(spot.node, device) for spot in decision.spots for device in spot.devices]
+        assert len(set(devices)) == len(devices)
+        assert request.nodes is None or {node for node, _ in devices} <= request.nodes
+        if request.topology is not None and request.topology.is_required:
+            chain = self.core.cluster.chains[decision.chain]
+            size = chain.spec.leaves(chain.spec.types.index(request.topology.cell_type) + 1)
+            nodes = {node_cell.name: node_cell for node_cell in chain.node_cells}
+            leaves = [nodes[name].index * chain.shape.leaves + nodes[name].devices.index(at) for name, at in devices]
+            assert len({leaf // size for leaf in leaves}) == 1
 
     def nothing_waits_for_nothing(self) -> None:
         if not self.waiting:
@@ -201,16 +239,16 @@ class History:
         decision = self.core.schedule(request)
         if not isinstance(decision, Wait):
             self.judge(request, decision)
-            self.core.schedule(request)
-            self.core.commit(started, self.count)
+            self.both("schedule", request)
+            self.both("commit", started, self.count)
             del self.waiting[started]
 
-    def rights_follow_priority(self) -> None:
+    def guarantees_follow_priority(self) -> None:
         cluster = self.core.cluster
         for name, record in cluster.gangs.items():
             is_without = record.lazily_preempted_by is not None and not record.threats
             if is_without and record.state is State.ALLOCATED and record.request.priority >= 0:
-                assert not could_have_right(cluster, name), f"{name} is without a right it could have"
+                assert not could_have_right(cluster, name), f"{name} is without a guarantee it could have"
 
     def finish(self) -> None:
         gangs = self.core.cluster.gangs
@@ -219,30 +257,31 @@ class History:
         gang = self.dice.choice(sorted(gangs))
         record = gangs[gang]
         if record.state is State.PREEMPTING or self.dice.random() < 0.8:
-            self.core.release(gang)
+            self.both("release", gang)
         else:
-            self.core.release(gang, iter([self.dice.randrange(len(record.parts))]))
+            self.both("release", gang, [self.dice.randrange(len(record.parts))])
         self.log.append(f"release {gang}")
 
     def change_node(self) -> None:
         name = self.dice.choice(sorted(self.core.cluster.node_cells))
         bad = frozenset(self.dice.sample(range(6), self.dice.choice([0, 1, 1, 2])))
         health = self.dice.choice([NodeHealth(False), NodeHealth(True, True), NodeHealth(bad_devices=bad)])
-        self.core.set_nodes({name: health})
+        self.both("set_nodes", {name: health})
         self.log.append(f"{name} {health}")
 
     def mend(self) -> None:
-        self.core.set_nodes(dict.fromkeys(self.core.cluster.node_cells, NodeHealth()))
+        self.both("set_nodes", dict.fromkeys(self.core.cluster.node_cells, NodeHealth()))
         self.log.append("mend")
 
     def restart(self) -> None:
-        before = self.rights()
-        self.core = Hived.from_snapshot(json.loads(json.dumps(self.core.snapshot())))
-        assert self.rights() == before
+        """Take over with the mirror, and load another from its snapshot."""
+        before = self.guarantees()
+        self.core, self.mirror = self.mirror, Hived.from_snapshot(json.loads(written(self.core)))
+        assert self.guarantees() == before
         self.log.append("restart")
 
-    def rights(self) -> dict[str, bool]:
-        """Return of each gang that runs whether it has its right."""
+    def guarantees(self) -> dict[str, bool]:
+        """Return of each gang that runs whether it has its guarantee."""
         gangs = self.core.cluster.gangs
         return {name: record.lazily_preempted_by is None and not record.lost for name, record in gangs.items()}
 
@@ -250,11 +289,11 @@ class History:
         """Only running gangs survive: gangs that wait for their victims wait again."""
         for name in [name for name, each in self.core.cluster.gangs.items() if each.state is State.PREEMPTING]:
             self.waiting[name] = self.core.cluster.gangs[name].request
-            self.core.cancel(name)
+            self.both("cancel", name)
 
     def restart_from_records(self) -> None:
         self.give_up_reservations()
-        before, old = self.rights(), self.core
+        before, old = self.guarantees(), self.core
         records = list(old.cluster.gangs.values())
         self.dice.shuffle(records)
         self.core = Hived.from_text(self.core.cluster.config.text)
@@ -264,22 +303,23 @@ class History:
             request = replace(record.request, leaf_type=next(kinds, None))
             self.core.restore(request, record.spots, record.since_ms, old.binding(record.request.id))
         self.core.restored()
+        self.mirror = Hived.from_snapshot(json.loads(written(self.core)))
         self.log.append(f"restart from records {before}")
-        assert self.rights() == before
+        assert self.guarantees() == before
 
     def reconfigure(self) -> None:
         self.give_up_reservations()
-        before = self.rights()
-        report = self.core.reconfigure(read_config(self.text))
+        before = self.guarantees(), {gang: self.core.spots_held(gang) for gang in self.core.cluster.gangs}
+        report = self.both("reconfigure", read_config(self.text))
         self.log.append("reconfigure")
-        assert self.rights() == before
+        assert (self.guarantees(), {gang: self.core.spots_held(gang) for gang in self.core.cluster.gangs}) == before
         assert (report.demoted, report.waiting) == ((), ())
 
     def change_priority(self) -> None:
         running = [each.request for each in self.core.cluster.gangs.values() if each.request.priority >= 0]
         if running:
             request = replace(self.dice.choice(running), priority=self.dice.choice([0, 5, 10]))
-            self.core.change(request)
+            self.both("change", request)
             self.log.append(f"change {request.id} to {request.priority}")
 
 
