@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, settings
 from openpai.store.database import Database
 from openpai.store.opening import migrate
 
-from .kube.server import shared, why_not
+from .kube.node import RealNode, real_node, why_no_node
+from .kube.server import control_plane, shared, why_not
 from .lacks import summary
 from .newest import fill
 from .postgres import fresh_database, postgres
@@ -73,6 +74,15 @@ def kube_full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         pytest.skip(reason)
     with shared(tmp_path_factory.getbasetemp().parent / "kube", "full") as kubeconfig:
         yield kubeconfig
+
+
+@pytest.fixture(scope="session")
+def kube_node() -> Iterator[RealNode]:
+    """A real node with kubelet and containerd, of a Kubernetes of this process's own (`kube_node.plane`)."""
+    if reason := why_no_node():
+        pytest.skip(reason)
+    with control_plane(controllers=True) as plane, real_node(plane) as node:
+        yield node
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -113,6 +113,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             "--authorization-mode=Node,RBAC",
             "--allow-privileged=true",
+            "--kubelet-preferred-address-types=InternalIP",
             "--runtime-config=resource.k8s.io/v1beta2=true,resource.k8s.io/v1alpha3=true",
             f"--kubelet-client-certificate={self.root / 'admin.crt'}",
             f"--kubelet-client-key={self.root / 'admin.key'}",
@@ -156,7 +157,7 @@ class ControlPlane:
         command = [str(ASSETS / program), *flags]
         with (self.root / "log" / f"{program}.log").open("ab") as log:
             self._running[program] = subprocess.Popen(
-                command, cwd=self.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent
+                command, cwd=self.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent
             )
         self._commands[program] = command
 
@@ -176,6 +177,14 @@ class ControlPlane:
                     return
             time.sleep(0.05)
         raise RuntimeError(f"no API server in {START_PATIENCE_S:.0f} s: {self.log_tail('kube-apiserver')}")
+
+    def kubectl(self, *arguments: str, stdin: str = "") -> str:
+        """Return what kubectl answers to an administrator; raise with its message if it fails."""
+        command = [str(ASSETS / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
+        ran = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=120)
+        if ran.returncode != 0:
+            raise RuntimeError(f"{' '.join(arguments)}: {ran.stderr.strip()}")
+        return ran.stdout
 
     def log_tail(self, name: str) -> str:
         """Return the end of a part's log."""
@@ -256,7 +265,8 @@ def keep(kind: str, place: Path) -> None:
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Let the process that is about to start be killed when this one ends."""
     os.setsid()
     _LIBC.prctl(1, signal.SIGKILL)
 

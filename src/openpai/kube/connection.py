@@ -26,6 +26,7 @@ CONNECT_PATIENCE_S: Final = 10.0
 PAUSE_S: Final = 0.2
 PAUSE_MAX_S: Final = 10.0
 RETRY_AFTER_MAX_S: Final = 30.0
+Params = Mapping[str, str] | list[tuple[str, str]] | None
 _NOW_BUSY: Final = frozenset({500, 502, 503, 504})
 # A peer that lost its power answers nothing: it is found after 30 s without it.
 _ALIVE: Final = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
@@ -56,7 +57,7 @@ class Connection:
         path: str,
         *,
         doing: str,
-        params: Mapping[str, str] | None = None,
+        params: Params = None,
         body: bytes | None = None,
         content_type: str = "application/json",
         patience_s: float = CALL_PATIENCE_S,
@@ -81,7 +82,7 @@ class Connection:
         method: str,
         path: str,
         doing: str,
-        params: Mapping[str, str] | None,
+        params: Params,
         body: bytes | None,
         content_type: str,
         patience_s: float,
@@ -102,7 +103,7 @@ class Connection:
             raise unanswered(doing, error) from error
 
     async def stream(
-        self, path: str, *, doing: str, params: Mapping[str, str] | None = None, quiet_s: float | None = None
+        self, path: str, *, doing: str, params: Params = None, quiet_s: float | None = None
     ) -> aiohttp.ClientResponse:
         """Return an answer that goes on, to be closed; its bytes may pause for `quiet_s`."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_PATIENCE_S, sock_read=quiet_s)
@@ -123,7 +124,7 @@ class Connection:
         raise error_of(doing, answer.status, content, answer.headers.get("Retry-After"))
 
     async def chunks(
-        self, path: str, *, doing: str, params: Mapping[str, str] | None = None, quiet_s: float | None = None
+        self, path: str, *, doing: str, params: Params = None, quiet_s: float | None = None
     ) -> AsyncGenerator[bytes]:
         """Yield an answer in pieces of any size as they come."""
         async with await self.stream(path, doing=doing, params=params, quiet_s=quiet_s) as answer:
@@ -137,7 +138,7 @@ class Connection:
         self, path: str, *, doing: str, params: list[tuple[str, str]], protocols: tuple[str, ...]
     ) -> aiohttp.ClientWebSocketResponse:
         """Return an open WebSocket, to be closed."""
-        headers = await self._headers()
+        headers = {**await self._headers(), "Accept": "*/*"}
         try:
             opened: aiohttp.ClientWebSocketResponse = await self._session(of_streams=True).ws_connect(
                 self.url(path),
@@ -151,9 +152,18 @@ class Connection:
             )
             return opened
         except aiohttp.WSServerHandshakeError as error:
-            raise error_of(doing, error.status, error.message.encode()) from error
+            raise await self._why_no_socket(path, doing, params, error.status) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise unanswered(doing, error) from error
+
+    async def _why_no_socket(self, path: str, doing: str, params: list[tuple[str, str]], status: int) -> KubeError:
+        """Return the error for a refused WebSocket; its reason comes with the answer to a plain request only."""
+        try:
+            await self.stream(path, doing=doing, params=params)
+        except KubeError as error:
+            if error.http == status:
+                return error
+        return error_of(doing, status, b"the API server opens no WebSocket")
 
     def url(self, path: str) -> str:
         """Return the address of a path of the API."""
