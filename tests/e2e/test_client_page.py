@@ -16,7 +16,7 @@ from tests.e2e.server import PASSWORD, ROOT, Server, logged_in, person
 PAGE = (ROOT / "docs" / "client.md").read_text("utf-8")
 BLOCKS = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 # What the methods are made of; these are no requests.
-MACHINERY = {"ask", "close", "each", "from_environment", "is_awaited", "is_blocking", "log_places", "path", "proceed"}
+MACHINERY = {"ask", "close", "from_environment", "is_awaited", "is_blocking", "log_places", "path"}
 
 
 def test_the_page_names_every_method_there_is_and_no_other():

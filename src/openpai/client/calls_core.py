@@ -1,13 +1,14 @@
 """Lets one method serve two clients, one that blocks and one that is awaited.
 
-A method describes requests: one `Call`, several `Steps`, or `Pages` of a list. It sends nothing itself. Its decorator
-(`asks`, `proceeds`, `pages`) passes the description to the client of the call; type checkers see a value on a `Client`
-and a coroutine of it on an `AsyncClient`.
+A method returns a `Call`, which describes one request, or is a coroutine or an asynchronous generator over the
+client's connection. Its decorator (`asks`, `awaits`, `iterates`) hands that to the client of the call; type checkers
+see a value on a `Client` and a coroutine of it on an `AsyncClient`. Over a blocking connection no coroutine ever
+suspends, so `finished` and `iterated` run them without an event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import update_wrapper, wraps
 from types import MethodType
@@ -23,8 +24,6 @@ HARMLESS_TWICE: Final = frozenset({"GET", "PUT"})
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Read = TypeVar("Read")
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +72,27 @@ class Call(Generic[T]):
             raise broken from error
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A wait between two calls."""
+def finished(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that never suspends."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("a coroutine over a blocking connection suspended")
 
-    seconds: float
 
-
-Steps = Generator["Call[Any] | Pause", Any, T]
-"""Yields calls and pauses, receives the answer of each call, and returns the result."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pages(Generic[T, Item]):
-    """A list that is read page by page."""
-
-    first: Call[T]
-    items: Callable[[T], tuple[Item, ...]]
-    after: Callable[[T], Call[T] | None]
-    """The call for the page after one; None after the last page."""
+def iterated(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+    """Yield the items of a generator that never suspends."""
+    try:
+        while True:
+            try:
+                item = finished(anext(items))
+            except StopAsyncIteration:
+                return
+            yield item
+    finally:
+        finished(items.aclose())
 
 
 class Blocking(Protocol):
@@ -99,16 +100,8 @@ class Blocking(Protocol):
 
     is_blocking: bool
 
-    def ask(self, call: Call[Read]) -> Read:
+    def ask(self, call: Call[T]) -> T:
         """Send one request and return its answer."""
-        ...
-
-    def proceed(self, steps: Steps[Read]) -> Read:
-        """Carry out steps and return their result."""
-        ...
-
-    def each(self, pages: Pages[Any, Item]) -> Iterator[Item]:
-        """Yield every item of every page."""
         ...
 
 
@@ -117,16 +110,8 @@ class Awaited(Protocol):
 
     is_awaited: bool
 
-    def ask(self, call: Call[Read]) -> Coroutine[Any, Any, Read]:
+    def ask(self, call: Call[T]) -> Coroutine[Any, Any, T]:
         """Send one request and return its answer."""
-        ...
-
-    def proceed(self, steps: Steps[Read]) -> Coroutine[Any, Any, Read]:
-        """Carry out steps and return their result."""
-        ...
-
-    def each(self, pages: Pages[Any, Item]) -> AsyncIterator[Item]:
-        """Yield every item of every page."""
         ...
 
 
@@ -160,10 +145,10 @@ class asks(_Mark[P, T]):  # noqa: N801 - a mark above a method, as `property` is
         return self if here is None else _bound(self.describe, here, here.ask)
 
 
-class proceeds(_Mark[P, T]):  # noqa: N801
-    """Marks a method that describes several calls in a row, such as polling until a job is finished."""
+class awaits(_Mark[P, T]):  # noqa: N801
+    """Marks a coroutine of several calls, such as polling until a job is finished."""
 
-    def __init__(self, describe: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+    def __init__(self, describe: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
         super().__init__(describe)
 
     @overload
@@ -173,23 +158,27 @@ class proceeds(_Mark[P, T]):  # noqa: N801
     @overload
     def __get__(self, here: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, here: Any, owner: type) -> Any:
-        return self if here is None else _bound(self.describe, here, here.proceed)
+        return self if here is None else _driven(self.describe, here, finished)
 
 
-class pages(_Mark[P, Item]):  # noqa: N801
-    """Marks a method that describes a list that is read page by page."""
+class iterates(_Mark[P, T]):  # noqa: N801
+    """Marks an asynchronous generator, such as a list that is read page by page."""
 
-    def __init__(self, describe: Callable[Concatenate[Any, P], Pages[Any, Item]]) -> None:
+    def __init__(self, describe: Callable[Concatenate[Any, P], AsyncGenerator[T, None]]) -> None:
         super().__init__(describe)
 
     @overload
     def __get__(self, here: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, here: Blocking, owner: type) -> Callable[P, Iterator[Item]]: ...
+    def __get__(self, here: Blocking, owner: type) -> Callable[P, Iterator[T]]: ...
     @overload
-    def __get__(self, here: Awaited, owner: type) -> Callable[P, AsyncIterator[Item]]: ...
+    def __get__(self, here: Awaited, owner: type) -> Callable[P, AsyncIterator[T]]: ...
     def __get__(self, here: Any, owner: type) -> Any:
-        return self if here is None else _bound(self.describe, here, here.each)
+        return self if here is None else _driven(self.describe, here, iterated)
+
+
+def _driven(describe: Callable[..., Any], here: Any, drive: Callable[[Any], Any]) -> Callable[..., Any]:
+    return _bound(describe, here, drive) if hasattr(here, "is_blocking") else MethodType(describe, here)
 
 
 def _bound(describe: Callable[..., Any], here: Any, hand_over: Callable[[Any], Any]) -> Callable[..., Any]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import httpx
 
 from openpai.client import retry
 from openpai.client.calls.storages import file_path
-from openpai.client.calls_core import API
-from openpai.client.transport import Transport
+from openpai.client.calls_core import API, finished, iterated
+from openpai.client.connection import Connection
 from openpai.protocol.errors import Unavailable
 
 PIECE_BYTES: Final = 1 << 20
@@ -29,7 +29,7 @@ def _unheard(_: int) -> None:
 class StorageFiles:
     """The files of one storage."""
 
-    def __init__(self, wire: Transport, storage: str) -> None:
+    def __init__(self, wire: Connection, storage: str) -> None:
         self._wire = wire
         self._storage = storage
 
@@ -44,14 +44,12 @@ class StorageFiles:
             with source.open("rb") as file:
                 sending = _Sending(file, progress)
                 try:
-                    with self._wire.stream(url, method="PUT", content=sending.pieces(), headers=sending.headers) as got:
-                        got.read()
-                        return int(got.json()["size"])
+                    return int(finished(self._wire.put(url, sending.pieces(), sending.headers))["size"])
                 except httpx.TransportError as error:
                     progress(-sending.sent)
                     if attempt == retry.TRIES - 1:
                         raise retry.unreachable(self._wire.url, error) from error
-                    self._wire.sleep(retry.pause_s(attempt))
+                    finished(self._wire.sleep(retry.pause_s(attempt)))
         raise AssertionError("the loop of tries never ends")
 
     def download(self, path: str, goal: Path, progress: Progress = _unheard) -> int:
@@ -59,7 +57,11 @@ class StorageFiles:
         part = goal.with_name(f".{goal.name[:200]}.{os.getpid()}.part")
         try:
             with part.open("wb") as file:
-                size = self._fetch(path, file, progress)
+                # Write pieces as they arrive: data buffered for a larger one would be lost with the connection.
+                for piece in self._pieces(path):
+                    file.write(piece)
+                    progress(len(piece))
+                size = file.tell()
             part.replace(goal)
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -68,54 +70,29 @@ class StorageFiles:
 
     def read(self, path: str) -> bytes:
         """Return a small file as a whole."""
-        url = API + file_path(self._storage, path)
-        with self._wire.stream(url) as response:
-            return response.read()
+        return b"".join(self._pieces(path))
 
-    def _fetch(self, path: str, file: Any, progress: Progress) -> int:
-        state = Fetched()
-        while True:
-            try:
-                with self._wire.stream(API + file_path(self._storage, path), headers=state.headers()) as response:
-                    state.check(response)
-                    # Write pieces as they arrive: data buffered for a larger one would be lost with the connection.
-                    for piece in response.iter_bytes():
-                        file.write(piece)
-                        state.size += len(piece)
-                        progress(len(piece))
-                    return state.size
-            except httpx.TransportError as error:
-                self._wire.sleep(state.pause_s(self._wire.url, error))
+    def _pieces(self, path: str) -> Iterator[bytes]:
+        return iterated(self._wire.fetch(API + file_path(self._storage, path)))
 
 
-class Fetched:
-    """The number of bytes received of a file, and its version."""
+class AsyncStorageFiles:
+    """The files of one storage, for the asynchronous client."""
 
-    def __init__(self) -> None:
-        self.size = 0
-        self._version: str | None = None
-        self._size_before = 0
-        self._tries = 0
+    def __init__(self, wire: Connection, storage: str) -> None:
+        self._wire = wire
+        self._storage = storage
 
-    def headers(self) -> dict[str, str]:
-        """Return the headers that request the rest."""
-        return {"Range": f"bytes={self.size}-"} if self.size else {}
+    async def write(self, path: str, content: AsyncIterable[bytes]) -> int:
+        """Create or replace a file of the storage and return its size."""
+        try:
+            return int((await self._wire.put(API + file_path(self._storage, path), content))["size"])
+        except httpx.TransportError as error:
+            raise retry.unreachable(self._wire.url, error) from error
 
-    def pause_s(self, url: str, error: httpx.TransportError) -> float:
-        """Return how long to wait before requesting the rest; raise Unavailable after several tries without data."""
-        self._tries = 1 if self.size > self._size_before else self._tries + 1
-        self._size_before = self.size
-        if self._tries >= retry.TRIES:
-            raise retry.unreachable(url, error) from error
-        return retry.pause_s(self._tries)
-
-    def check(self, response: httpx.Response) -> None:
-        """Raise Unavailable if the rest does not belong to the received part."""
-        version = response.headers.get("ETag")
-        is_rest = response.status_code == 206 or self.size == 0
-        if not is_rest or (self.size and version != self._version):
-            raise Unavailable("the file changed while it was downloaded", "download it again")
-        self._version = version
+    def read(self, path: str) -> AsyncIterator[bytes]:
+        """Yield the content of a file; after a broken connection it continues where it was."""
+        return self._wire.fetch(API + file_path(self._storage, path))
 
 
 class _Sending:

@@ -1,7 +1,4 @@
-"""Follows a log over broken connections and restarts of the server: the next request, and the meaning of events.
-
-It sends nothing itself, so that both clients follow in the same way.
-"""
+"""What to request after a broken connection or a restart of the server: the rest of a followed log, or of a file."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from openpai.client.model.logs import LogPiece
-from openpai.client.retry import pause_s, unreachable
+from openpai.client.retry import TRIES, pause_s, unreachable
 from openpai.protocol.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -61,3 +58,33 @@ class Follower:
 def _piece(data: str) -> LogPiece:
     document = json.loads(data)
     return LogPiece(str(document["stream"]), int(document["offset"]), str(document["text"]))
+
+
+class Fetched:
+    """The number of bytes received of a file, and its version."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._version: str | None = None
+        self._size_before = 0
+        self._tries = 0
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that request the rest."""
+        return {"Range": f"bytes={self.size}-"} if self.size else {}
+
+    def pause_s(self, url: str, error: httpx.TransportError) -> float:
+        """Return how long to wait before requesting the rest; raise Unavailable after several tries without data."""
+        self._tries = 1 if self.size > self._size_before else self._tries + 1
+        self._size_before = self.size
+        if self._tries >= TRIES:
+            raise unreachable(url, error) from error
+        return pause_s(self._tries)
+
+    def check(self, response: httpx.Response) -> None:
+        """Raise Unavailable if the rest does not belong to the received part."""
+        version = response.headers.get("ETag")
+        is_rest = response.status_code == 206 or self.size == 0
+        if not is_rest or (self.size and version != self._version):
+            raise Unavailable("the file changed while it was downloaded", "download it again")
+        self._version = version

@@ -10,13 +10,14 @@ import re
 import shutil
 import tarfile
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from io import RawIOBase
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
 from openpai.client.calls.jobs import task_path
-from openpai.client.calls_core import API
+from openpai.client.calls_core import API, iterated
 from openpai.client.client import Client
 from openpai.client.model.kept_work import WorkKept
 from openpai.protocol.errors import Refused, Unavailable
@@ -32,9 +33,9 @@ def fetch_work(pai: Client, job: str, kept: WorkKept, goal: Path, paths: Sequenc
     place = task_path(pai.path(job), kept.role, kept.index, kept.job_attempt)
     query = f"?{urlencode([('path', path) for path in paths])}" if paths else ""
     written: list[Path] = []
-    with pai.wire.stream(f"{API}{place}/{kept.attempt}/work{query}") as response:
+    with closing(iterated(pai.wire.fetch(f"{API}{place}/{kept.attempt}/work{query}"))) as pieces:
         try:
-            with tarfile.open(fileobj=_Stream(response.iter_bytes()), mode="r|") as archive:
+            with tarfile.open(fileobj=_Stream(pieces), mode="r|") as archive:
                 for member in archive:
                     if member.isreg() and (path := _place(goal, member.name)) is not None:
                         _write(path, archive, member)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Final, TypedDict, Unpack
 
 from openpai.client import model
-from openpai.client.calls_core import Call, Pages, asks, known, pages, said, whole
+from openpai.client.calls.naming import OverWire
+from openpai.client.calls_core import Call, asks, iterates, known, said, whole
 
 AUDIT_PAGE: Final = 500
 
@@ -21,7 +23,7 @@ class AuditFilters(TypedDict, total=False):
     to: str | int | None
 
 
-class Audit:
+class Audit(OverWire):
     """Reads the audit log."""
 
     @asks
@@ -35,16 +37,18 @@ class Audit:
         """Return entries of the audit log, newest first. `where` takes the filters of `AuditFilters`."""
         return _audit(where, before, limit)
 
-    @pages
-    def all_audit(
+    @iterates
+    async def all_audit(
         self, /, *, page: int = AUDIT_PAGE, **where: Unpack[AuditFilters]
-    ) -> Pages[model.AuditPage, model.AuditEntry]:
+    ) -> AsyncGenerator[model.AuditEntry, None]:
         """Yield every entry of the audit log that matches, newest first, reading `page` of them at a time."""
-
-        def after(found: model.AuditPage) -> Call[model.AuditPage] | None:
-            return None if found.next is None else _audit(where, found.next, page)
-
-        return Pages(_audit(where, None, page), lambda found: found.entries, after)
+        before: int | None = None
+        is_more = True
+        while is_more:
+            found = await self.wire.ask(_audit(where, before, page))
+            for entry in found.entries:
+                yield entry
+            before, is_more = found.next, found.next is not None
 
 
 def _audit(where: AuditFilters, before: int | None, limit: int) -> Call[model.AuditPage]:

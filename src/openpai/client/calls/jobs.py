@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 from urllib.parse import parse_qs, urlsplit
@@ -14,16 +15,13 @@ from openpai.client import model
 from openpai.client.calls.naming import Naming, segment
 from openpai.client.calls_core import (
     Call,
-    Pages,
-    Pause,
-    Steps,
     as_it_came,
     as_text,
     asks,
+    awaits,
+    iterates,
     known,
     listed,
-    pages,
-    proceeds,
     said,
     whole,
 )
@@ -89,32 +87,29 @@ class Jobs(Naming):
         """Return one page of jobs, newest first. `where` takes the filters of `JobFilters`; others are refused."""
         return self._page(where, limit, offset)
 
-    @pages
-    def all_jobs(self, /, *, page: int = PAGE, **where: Unpack[JobFilters]) -> Pages[model.JobPage, model.JobSummary]:
+    @iterates
+    async def all_jobs(
+        self, /, *, page: int = PAGE, **where: Unpack[JobFilters]
+    ) -> AsyncGenerator[model.JobSummary, None]:
         """Yield every job that matches, newest first, reading `page` of them at a time.
 
         In another `order`, a job whose place changes meanwhile may appear twice or not at all.
         """
         seen: set[str] = set()
-        has_cursor = False
-
-        def fresh(answer: model.JobPage) -> tuple[model.JobSummary, ...]:
-            # A server that pages by offset lists a job twice if others are submitted meanwhile.
-            found = tuple(job for job in answer.jobs if job.full_name not in seen)
-            if not answer.next:
-                seen.update(job.full_name for job in answer.jobs)
-            return found
-
-        def after(answer: model.JobPage) -> Call[model.JobPage] | None:
-            nonlocal has_cursor
+        call: Call[model.JobPage] | None = self._page(where, page, 0)
+        while call is not None:
+            answer = await self.wire.ask(call)
+            for job in answer.jobs:
+                # A server that pages by offset lists a job twice if others are submitted meanwhile.
+                if job.full_name not in seen:
+                    yield job
             if answer.next:
-                has_cursor = True
-                return self._page({**where, "after": answer.next}, page, 0)
+                call = self._page({**where, "after": answer.next}, page, 0)
+                continue
+            seen.update(job.full_name for job in answer.jobs)
             offset = answer.offset + len(answer.jobs)
-            is_last = has_cursor or not answer.jobs or offset >= answer.total
-            return None if is_last else self._page(where, page, offset)
-
-        return Pages(self._page(where, page, 0), fresh, after)
+            is_last = "after" in call.params or not answer.jobs or offset >= answer.total
+            call = None if is_last else self._page(where, page, offset)
 
     def _page(self, where: Mapping[str, object], limit: int, offset: int) -> Call[model.JobPage]:
         known(where, JobFilters, "jobs")
@@ -142,8 +137,8 @@ class Jobs(Naming):
         """Return which files are kept that the job's tasks left in their working directories."""
         return Call("GET", f"{self.path(name)}/work", listed(WorkKept.read, "kept"))
 
-    @proceeds
-    def wait(self, name: str, timeout_s: float | None = None) -> Steps[model.JobDetail]:
+    @awaits
+    async def wait(self, name: str, timeout_s: float | None = None) -> model.JobDetail:
         """Return the job after it has finished; raise Unavailable if that takes longer than `timeout_s`.
 
         After its first answer, the server may be restarted meanwhile. Waiting for a server that does not answer takes
@@ -153,7 +148,7 @@ class Jobs(Naming):
         while True:
             left_s = None if timeout_s is None else max(LOOK_S, begun + timeout_s - self.clock())
             try:
-                job: model.JobDetail = yield replace(self._asked_of(name), within_s=left_s)
+                job = await self.wire.ask(replace(self._asked_of(name), within_s=left_s))
                 if job.is_final:
                     return job
                 failures, state = 0, job.state
@@ -164,7 +159,7 @@ class Jobs(Naming):
             if timeout_s is not None and self.clock() - begun + pause_s > timeout_s:
                 message = f"it was {state}, and the server does not answer" if failures else f"it is {state}"
                 raise Unavailable(f"job {name} is not over after {timeout_s:g} s: {message}", "wait longer")
-            yield Pause(pause_s)
+            await self.wire.sleep(pause_s)
             pause_s = min(pause_s * 1.5, POLL_MAX_S)
 
     @asks
@@ -176,18 +171,27 @@ class Jobs(Naming):
         path = self.path(name) if attempt is None else f"{self.path(name)}/attempts/{attempt}"
         return Call("GET", path, whole(model.JobDetail.read))
 
-    def log_places(
+    async def log_places(
         self, name: str, role: str, index: int, attempt: int | None, job_attempt: int | None
-    ) -> Steps[LogPlaces]:
+    ) -> LogPlaces:
         """Return the addresses of the logs of a task attempt: of the newest, unless one is named."""
         from openpai.client.log_locations import LogPlaces
 
         if attempt is None or job_attempt is None:
-            job: model.JobDetail = yield self._asked_of(name, job_attempt)
+            job = await self.wire.ask(self._asked_of(name, job_attempt))
             attempt, job_attempt = newest(job, role, index, attempt)
         path = f"{task_path(self.path(name), role, index, job_attempt)}/{attempt}/logs"
-        places: LogPlaces = yield Call("GET", path, whole(LogPlaces.read))
-        return places
+        return await self.wire.ask(Call("GET", path, whole(LogPlaces.read)))
+
+    @iterates
+    async def follow(
+        self, name: str, role: str, index: int, stream: str = "all"
+    ) -> AsyncGenerator[model.LogPiece, None]:
+        """Yield what the newest attempt of a task writes until that attempt is over."""
+        places = await self.log_places(name, role, index, None, None)
+        async with aclosing(self.wire.follow(places, stream)) as pieces:
+            async for piece in pieces:
+                yield piece
 
 
 def newest(job: model.JobDetail, role: str, index: int, attempt: int | None) -> tuple[int, int]:

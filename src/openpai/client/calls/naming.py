@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from openpai.protocol.errors import Refused
+
+if TYPE_CHECKING:
+    from openpai.client.connection import Connection
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -20,7 +23,13 @@ def segment(name: str, what: str) -> str:
     return quote(name, safe="~")
 
 
-class Naming:
+class OverWire:
+    """The connection of the client."""
+
+    wire: Connection
+
+
+class Naming(OverWire):
     """Completes names of jobs with the user of the client."""
 
     user: str | None

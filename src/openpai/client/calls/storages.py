@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
 from openpai.client import model
-from openpai.client.calls.naming import segment
-from openpai.client.calls_core import Call, Pages, asks, listed, nothing, pages, said, whole
+from openpai.client.calls.naming import OverWire, segment
+from openpai.client.calls_core import Call, asks, iterates, listed, nothing, said, whole
 from openpai.protocol.errors import Refused
 
 FILES_PER_PAGE: Final = 10_000
@@ -31,7 +31,7 @@ def file_path(name: str, path: str) -> str:
     return f"{_storage(name)}/files/{quote('/'.join(parts))}"
 
 
-class Storages:
+class Storages(OverWire):
     """Places for data."""
 
     @asks
@@ -96,22 +96,17 @@ class Storages:
         path = f"{_storage(name)}/groups/{segment(group, 'a group')}"
         return Call("DELETE", path, nothing, is_repeatable=True)
 
-    @pages
-    def stored_files(self, name: str, path: str = "") -> Pages[model.FilePage, model.FileView]:
+    @iterates
+    async def stored_files(self, name: str, path: str = "") -> AsyncGenerator[model.FileView, None]:
         """Yield the entries of a directory of a storage, by name."""
-
-        def page(offset: int) -> Call[model.FilePage]:
-            query = {"path": path, "offset": str(offset), "limit": str(FILES_PER_PAGE)}
-            return Call("GET", f"{_storage(name)}/files", whole(model.FilePage.read), query)
-
-        count = 0
-
-        def after(found: model.FilePage) -> Call[model.FilePage] | None:
-            nonlocal count
+        count, is_more = 0, True
+        while is_more:
+            query = {"path": path, "offset": str(count), "limit": str(FILES_PER_PAGE)}
+            found = await self.wire.ask(Call("GET", f"{_storage(name)}/files", whole(model.FilePage.read), query))
+            for file in found.files:
+                yield file
             count += len(found.files)
-            return page(count) if found.files and count < found.total else None
-
-        return Pages(page(0), lambda found: found.files, after)
+            is_more = bool(found.files) and count < found.total
 
     @asks
     def remove_file(self, name: str, path: str, *, recursive: bool = False) -> Call[None]:
