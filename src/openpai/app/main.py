@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from openpai.app.config_file import ENVIRONMENT_PREFIX, read_into
+from openpai.app.extender import extender
 from openpai.app.replay import plan, replay
 from openpai.app.settings import Settings
 from openpai.app.simulate import simulate
@@ -68,5 +69,6 @@ app.command(cls=Command, short_help="Replay a job trace over the real scheduler.
 app.add_typer(group("Maintain a data directory: backup, keys, passwords.", ADMIN), name="admin")
 vc_app.command(cls=Command, short_help="Write a configuration for the existing nodes.")(plan)
 scheduler_app.command(cls=Command, short_help="Repeat the decisions on a snapshot, and explain them.")(replay)
+scheduler_app.command(cls=Command, short_help="Schedule pods of a Kubernetes cluster, as HiveD does.")(extender)
 
 __all__ = ["app", "run"]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final
 
 from openpai.extender.annotations import BIND_INFO, ENABLE, SPEC
-
-_POSITIVE: Final = re.compile(r"\+?[0-9.]*[1-9]")
+from openpai.kube.objects.nodes import Node
+from openpai.kube.objects.pods import Pod as KubePod
+from openpai.kube.quantities import quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,36 +30,28 @@ class Pod:
         return f"{self.namespace}/{self.name}"
 
 
-def is_ours(pod: Mapping[str, Any]) -> bool:
-    """Return whether a pod is live and asks for HiveD, by a limit of one of its containers."""
-    if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
-        return False
-    spec = pod.get("spec", {})
-    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-    limits = [(container.get("resources") or {}).get("limits") or {} for container in containers]
-    return any(_POSITIVE.match(str(limit.get(ENABLE, ""))) for limit in limits)
-
-
-def pod_of(pod: Mapping[str, Any]) -> Pod:
-    """Return what the extender needs of a pod."""
-    metadata = pod["metadata"]
-    annotations = metadata.get("annotations") or {}
-    started = pod.get("status", {}).get("startTime")
+def pod_of(pod: KubePod) -> Pod | None:
+    """Return what the extender needs of a pod; None if it is over, or none of its containers asks for HiveD."""
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    if pod.has_ended or not any(_asks(container.resources.limits.get(ENABLE)) for container in containers):
+        return None
+    started = pod.status.start_time
     return Pod(
-        uid=metadata["uid"],
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        node=pod.get("spec", {}).get("nodeName") or "",
-        spec=annotations.get(SPEC) or "",
-        bind_info=annotations.get(BIND_INFO) or "",
-        since_ms=int(datetime.fromisoformat(started).timestamp() * 1000) if started else None,
-        is_leaving="deletionTimestamp" in metadata,
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        node=pod.spec.node_name,
+        spec=pod.metadata.annotation(SPEC),
+        bind_info=pod.metadata.annotation(BIND_INFO),
+        since_ms=None if started is None else int(started.timestamp() * 1000),
+        is_leaving=pod.metadata.deletion_timestamp is not None,
     )
 
 
-def is_healthy(node: Mapping[str, Any]) -> bool:
+def _asks(limit: str | None) -> bool:
+    return limit is not None and quantity(limit) > 0
+
+
+def is_healthy(node: Node) -> bool:
     """Return whether a node is Ready and not cordoned."""
-    if node.get("spec", {}).get("unschedulable"):
-        return False
-    conditions = node.get("status", {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return node.is_ready and not node.spec.unschedulable
