@@ -1,0 +1,106 @@
+"""Keeps the log of a container in files, in the layout of `openpai.logs`, with the cursor that belongs to them.
+
+The bytes are written first, then the cursor with the lengths of the files. So after a server was killed the files may
+be longer than the cursor says; what is beyond is cut off, and read again from the node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Final
+
+from openpai.backends.kubernetes.log_lines import MARK, Cursor, LogLines
+from openpai.lifecycle.model import AttemptKey
+from openpai.ports.logs import STREAMS
+
+CURSOR_FILE: Final = "shipped"
+_APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_DAMAGED: Final = "lines above may be repeated below: how far this log was read is not known any more"
+
+
+class AttemptLog:
+    """The log files of one attempt. Its functions block: they are meant for a thread, one at a time."""
+
+    def __init__(self, root: Path, key: AttemptKey) -> None:
+        self._directory = f"{root}/{key.path()}"
+        self.cursor = Cursor()
+        self.is_complete = False
+        """Whether the whole log was read; survives restarts."""
+        self._sizes = dict.fromkeys(STREAMS, 0)
+
+    def open(self) -> None:
+        """Read the cursor, and make the files fit it. Raises OSError."""
+        os.makedirs(self._directory, mode=0o700, exist_ok=True)  # noqa: PTH103
+        sizes = {stream: self._size(stream) for stream in STREAMS}
+        try:
+            document = json.loads(Path(self._directory, CURSOR_FILE).read_text())
+            cursor, is_complete = Cursor.of(document), bool(document["complete"])
+            self._sizes = {stream: int(document["sizes"][stream]) for stream in STREAMS}
+        except FileNotFoundError:
+            self._sizes = sizes
+            return
+        except (ValueError, KeyError, TypeError):
+            self._sizes = sizes
+            self.note(_DAMAGED)
+            return
+        self.cursor, self.is_complete = cursor, is_complete
+        for stream in STREAMS:
+            if sizes[stream] > self._sizes[stream]:
+                os.truncate(self._path(stream), self._sizes[stream])
+            self._sizes[stream] = min(sizes[stream], self._sizes[stream])
+
+    def add(self, lines: LogLines, chunk: bytes | None) -> int:
+        """Write what is new in an answer; None stands for its end. Returns how many bytes that is. Raises OSError."""
+        pieces: dict[str, list[bytes]] = {}
+        for stream, piece in lines.feed(chunk) if chunk is not None else lines.finish():
+            pieces.setdefault(stream, []).append(piece)
+        written = sum(self._append(stream, b"".join(parts)) for stream, parts in pieces.items())
+        if written:
+            self.save()
+        return written
+
+    def note(self, message: str) -> None:
+        """Write a line of the platform to the log. Raises OSError."""
+        self._append("runtime", MARK + message.encode() + b"\n")
+
+    def complete(self) -> None:
+        """Record that the whole log was read. Raises OSError."""
+        self.is_complete = True
+        # A task that wrote nothing has a log too, an empty one.
+        self._append("stdout", b"")
+        self.save()
+
+    def save(self) -> None:
+        """Write the cursor that belongs to the files as they are. Raises OSError."""
+        document = {**self.cursor.document(), "sizes": self._sizes, "complete": self.is_complete}
+        file = os.open(
+            f"{self._directory}/{CURSOR_FILE}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
+        try:
+            # In one call, so that a server that is killed leaves the old one or the new one.
+            data = json.dumps(document).encode()
+            os.pwrite(file, data + b"\n" + b" " * max(0, os.fstat(file).st_size - len(data) - 1), 0)
+        finally:
+            os.close(file)
+
+    def _append(self, stream: str, data: bytes) -> int:
+        file = os.open(self._path(stream), _APPEND, 0o600)
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(file, data[written:])
+        finally:
+            os.close(file)
+        self._sizes[stream] += len(data)
+        return len(data)
+
+    def _size(self, stream: str) -> int:
+        with contextlib.suppress(FileNotFoundError):
+            return os.stat(self._path(stream)).st_size  # noqa: PTH116
+        return 0
+
+    def _path(self, stream: str) -> str:
+        return f"{self._directory}/{stream}.log"

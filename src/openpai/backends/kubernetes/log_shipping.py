@@ -1,0 +1,217 @@
+"""Brings the logs of pods to the server while they grow, so that they outlive the pod and its node.
+
+A log is followed through the API of pods. A stream that breaks is opened again where it broke. There is a bound on the
+streams that are open at the same time: the logs of more pods are read every few seconds instead, and when they end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+
+from openpai.backends.kubernetes.log_files import AttemptLog
+from openpai.backends.kubernetes.log_lines import LogLines
+from openpai.kube.errors import KubeError
+from openpai.lifecycle.model import AttemptKey
+from openpai.system.supervision import background
+
+log: Final = structlog.get_logger(__name__)
+STREAMS_MAX: Final = 300
+POLLS_AT_ONCE: Final = 8
+POLL_EVERY_S: Final = 5.0
+AGAIN_S: Final = 1.0
+AGAIN_MAX_S: Final = 30.0
+END_PATIENCE_S: Final = 5.0
+"""How long a stream may go on after the container has ended before it is cut and read once more."""
+END_TRIES: Final = 4
+
+
+class PodLogs(Protocol):
+    """Where the logs of containers are read, each line with its time."""
+
+    def __call__(self, pod: str, *, follow: bool, since: datetime | None) -> AsyncGenerator[bytes]:
+        """Yield the log from `since` on, to its end now, or until the container has ended. Raises KubeError."""
+        ...
+
+
+class _Shipment:
+    """The log of one attempt."""
+
+    def __init__(self, root: Path, key: AttemptKey, pod: str) -> None:
+        self.key = key
+        self.pod = pod
+        self.log = AttemptLog(root, key)
+        self.is_open = False
+        self.has_ended = asyncio.Event()
+        """Set once the container has ended: what it wrote is complete."""
+        self.is_done = asyncio.Event()
+        self.deadline: asyncio.Timeout | None = None
+        self.failures = 0
+        self.task: asyncio.Task[None] | None = None
+
+
+class LogShipper:
+    """Ships the logs of many pods."""
+
+    def __init__(
+        self, logs: PodLogs, root: Path, *, streams: int = STREAMS_MAX, poll_every_s: float = POLL_EVERY_S
+    ) -> None:
+        self._logs = logs
+        self._root = root
+        self._streams = streams
+        self._poll_every_s = poll_every_s
+        self._shipments: dict[AttemptKey, _Shipment] = {}
+        self._following: set[_Shipment] = set()
+        self._waiting: dict[_Shipment, None] = {}
+        self._polls = asyncio.Semaphore(POLLS_AT_ONCE)
+
+    def ship(self, key: AttemptKey, pod: str) -> None:
+        """Begin to ship the log of a pod whose container runs or ran, unless that has begun."""
+        if key in self._shipments:
+            return
+        shipment = self._shipments[key] = _Shipment(self._root, key, pod)
+        if len(self._following) < self._streams:
+            self._following.add(shipment)
+            work: Coroutine[None, None, None] = self._follow(shipment)
+        else:
+            self._waiting[shipment] = None
+            work = self._poll(shipment)
+        shipment.task = background(f"log of {pod}", work)
+
+    def ended(self, key: AttemptKey) -> None:
+        """Report that the container has ended, so its log is read to the end and no further."""
+        shipment = self._shipments.get(key)
+        if shipment is None or shipment.has_ended.is_set():
+            return
+        shipment.has_ended.set()
+        if shipment.deadline is not None:
+            # The node may be gone, and then the stream would never end.
+            shipment.deadline.reschedule(asyncio.get_running_loop().time() + END_PATIENCE_S)
+
+    async def finished(self, key: AttemptKey, patience_s: float) -> bool:
+        """Wait until the log of an ended container is complete, or cannot be; return False if that takes longer."""
+        shipment = self._shipments.get(key)
+        if shipment is None:
+            return True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                await shipment.is_done.wait()
+        return shipment.is_done.is_set()
+
+    def forget(self, key: AttemptKey) -> None:
+        """Stop to ship a log; what was shipped stays."""
+        shipment = self._shipments.pop(key, None)
+        if shipment is not None and shipment.task is not None:
+            shipment.task.cancel()
+
+    async def close(self) -> None:
+        """Stop to ship. A later server goes on where this one stopped."""
+        tasks = [shipment.task for shipment in self._shipments.values() if shipment.task is not None]
+        self._waiting.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow(self, shipment: _Shipment) -> None:
+        try:
+            while not await self._round(shipment, follow=True):
+                await _pause(shipment, _again_s(shipment))
+            shipment.is_done.set()
+        finally:
+            self._following.discard(shipment)
+            if self._waiting and len(self._following) < self._streams:
+                # The one that waits longest is followed from its next turn on.
+                first = next(iter(self._waiting))
+                del self._waiting[first]
+                self._following.add(first)
+
+    async def _poll(self, shipment: _Shipment) -> None:
+        """Read a log now and then, until a stream is free for it."""
+        try:
+            while shipment in self._waiting:
+                async with self._polls:
+                    if await self._round(shipment, follow=False):
+                        shipment.is_done.set()
+                        return
+                await _pause(shipment, max(self._poll_every_s, _again_s(shipment)))
+        finally:
+            self._waiting.pop(shipment, None)
+        await self._follow(shipment)
+
+    async def _round(self, shipment: _Shipment, *, follow: bool) -> bool:
+        """Read a log once; return whether that is all of it, or all that can be read."""
+        had_ended = shipment.has_ended.is_set()
+        try:
+            if not shipment.is_open:
+                await asyncio.to_thread(shipment.log.open)
+                shipment.is_open = True
+            if shipment.log.is_complete:
+                return True
+            await self._read(shipment, follow=follow and not had_ended)
+            shipment.failures = 0
+            if had_ended:
+                await asyncio.to_thread(shipment.log.complete)
+            return had_ended
+        except TimeoutError:
+            return False
+        except OSError as error:
+            # As on a full disk: the files and the cursor in memory no longer fit each other.
+            shipment.is_open = False
+            shipment.failures += 1
+            log.warning("a log cannot be written", attempt=shipment.key.path(), error=str(error))
+            return False
+        except KubeError as error:
+            shipment.failures += 1
+            return await self._is_lost(shipment, error, had_ended=had_ended)
+
+    async def _read(self, shipment: _Shipment, *, follow: bool) -> None:
+        store = shipment.log
+        since = store.cursor.since_s
+        lines = LogLines(store.cursor)
+        said_gap = False
+        try:
+            async with asyncio.timeout(None) as shipment.deadline:
+                since_time = None if since is None else datetime.fromtimestamp(since, UTC)
+                async with aclosing(self._logs(shipment.pod, follow=follow, since=since_time)) as chunks:
+                    async for chunk in chunks:
+                        if await asyncio.to_thread(store.add, lines, chunk):
+                            shipment.failures = 0
+                        if lines.may_have_gap and not said_gap:
+                            said_gap = True
+                            await asyncio.to_thread(
+                                store.note, "lines may be missing here: the node removed them unread"
+                            )
+            if shipment.has_ended.is_set():
+                await asyncio.to_thread(store.add, lines, None)
+        finally:
+            shipment.deadline = None
+
+    async def _is_lost(self, shipment: _Shipment, error: KubeError, *, had_ended: bool) -> bool:
+        """Return whether nothing more of a log can be read."""
+        if not error.is_missing and not (had_ended and shipment.failures >= END_TRIES):
+            return False
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(shipment.log.note, f"the end of the log may be missing: {error.message}")
+            await asyncio.to_thread(shipment.log.complete)
+        return True
+
+
+def _again_s(shipment: _Shipment) -> float:
+    return min(AGAIN_S * 2.0 ** min(shipment.failures, 10), AGAIN_MAX_S)
+
+
+async def _pause(shipment: _Shipment, seconds: float) -> None:
+    """Wait before a log is read again; not at all if its container ends meanwhile, for the first time."""
+    if shipment.has_ended.is_set():
+        await asyncio.sleep(seconds if shipment.failures else 0)
+        return
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await shipment.has_ended.wait()

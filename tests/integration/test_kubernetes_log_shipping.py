@@ -1,0 +1,278 @@
+"""Logs of pods reach the server's files whole, whatever happens to connections, the server and the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from openpai.backends.kubernetes.log_files import CURSOR_FILE
+from openpai.backends.kubernetes.log_lines import MARK
+from openpai.backends.kubernetes.log_shipping import LogShipper
+from openpai.kube.errors import KubeError, error_of, silent
+from openpai.lifecycle.model import AttemptKey
+from openpai.logs.files import FileLogs
+
+KEY = AttemptKey("job", 0, "worker", 0, 0)
+START = 1_800_000_000
+
+
+class Pods:
+    """Serves the logs of pods as a kubelet does, and breaks streams on demand."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, list[tuple[float, bytes]]] = {}
+        self.over: set[str] = set()
+        self.failing: Callable[[], KubeError] | None = None
+        self.is_hanging = False
+        self.break_after: int | None = None
+        self.open = self.most_open = self.requests = 0
+        self.changed = asyncio.Event()
+        self.seconds = 0.0
+
+    def write(self, pod: str, *lines: bytes, rotate: bool = False) -> None:
+        if rotate:
+            self.lines[pod] = []
+        for line in lines:
+            self.seconds += 0.3
+            self.lines.setdefault(pod, []).append((START + self.seconds, line))
+        self.wake()
+
+    def end(self, pod: str) -> None:
+        self.over.add(pod)
+        self.wake()
+
+    def wake(self) -> None:
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+
+    def __call__(self, pod: str, *, follow: bool, since: datetime | None) -> AsyncGenerator[bytes]:
+        return self._serve(pod, follow, since.timestamp() if since else 0.0)
+
+    async def _serve(self, pod: str, follow: bool, since_s: float) -> AsyncGenerator[bytes]:
+        self.requests += 1
+        if self.failing is not None:
+            raise self.failing()
+        self.open += follow
+        self.most_open = max(self.most_open, self.open)
+        try:
+            log, sent = self.lines.setdefault(pod, []), 0
+            budget = self.break_after
+            while True:
+                changed = self.changed
+                for at, line in log[sent:]:
+                    sent += 1
+                    if at >= since_s:
+                        data = stamp(at) + line
+                        if budget is not None and (budget := budget - len(data)) < 0:
+                            yield data[: len(data) // 2]
+                            raise silent("read a log", "broken", was_sent=True)
+                        yield data
+                if not self.is_hanging and (not follow or pod in self.over):
+                    return
+                await changed.wait()
+        finally:
+            self.open -= follow
+
+
+def stamp(at: float) -> bytes:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z ").encode()
+
+
+@asynccontextmanager
+async def shipper(pods: Pods, root: Path, **options: float) -> AsyncIterator[LogShipper]:
+    made = LogShipper(pods, root, **options)  # type: ignore[arg-type]
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110  # files have no events
+            await asyncio.sleep(0.005)
+
+
+def stdout(root: Path, key: AttemptKey = KEY) -> bytes:
+    with contextlib.suppress(FileNotFoundError):
+        return (root / key.path() / "stdout.log").read_bytes()
+    return b""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "logs"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("AGAIN_S", 0.01), ("AGAIN_MAX_S", 0.05), ("END_PATIENCE_S", 0.1)):
+        monkeypatch.setattr(f"openpai.backends.kubernetes.log_shipping.{name}", seconds)
+
+
+async def test_a_log_is_there_while_it_grows_and_after_its_pod_is_gone(root: Path) -> None:
+    pods = Pods()
+    pods.write("p", MARK + b"task starts\n", b"one\n")
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: stdout(root) == b"one\n")
+        pods.write("p", b"two\n")
+        await until(lambda: stdout(root) == b"one\ntwo\n")
+        pods.write("p", b"no end of line")
+        pods.end("p")
+        ships.ended(KEY)
+        assert await ships.finished(KEY, 60)
+    pods.lines.clear()
+
+    logs = FileLogs(root, lambda _: True)
+    assert await logs.streams(KEY) == ("stdout", "runtime")
+    assert (await logs.read(KEY, "stdout", 0, 100)).data == b"one\ntwo\nno end of line"
+    assert (await logs.read(KEY, "runtime", 0, 100)).data == MARK + b"task starts\n"
+    await logs.close()
+
+
+async def test_streams_that_break_everywhere_lose_and_repeat_nothing(root: Path) -> None:
+    pods = Pods()
+    lines = [b"line %d\n" % number for number in range(300)]
+    pods.write("p", *lines[:150])
+    pods.break_after = 4000
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: pods.requests > 1)
+        pods.write("p", *lines[150:])
+        pods.end("p")
+        ships.ended(KEY)
+        await until(lambda: pods.requests > 4)
+        pods.break_after = None
+        assert await ships.finished(KEY, 60)
+    assert stdout(root) == b"".join(lines)
+
+
+@pytest.mark.parametrize("extra", [b"", b"two, of which the cursor knows nothing\nthr"])
+async def test_a_server_that_was_killed_is_continued_by_the_next(root: Path, extra: bytes) -> None:
+    pods = Pods()
+    pods.write("p", b"one\n", b"two\n")
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: stdout(root) == b"one\ntwo\n")
+    with (root / KEY.path() / "stdout.log").open("ab") as file:
+        file.write(extra)
+    pods.write("p", b"three\n")
+    pods.end("p")
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        ships.ended(KEY)
+        assert await ships.finished(KEY, 60)
+    assert stdout(root) == b"one\ntwo\nthree\n"
+
+
+async def test_a_complete_log_is_not_read_again(root: Path) -> None:
+    pods = Pods()
+    pods.write("p", b"one\n")
+    pods.end("p")
+    for _ in range(2):
+        async with shipper(pods, root) as ships:
+            ships.ship(KEY, "p")
+            ships.ended(KEY)
+            assert await ships.finished(KEY, 60)
+        before, pods.requests = pods.requests, 0
+    assert before == 0
+    assert stdout(root) == b"one\n"
+
+
+async def test_a_damaged_cursor_loses_nothing_and_says_that_lines_may_be_repeated(root: Path) -> None:
+    pods = Pods()
+    pods.write("p", b"one\n")
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: stdout(root) == b"one\n")
+    (root / KEY.path() / CURSOR_FILE).write_text('{"recent": [[1,')
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        pods.write("p", b"two\n")
+        await until(lambda: stdout(root).endswith(b"two\n"))
+    assert b"lines above may be repeated" in (root / KEY.path() / "runtime.log").read_bytes()
+
+
+async def test_a_node_that_dies_does_not_hold_a_log_open_for_ever(root: Path) -> None:
+    pods = Pods()
+    pods.write("p", b"one\n")
+    pods.is_hanging = True
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: stdout(root) == b"one\n")
+        pods.failing = lambda: silent("read the log of pods/p", "no route to host", was_sent=False)
+        ships.ended(KEY)
+        assert await ships.finished(KEY, 60)
+    assert stdout(root) == b"one\n"
+    assert b"the end of the log may be missing" in (root / KEY.path() / "runtime.log").read_bytes()
+
+
+async def test_a_pod_that_is_gone_ends_its_log(root: Path) -> None:
+    pods = Pods()
+    pods.failing = lambda: error_of("read the log of pods/p", 404, b"{}")
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        assert await ships.finished(KEY, 60)
+    assert b"HTTP 404" in (root / KEY.path() / "runtime.log").read_bytes()
+
+
+async def test_a_gap_is_shown_where_it_is(root: Path) -> None:
+    pods = Pods()
+    pods.write("p", b"one\n")
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: stdout(root) == b"one\n")
+    pods.write("p", b"nine\n", rotate=True)
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: stdout(root) == b"one\nnine\n")
+        await until(lambda: b"lines may be missing here" in (root / KEY.path() / "runtime.log").read_bytes())
+
+
+async def test_more_logs_than_streams_all_arrive(root: Path) -> None:
+    pods = Pods()
+    keys = [AttemptKey("job", 0, "worker", index, 0) for index in range(40)]
+    for key in keys:
+        pods.write(f"p{key.index}", b"first\n")
+    async with shipper(pods, root, streams=5, poll_every_s=0.02) as ships:
+        for key in keys:
+            ships.ship(key, f"p{key.index}")
+        await until(lambda: all(stdout(root, key) == b"first\n" for key in keys))
+        for key in keys:
+            pods.write(f"p{key.index}", b"last\n")
+            pods.end(f"p{key.index}")
+            ships.ended(key)
+        for key in keys:
+            assert await ships.finished(key, 60)
+    assert {stdout(root, key) for key in keys} == {b"first\nlast\n"}
+    assert pods.most_open == 5
+
+
+async def test_a_full_disk_delays_a_log_and_damages_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from openpai.backends.kubernetes.log_files import AttemptLog
+
+    pods = Pods()
+    pods.write("p", *(b"line %d\n" % number for number in range(50)))
+    real, tries = AttemptLog.save, 0
+
+    def full(self: AttemptLog) -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 5:
+            raise OSError(28, "No space left on device")
+        real(self)
+
+    monkeypatch.setattr(AttemptLog, "save", full)
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        pods.end("p")
+        ships.ended(KEY)
+        assert await ships.finished(KEY, 60)
+    assert stdout(root) == b"".join(b"line %d\n" % number for number in range(50))
