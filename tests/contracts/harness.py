@@ -22,6 +22,7 @@ HARNESSES: Final = {
     "process": "tests.contracts.process_harness:ProcessHarness",
     "simulated": "tests.contracts.simulated_harness:SimulatedHarness",
     "docker": "tests.contracts.docker_harness:DockerHarness",
+    "kubernetes": "tests.contracts.kubernetes_harness:KubernetesHarness",
 }
 """Where the harness of each backend lives; its class is made with one argument, an empty directory."""
 

@@ -1,0 +1,330 @@
+"""Runs task attempts as pods of a Kubernetes cluster.
+
+An attempt is a pod with a name of its own, created on the node that the scheduler chose. The API server holds the
+state: a pod stays, under a finalizer, until its end is recorded, so an attempt is neither lost nor run twice, whatever
+dies in between. What a pod claims to be counts only under the platform's seal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from openpai.backends.kubernetes.attempts import PodAttempt, PodRegister
+from openpai.backends.kubernetes.claiming import Claims
+from openpai.backends.kubernetes.cluster import Cluster
+from openpai.backends.kubernetes.launching import Launcher, Shared
+from openpai.backends.kubernetes.leftovers import Leftovers
+from openpai.backends.kubernetes.memory import Grants, Memory
+from openpai.backends.kubernetes.names import FINALIZER, is_node_name, pod_name
+from openpai.backends.kubernetes.node_health import NodeRules
+from openpai.backends.kubernetes.nodes import DeviceRules, NodeTable
+from openpai.backends.kubernetes.pods import PORTS_MAX, PodOptions, grace_seconds
+from openpai.backends.kubernetes.seals import Seals
+from openpai.backends.kubernetes.volumes import VolumeRules
+from openpai.backends.kubernetes.watching import Watcher
+from openpai.backends.kubernetes.writes import CREATING, ENDING, Writes, until_answered
+from openpai.kube.client import STRATEGIC_PATCH, KubeClient
+from openpai.kube.config import ClusterAccess
+from openpai.kube.errors import KubeError
+from openpai.kube.objects.devices import ResourceClaim
+from openpai.kube.objects.kinds import PODS
+from openpai.kube.objects.pods import Pod
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
+from openpai.ports.backend import Action, LaunchTask, NodeSeen, TaskSeen
+from openpai.ports.clock import Clock
+from openpai.protocol.errors import Unavailable
+from openpai.system.supervision import supervise
+
+log: Final = structlog.get_logger(__name__)
+_SAVE_EVERY_S: Final = 5.0
+_REMOVAL_PATIENCE_S: Final = 10.0
+"""How long closing waits for the removal of forgotten attempts."""
+_ACTIONS_PER_TURN: Final = 32
+_OPEN_PATIENCE_S: Final = 60.0
+GIVES_UP_AFTER_S: Final = 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesOptions:
+    """How the backend uses a cluster."""
+
+    namespace: str = ""
+    """The namespace of the tasks; empty: that of the kubeconfig's context, or of the platform's own pod."""
+    pods: PodOptions = field(default_factory=PodOptions)
+    nodes: NodeRules = field(default_factory=NodeRules)
+    devices: DeviceRules = field(default_factory=DeviceRules)
+    volumes: VolumeRules = field(default_factory=VolumeRules)
+    gives_up_after_s: float = GIVES_UP_AFTER_S
+    """After this silence of a node, its tasks count as lost. 0: only once it is certain that they do not run."""
+
+
+class _NodeNames(Collection[str]):
+    """Whether a name can be a node's: one that is gone now is no fault of the job."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and is_node_name(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class KubernetesBackend:
+    """The backend whose tasks are pods."""
+
+    def __init__(
+        self, access: ClusterAccess, secret: bytes, clock: Clock, options: KubernetesOptions | None = None
+    ) -> None:
+        """`secret` is the platform's own: servers with the same one share their tasks."""
+        self._access = access
+        self._clock = clock
+        self._options = options or KubernetesOptions()
+        self._namespace = self._options.namespace or access.namespace
+        self._seals = Seals(secret, self._namespace)
+        self._creating = Writes("create pods", CREATING)
+        self._ending = Writes("end pods", ENDING)
+        self._removing = Writes("remove pods", ENDING)
+        self._grants = Grants()
+        self._opened = contextlib.AsyncExitStack()
+
+    async def open(self) -> None:
+        """Adopt what an earlier server left. Raise Unavailable if the API server does not answer."""
+        async with contextlib.AsyncExitStack() as opening:
+            self._client = await opening.enter_async_context(KubeClient(self._access))
+            self._register = PodRegister(self, self._grants, _NodeNames(), self._clock)
+            self._memory = Memory(self._client, self._namespace, self._seals, self._grants)
+            try:
+                async with asyncio.timeout(_OPEN_PATIENCE_S):
+                    await self._client.list(PODS, self._namespace, labels="openpai/none")
+                    await self._memory.load()
+                    self._cluster = self._make_cluster()
+                    opening.push_async_callback(self._cluster.close)
+                    await self._cluster.open()
+            except (KubeError, TimeoutError) as error:
+                raise self._unavailable(error) from error
+            self._watcher = self._make_watcher()
+            self._launcher = self._make_launcher()
+            self._leftovers = Leftovers(
+                self._client, self._namespace, self._seals.scope, self._register, self._launcher
+            )
+            self._watcher.adopt_all(self._cluster.pods)
+            self._cluster.follow_pods()
+            for name, loop in (
+                ("look at pods", self._watcher.look_forever),
+                ("save what is known of nodes", self._save_forever),
+            ):
+                opening.push_async_callback(_cancelled, supervise(name, loop))
+            for writes in (self._creating, self._ending, self._removing):
+                opening.push_async_callback(writes.close)
+            opening.callback(self._register.close)
+            self._opened = opening.pop_all()
+
+    async def close(self) -> None:
+        """Release everything except the tasks."""
+        await self._removing.drain(_REMOVAL_PATIENCE_S)
+        await self._opened.aclose()
+
+    async def nodes(self) -> tuple[NodeSeen, ...]:
+        """Return the nodes; none takes tasks while the API server does not answer."""
+        seen = self._cluster.seen()
+        trouble = self._cluster.trouble
+        if not trouble:
+            return seen
+        return tuple(replace(node, is_healthy=False, message=trouble) for node in seen)
+
+    async def apply(self, actions: Sequence[Action]) -> None:
+        """Begin to carry out `actions`; an action that fails is reported as news."""
+        for number, action in enumerate(actions, start=1):
+            self._register.apply(action, self._start)
+            attempt = self._register.get(action.key)
+            if attempt is not None and attempt.is_starting:
+                # The register stops what runs, and this pod may take long to.
+                self._register.stop_if_requested(attempt)
+            if number % _ACTIONS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        self._leftovers.sweep_if_due(self._removing)
+
+    async def observe(self) -> tuple[TaskSeen, ...]:
+        """Return every attempt that starts, runs, or is not forgotten."""
+        return self._register.observe()
+
+    async def news(self) -> tuple[TaskSeen, ...]:
+        """Wait for attempts that began or ended and return them as they are now."""
+        return await self._register.news()
+
+    # The methods of `Runner`.
+
+    def new_attempt(self, key: AttemptKey, grant: int = 0, devices: tuple[int, ...] = ()) -> PodAttempt:
+        """Return the record of a new attempt."""
+        return PodAttempt(key, pod_name(self._seals.scope, key), grant, devices)
+
+    def reason_to_refuse(self, launch: LaunchTask) -> ExitReport | None:
+        """Return a report if the node is gone, or no pod can give the task what it asks for."""
+        if not self._cluster.has(launch.node):
+            message = f"node {launch.node} was removed from the cluster before the task could start"
+            return ExitReport(1, ExitReason.NODE_LOST, message)
+        options = self._options.pods
+        if launch.infiniband and not options.infiniband:
+            message = "the job asks for InfiniBand, which needs the server's option --allow-infiniband"
+            return ExitReport(1, ExitReason.LAUNCH_REFUSED, message)
+        if len(launch.ports) > PORTS_MAX and not options.host_network:
+            message = f"a task asks for {len(launch.ports)} ports, and a pod may have at most {PORTS_MAX} of its node"
+            return ExitReport(1, ExitReason.LAUNCH_REFUSED, message)
+        return None
+
+    def fence(self, attempt: PodAttempt, report: ExitReport) -> None:
+        """Take the attempt's name, so that no delayed launch can begin it, then record its end."""
+        self._ending.add(partial(self._launcher.fence, attempt, report))
+
+    def terminate(self, attempt: PodAttempt) -> None:
+        """Delete the pod; its node sends SIGTERM, and SIGKILL after the grace period."""
+        self._ending.add(partial(self._delete, attempt, grace_seconds(attempt.grace_s)))
+
+    def destroy(self, attempt: PodAttempt) -> None:
+        """Delete the pod with the shortest grace period."""
+        self._ending.add(partial(self._delete, attempt, grace_seconds(0.0)))
+
+    def ended(self, attempt: PodAttempt, report: ExitReport) -> None:
+        """Keep nothing: the pod shows how it ended until it is removed."""
+        self._cluster.table.hold(attempt.node, attempt.uid, ())
+
+    def remove(self, attempt: PodAttempt) -> None:
+        """Remove the pod of a forgotten attempt, and with the last one of a job attempt what its pods shared."""
+        self._removing.add(partial(self._remove, attempt))
+
+    # Work in the background.
+
+    def _start(self, attempt: PodAttempt, action: LaunchTask) -> None:
+        attempt.node = action.node
+        self._creating.add(partial(self._launcher.launch, attempt, action))
+
+    def _found(self, attempt: PodAttempt, pod: Pod) -> None:
+        self._watcher.look(attempt, pod)
+        if attempt.exit is None and attempt.devices:
+            self._cluster.table.hold(attempt.node, attempt.uid, attempt.devices)
+
+    async def _delete(self, attempt: PodAttempt, grace_s: int) -> None:
+        """Delete a pod, and repeat that while the API server does not answer."""
+        if not attempt.uid or attempt.exit is not None:
+            return
+        call = partial(self._client.delete, PODS, attempt.name, self._namespace, uid=attempt.uid, grace_s=grace_s)
+        error = await until_answered(call, lambda: attempt.exit is not None)
+        if error is not None and not (error.is_missing or error.is_conflict):
+            log.error("a pod cannot be deleted, and runs on", pod=attempt.name, error=error.message)
+
+    def _delete_stranger(self, pod: Pod) -> None:
+        """Delete a pod of ours whose attempt is over: a launch that was believed lost."""
+
+        async def delete() -> None:
+            call = partial(
+                self._client.delete, PODS, pod.name, self._namespace, uid=pod.uid, grace_s=grace_seconds(0.0)
+            )
+            await until_answered(call)
+
+        self._ending.add(delete)
+
+    async def _remove(self, attempt: PodAttempt) -> None:
+        try:
+            if attempt.devices:
+                # The grant outlives its pod.
+                await until_answered(self._memory.save)
+            if attempt.uid:
+                await self._let_go(attempt.name, attempt.uid)
+            if attempt.devices and not attempt.is_fence:
+                await until_answered(partial(self._claims.remove, attempt.name))
+        finally:
+            self._register.removed(attempt)
+        if not self._register.has_job(attempt.key.job):
+            await self._leftovers.remove_job(attempt.key.job)
+
+    async def _let_go(self, name: str, uid: str) -> None:
+        """Remove our finalizer from a pod, and delete it."""
+        body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+        patch = partial(self._client.patch, PODS, name, body, self._namespace, how=STRATEGIC_PATCH)
+        refusal = await until_answered(_no_result(patch))
+        if refusal is None:
+            refusal = await until_answered(
+                partial(self._client.delete, PODS, name, self._namespace, uid=uid, grace_s=0)
+            )
+        if refusal is not None and not (refusal.is_missing or refusal.is_conflict):
+            log.warning("a pod that is over cannot be removed", pod=name, error=refusal.message)
+
+    async def _save_forever(self) -> None:
+        while True:
+            await asyncio.sleep(_SAVE_EVERY_S)
+            self._memory.remember(self._cluster.table.unsaved())
+            with contextlib.suppress(KubeError):
+                await self._memory.save()
+
+    # Parts.
+
+    def _make_cluster(self) -> Cluster:
+        table = NodeTable(self._is_ours, self._options.nodes, self._options.devices, self._memory.devices)
+        return Cluster(self._client, table, changed=self._pod_changed, gives_up_after_s=self._options.gives_up_after_s)
+
+    def _make_watcher(self) -> Watcher:
+        return Watcher(
+            self._client,
+            self._namespace,
+            self._register,
+            self._seals,
+            self._grants,
+            self._cluster,
+            self._clock,
+            removes=self._delete_stranger,
+        )
+
+    def _make_launcher(self) -> Launcher:
+        scope, classes = self._seals.scope, self._options.devices.classes
+        self._claims = Claims(self._client, self._namespace, scope, classes)
+        options = self._options
+        shared = Shared(
+            self._client,
+            self._namespace,
+            options.pods,
+            self._seals,
+            self._cluster.request,
+            self._claims,
+            options.volumes,
+        )
+        return Launcher(shared, self._register, self._found)
+
+    def _pod_changed(self, change: Any) -> None:
+        self._watcher.changed(change)
+
+    def _is_ours(self, found: Pod | ResourceClaim) -> bool:
+        if found.namespace != self._namespace:
+            return False
+        if isinstance(found, Pod):
+            attempt = self._register.named(found.name)
+            if attempt is not None and attempt.uid == found.uid:
+                return True
+            return self._seals.identity(found) is not None
+        return self._register.named(found.name) is not None
+
+    def _unavailable(self, error: Exception) -> Unavailable:
+        message = error.message if isinstance(error, KubeError) else "it does not answer"
+        advice = "check --kubeconfig and --kube-context, or ask `kubectl get pods` with them"
+        return Unavailable(f"the Kubernetes cluster at {self._access.server} cannot be used: {message}", advice)
+
+
+def _no_result(call: partial[Coroutine[Any, Any, Any]]) -> Any:
+    async def called() -> None:
+        await call()
+
+    return called
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,219 @@
+"""Creates the pod of a task attempt with what it needs, or a fence in its place.
+
+Every step may be repeated after a server died in the middle, and after an answer that got lost: names follow from the
+attempt and from the content, so what is there already is recognised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from openpai.backends.host.register import KILLED_BEFORE_START
+from openpai.backends.kubernetes.attempts import PodAttempt, PodRegister
+from openpai.backends.kubernetes.bundles import Bundle, Bundles, secret_body
+from openpai.backends.kubernetes.claiming import Claims
+from openpai.backends.kubernetes.devices import DeviceRequest
+from openpai.backends.kubernetes.pods import Parts, PodOptions, fence_pod, has_peers, network_service, task_pod
+from openpai.backends.kubernetes.refusals import QUOTA_PATIENCE_S, refusal_of
+from openpai.backends.kubernetes.seals import Identity, Seals
+from openpai.backends.kubernetes.volumes import PodVolumes, VolumeRules, pod_volumes
+from openpai.backends.kubernetes.writes import until_answered
+from openpai.kube.client import KubeClient
+from openpai.kube.connection import backoff_s
+from openpai.kube.errors import KubeError
+from openpai.kube.objects.kinds import PODS, SECRETS, SERVICES, Kind
+from openpai.kube.objects.pods import Pod
+from openpai.lifecycle.model import ExitReason, ExitReport
+from openpai.ports.backend import LaunchTask
+from openpai.protocol.errors import PaiError
+
+log: Final = structlog.get_logger(__name__)
+_QUOTA_PAUSE_MAX_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the launches of this backend have in common."""
+
+    client: KubeClient
+    namespace: str
+    options: PodOptions
+    seals: Seals
+    request: Callable[[LaunchTask], DeviceRequest]
+    """Returns what a pod needs for the devices of its grant; raises LookupError if one is not there now."""
+    claims: Claims
+    volumes: VolumeRules
+
+
+class Launcher:
+    """Creates pods."""
+
+    def __init__(self, shared: Shared, register: PodRegister, found: Callable[[PodAttempt, Pod], None]) -> None:
+        """`found` is called with the pod of an attempt once it exists."""
+        self._shared = shared
+        self._register = register
+        self._found = found
+        self._bundles = Bundles(shared.seals.scope, shared.seals.fingerprint)
+        self._there: dict[str, asyncio.Future[ExitReport | None]] = {}
+        """By name, each shared object that was created or is being created."""
+
+    async def launch(self, attempt: PodAttempt, action: LaunchTask) -> None:
+        """Create the pod of an attempt, or end the attempt."""
+        try:
+            report = await self._launch(attempt, action)
+        except Exception as error:
+            if not isinstance(error, PaiError):
+                log.exception("a launch failed for an unforeseen reason", attempt=action.key.path())
+            report = ExitReport(1, ExitReason.LAUNCH_FAILED, f"its pod could not be created: {_text(error)}")
+        if report is not None:
+            await self.fence(attempt, report, action.node, action.image)
+
+    async def fence(self, attempt: PodAttempt, report: ExitReport, node: str = "", image: str = "") -> None:
+        """Take the name of an attempt that is not to begin, then end it; one that has begun is looked at instead."""
+        identity = Identity(attempt.key, attempt.grant, node or attempt.node, attempt.devices)
+        body = msgspec.json.encode(fence_pod(identity, image, report, self._shared.seals))
+        while attempt.exit is None:
+            pod, refusal = await self._create(attempt, body)
+            if pod is not None:
+                self._found(attempt, pod)
+                # A launch of it got through before; then it has to end like one that is killed.
+                if attempt.exit is None and not attempt.is_fence:
+                    attempt.cut_off = report
+                    self._register.give_up(attempt)
+                return
+            if refusal is not None:
+                # What refuses a pod that asks for nothing refuses a delayed launch, too.
+                self._register.end(attempt, report)
+                return
+
+    async def _launch(self, attempt: PodAttempt, action: LaunchTask) -> ExitReport | None:
+        try:
+            bundle = self._bundles.of(action)
+            request = self._shared.request(action)
+            volumes = self._volumes(action)
+        except LookupError as error:
+            return ExitReport(1, ExitReason.LAUNCH_FAILED, f"its devices cannot be used: {_text(error)}")
+        except (ValueError, PaiError) as error:
+            return ExitReport(1, ExitReason.LAUNCH_REFUSED, f"its pod cannot be made as asked: {_text(error)}")
+        report = await self._prepare(action, bundle, volumes)
+        if report is not None or attempt.kill_requested.is_set():
+            return report or KILLED_BEFORE_START
+        shared = self._shared
+        claims = await shared.claims.claim(action, attempt.name, request)
+        parts = Parts(bundle, request, volumes, claims)
+        body = msgspec.json.encode(task_pod(action, shared.options, shared.seals, parts))
+        return await self._create_task(attempt, action, body, request)
+
+    async def _create_task(
+        self, attempt: PodAttempt, action: LaunchTask, body: bytes, request: DeviceRequest
+    ) -> ExitReport | None:
+        began_s = asyncio.get_running_loop().time()
+        tries = 0
+        while not attempt.kill_requested.is_set():
+            pod, error = await self._create(attempt, body)
+            if pod is not None:
+                await self._shared.claims.allocate(action, pod, request)
+                self._found(attempt, pod)
+                self._register.stop_if_requested(attempt)
+                return None
+            if error is None:
+                continue
+            refusal = refusal_of(error, asyncio.get_running_loop().time() - began_s)
+            if refusal.exit is not None:
+                return refusal.exit
+            self._register.progressed(attempt, refusal.message, refusal.step)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(backoff_s(tries, _QUOTA_PAUSE_MAX_S)):
+                    await attempt.kill_requested.wait()
+            tries += 1
+        return KILLED_BEFORE_START
+
+    async def _create(self, attempt: PodAttempt, body: bytes) -> tuple[Pod | None, KubeError | None]:
+        """Return the attempt's pod, new or found, or why the API server refuses it; neither if that is unclear."""
+        created: list[Pod] = []
+
+        async def call() -> None:
+            created.append(await self._shared.client.create(PODS, body, self._shared.namespace))
+
+        error = await until_answered(call)
+        if error is None:
+            return created[0], None
+        if not error.is_there_already:
+            return None, error
+        return await self._existing(attempt, error)
+
+    async def _existing(self, attempt: PodAttempt, error: KubeError) -> tuple[Pod | None, KubeError | None]:
+        """Return the pod that has the attempt's name already, if it is the attempt's."""
+        pods: list[Pod | None] = []
+
+        async def call() -> None:
+            pods.append(await self._shared.client.find(PODS, attempt.name, self._shared.namespace))
+
+        if refusal := await until_answered(call):
+            return None, refusal
+        pod = pods[0]
+        if pod is None:
+            return None, None
+        return (pod, None) if self._shared.seals.identity(pod) is not None else (None, error)
+
+    def _volumes(self, action: LaunchTask) -> PodVolumes:
+        if not action.mounts:
+            return PodVolumes()
+        content = f"{action.key.job} {action.key.job_attempt} {[(mount, mount.options) for mount in action.mounts]}"
+        prefix = f"pai-mount-{self._shared.seals.fingerprint(content.encode())}"
+        return pod_volumes(action.mounts, prefix, self._shared.volumes)
+
+    async def _prepare(self, action: LaunchTask, bundle: Bundle, volumes: PodVolumes) -> ExitReport | None:
+        """Create what the pod refers to, once for all tasks that share it."""
+        secrets = dict(bundle.bodies)
+        for name, values in volumes.secrets.items():
+            content = {key: text.encode() for key, text in values.items()}
+            secrets[name] = secret_body(self._shared.seals.scope, action.key, "mount", name, content)
+        for name, body in secrets.items():
+            if report := await self._ensure(name, SECRETS, body):
+                return report
+        if has_peers(action):
+            service = network_service(action, self._shared.seals.scope)
+            name = service["metadata"]["name"]
+            return await self._ensure(name, SERVICES, msgspec.json.encode(service))
+        return None
+
+    async def _ensure(self, name: str, kind: Kind[Any], body: bytes) -> ExitReport | None:
+        known = self._there.get(name)
+        if known is not None:
+            return await asyncio.shield(known)
+        made = self._there[name] = asyncio.get_running_loop().create_future()
+        report: ExitReport | None = None
+        try:
+            report = await self._create_shared(kind, body)
+        finally:
+            made.set_result(report)
+            if report is not None:
+                self._there.pop(name, None)
+        return report
+
+    async def _create_shared(self, kind: Kind[Any], body: bytes) -> ExitReport | None:
+        async def call() -> None:
+            try:
+                await self._shared.client.create(kind, body, self._shared.namespace)
+            except KubeError as error:
+                if not error.is_there_already:
+                    raise
+
+        error = await until_answered(call)
+        return refusal_of(error, QUOTA_PATIENCE_S).exit if error is not None else None
+
+    def forget(self, name: str) -> None:
+        """Note that a shared object is being removed."""
+        self._there.pop(name, None)
+
+
+def _text(error: Exception) -> str:
+    return error.message if isinstance(error, PaiError) else str(error) or type(error).__name__

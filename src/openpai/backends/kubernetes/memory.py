@@ -1,0 +1,137 @@
+"""What the backend must remember beyond pods and servers: the newest grant of each device, and the order of devices.
+
+A live pod shows its own grant under its seal. When it is removed, its grant is written here first. The place is a few
+ConfigMaps, each for a part of the nodes; only what changed is written, many nodes at once, and each entry is sealed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from openpai.backends.host.grants import NewestGrants
+from openpai.backends.kubernetes.devices import Remembered
+from openpai.backends.kubernetes.names import PART_LABEL, SCOPE_LABEL, digest
+from openpai.backends.kubernetes.seals import Identity, Seals
+from openpai.kube.client import KubeClient
+from openpai.kube.errors import KubeError
+from openpai.kube.objects.kinds import CONFIG_MAPS
+
+SHARDS: Final = 32
+_PART: Final = "memory"
+
+
+class Grants(NewestGrants):
+    """The newest grants in memory, and which of them are not written yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._of: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        self.unsaved: set[str] = set()
+        """Nodes with grants that are not written."""
+
+    def heard(self, identity: Identity) -> None:
+        """Record the grant of a pod that is there."""
+        fresh = [device for device in identity.devices if self._newest_of(identity.node, device) < identity.grant]
+        if fresh:
+            self._record(identity.node, fresh, identity.grant)
+            self._newest.update({(identity.node, device): identity.grant for device in fresh})
+
+    def of_node(self, node: str) -> Mapping[int, int]:
+        """Return the newest grants of a node's devices."""
+        return self._of.get(node, {})
+
+    def put(self, node: str, newest: Mapping[int, int]) -> None:
+        """Take over what an earlier server wrote."""
+        for device, grant in newest.items():
+            self._newest[node, device] = self._of[node][device] = max(grant, self._newest_of(node, device))
+
+    def _record(self, node: str, devices: Sequence[int], grant: int) -> None:
+        self._of[node].update(dict.fromkeys(devices, grant))
+        self.unsaved.add(node)
+
+
+class Memory:
+    """Reads and writes what is remembered of nodes."""
+
+    def __init__(self, client: KubeClient, namespace: str, seals: Seals, grants: Grants) -> None:
+        self.grants = grants
+        self.devices: dict[str, tuple[Remembered, ...]] = {}
+        self._client = client
+        self._namespace = namespace
+        self._seals = seals
+        self._writing = asyncio.Lock()
+        self._there: set[str] = set()
+
+    async def load(self) -> None:
+        """Read everything. Raises KubeError."""
+        labels = f"{SCOPE_LABEL}={self._seals.scope},{PART_LABEL}={_PART}"
+        for found in await self._client.list(CONFIG_MAPS, self._namespace, labels=labels):
+            self._there.add(found.name)
+            for node, text in found.data.items():
+                entry = self._seals.open(f"memory {node}", text)
+                if entry is not None:
+                    self._take(node, json.loads(entry))
+
+    async def save(self) -> None:
+        """Write what changed; returns once it is written, by this call or another. Raises KubeError."""
+        async with self._writing:
+            nodes, self.grants.unsaved = self.grants.unsaved, set()
+            left = set(nodes)
+            try:
+                for shard, some in self._by_shard(nodes).items():
+                    await self._write(shard, {node: self._entry(node) for node in some})
+                    left.difference_update(some)
+            finally:
+                self.grants.unsaved |= left
+
+    def remember(self, devices: Mapping[str, tuple[Remembered, ...]]) -> None:
+        """Note the order of the devices of nodes, for the next `save`."""
+        self.devices.update(devices)
+        self.grants.unsaved.update(devices)
+
+    def _by_shard(self, nodes: Iterable[str]) -> dict[str, list[str]]:
+        shards: dict[str, list[str]] = defaultdict(list)
+        for node in sorted(nodes):
+            number = int(digest(node, length=8), 16) % SHARDS
+            shards[f"pai-nodes-{self._seals.scope}-{number}"].append(node)
+        return shards
+
+    def _entry(self, node: str) -> str:
+        devices = [[was.identity, was.slot, was.source] for was in self.devices.get(node, ())]
+        fields = {"grants": dict(self.grants.of_node(node)), "devices": devices}
+        return self._seals.close(f"memory {node}", json.dumps(fields))
+
+    def _take(self, node: str, fields: Mapping[str, Any]) -> None:
+        self.grants.put(node, {int(device): grant for device, grant in fields["grants"].items()})
+        self.devices[node] = tuple(Remembered(*was) for was in fields["devices"])
+
+    async def _write(self, name: str, data: Mapping[str, str]) -> None:
+        labels = {SCOPE_LABEL: self._seals.scope, PART_LABEL: _PART}
+        body = {
+            "apiVersion": CONFIG_MAPS.api_version,
+            "kind": CONFIG_MAPS.name,
+            "metadata": {"name": name, "labels": labels},
+            "data": data,
+        }
+        if name not in self._there:
+            try:
+                await self._client.create(CONFIG_MAPS, body, self._namespace)
+            except KubeError as error:
+                if not error.is_there_already:
+                    raise
+            else:
+                self._there.add(name)
+                return
+        try:
+            # Other nodes' entries stay as they are.
+            await self._client.patch(CONFIG_MAPS, name, {"data": data}, self._namespace)
+        except KubeError as error:
+            if not error.is_missing:
+                raise
+            self._there.discard(name)
+            await self._client.create(CONFIG_MAPS, body, self._namespace)
+        self._there.add(name)

@@ -1,0 +1,101 @@
+"""The identity of a pod, sealed with the platform's key.
+
+Every user who may write pods may write any label and annotation. So a pod counts as the pod of an attempt only with a
+seal over everything that the platform believes of it: its namespace and name, the attempt, the grant, the node and the
+devices. A seal that was copied to another pod does not fit, because the name differs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from openpai.backends.kubernetes.names import PREFIX, pod_name
+from openpai.kube.objects.pods import Pod
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
+
+IDENTITY: Final = f"{PREFIX}identity"
+SEAL: Final = f"{PREFIX}seal"
+_REASONS: Final = frozenset(ExitReason)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a pod is. A fence, which never runs, has the report of the attempt that it keeps from beginning."""
+
+    key: AttemptKey
+    grant: int
+    node: str
+    devices: tuple[int, ...] = ()
+    fence: ExitReport | None = None
+
+
+class Seals:
+    """Seals identities and opens them. `scope` distinguishes the platforms that use a cluster."""
+
+    def __init__(self, secret: bytes, namespace: str) -> None:
+        self._key = hmac.digest(secret, b"openpai pods of kubernetes", hashlib.sha256)
+        self._namespace = namespace
+        self.scope: Final = hmac.new(self._key, b"scope", hashlib.sha256).hexdigest()[:16]
+
+    def annotations(self, identity: Identity) -> dict[str, str]:
+        """Return the annotations of a pod."""
+        text = _text(identity)
+        return {IDENTITY: text, SEAL: self._seal(pod_name(self.scope, identity.key), text)}
+
+    def identity(self, pod: Pod) -> Identity | None:
+        """Return what a pod is; None if this platform did not make it as it is."""
+        text, seal = pod.metadata.annotation(IDENTITY), pod.metadata.annotation(SEAL)
+        if not text or not hmac.compare_digest(seal.encode(), self._seal(pod.name, text).encode()):
+            return None
+        found = _identity(text)
+        is_elsewhere = pod.spec.node_name not in ("", found.node) if found.fence is None else bool(pod.spec.node_name)
+        if pod.name != pod_name(self.scope, found.key) or pod.namespace != self._namespace or is_elsewhere:
+            return None
+        return found
+
+    def fingerprint(self, content: bytes) -> str:
+        """Return a name for content: the same for the same content, and of no use to guess it."""
+        return hmac.new(self._key, content, hashlib.sha256).hexdigest()[:20]
+
+    def close(self, name: str, text: str) -> str:
+        """Return text sealed under a name, for `open`."""
+        return f"{self._seal(name, text)} {text}"
+
+    def open(self, name: str, sealed: str) -> str | None:
+        """Return the text that was sealed under this name; None if it was not, or was changed."""
+        seal, _, text = sealed.partition(" ")
+        return text if hmac.compare_digest(seal.encode(), self._seal(name, text).encode()) else None
+
+    def _seal(self, name: str, text: str) -> str:
+        sealed = "\0".join((self._namespace, name, text))
+        return hmac.new(self._key, sealed.encode(), hashlib.sha256).hexdigest()
+
+
+def _text(identity: Identity) -> str:
+    fields: dict[str, object] = {
+        "attempt": identity.key.path(),
+        "grant": identity.grant,
+        "node": identity.node,
+        "devices": identity.devices,
+    }
+    if identity.fence is not None:
+        report = identity.fence
+        fields["fence"] = [report.code, report.reason.value, report.message, report.ended_at_ms]
+    return json.dumps(fields)
+
+
+def _identity(text: str) -> Identity:
+    # It is sealed, so a version of this program wrote it.
+    fields = json.loads(text)
+    fence = None
+    if "fence" in fields:
+        code, reason, message, ended_at_ms = fields["fence"]
+        fence = ExitReport(
+            code, ExitReason(reason) if reason in _REASONS else ExitReason.ABSENT, message, ended_at_ms=ended_at_ms
+        )
+    key = AttemptKey.parse(fields["attempt"])
+    return Identity(key, fields["grant"], fields["node"], tuple(fields["devices"]), fence)

@@ -1,0 +1,96 @@
+"""Explains why a pod does not run yet, and when to give it up: image, configuration, volumes, no room on its node.
+
+The kubelet and kube-scheduler try for ever. A cause that a retry does not mend ends the attempt at once; any other ends
+it after some patience, so that the job gets another node.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from openpai.backends.kubernetes.verdicts import container
+from openpai.kube.objects.pods import Pod
+from openpai.kube.objects.rest import Event
+from openpai.lifecycle.model import ExitReason, ExitReport
+
+IMAGE_PATIENCE_S: Final = 600.0
+PATIENCE_S: Final = 120.0
+EVENTS_AFTER_S: Final = 4.0
+"""How long a pod may start before its events are read: most pods run by then."""
+_PULL_FAILED: Final = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed"}
+)
+_NO_IMAGE: Final = re.compile(
+    r"not found|manifest unknown|does not exist|no such image|pull access denied|unauthorized|authentication required"
+    r"|authorization failed|forbidden|denied|no match for platform|invalid reference|failed to resolve reference.*404",
+    re.IGNORECASE,
+)
+_NOT_CREATED: Final = {
+    "CreateContainerConfigError": ExitReason.CREATION_FAILED,
+    "CreateContainerError": ExitReason.CREATION_FAILED,
+    "PreCreateHookError": ExitReason.CREATION_FAILED,
+    "RunContainerError": ExitReason.START_FAILED,
+    "PostStartHookError": ExitReason.START_FAILED,
+}
+_TROUBLE: Final = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox"})
+_NO_DIRECTORY: Final = re.compile(r"hostPath type check failed: (\S+) is not a directory")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a pod waits for: a sentence, the word for an event of the job, and how the attempt ends because of it."""
+
+    message: str = ""
+    step: str = ""
+    exit: ExitReport | None = None
+
+
+def progress(pod: Pod, waited_s: float, event: Event | None = None) -> Progress:
+    """Return why a pod does not run yet. `event` is the newest event about it, if its events were read."""
+    waiting = container(pod).state.waiting
+    reason, said = (waiting.reason, waiting.message) if waiting else ("", "")
+    if reason in ("InvalidImageName", "ErrImageNeverPull"):
+        return _ended(ExitReason.IMAGE_MISSING, said or reason)
+    if reason in _PULL_FAILED:
+        return _pulling(said or reason, waited_s)
+    if reason in _NOT_CREATED:
+        return _patient(_NOT_CREATED[reason], f"{reason}: {said}", "ContainerCreationFailed", waited_s)
+    scheduled = pod.status.condition("PodScheduled")
+    if not pod.spec.node_name and scheduled is not None and scheduled.reason == "Unschedulable":
+        message = f"kube-scheduler does not place it: {scheduled.message}"
+        return _patient(ExitReason.OUT_OF_RESOURCES, message, "SchedulingFailed", waited_s)
+    return _by_event(event, waited_s) if event is not None else Progress("its container is being created")
+
+
+def _by_event(event: Event, waited_s: float) -> Progress:
+    if event.reason == "Pulling":
+        return Progress(_sentence(event.message), "PullingImage")
+    if event.reason not in _TROUBLE:
+        return Progress(_sentence(event.message))
+    missing = _NO_DIRECTORY.search(event.message)
+    if missing is not None:
+        message = f"a storage cannot be mounted: there is no directory {missing[1]} on this machine"
+        return _ended(ExitReason.LAUNCH_FAILED, message)
+    return _patient(ExitReason.LAUNCH_FAILED, f"{event.reason}: {event.message}", "ContainerCreationFailed", waited_s)
+
+
+def _pulling(said: str, waited_s: float) -> Progress:
+    if _NO_IMAGE.search(said):
+        return _ended(ExitReason.IMAGE_MISSING, said)
+    if waited_s > IMAGE_PATIENCE_S:
+        return _ended(ExitReason.LAUNCH_FAILED, f"its image could not be pulled in {waited_s / 60:.0f} minutes: {said}")
+    return Progress(_sentence(said), "ImagePullFailed")
+
+
+def _patient(reason: ExitReason, message: str, step: str, waited_s: float) -> Progress:
+    return _ended(reason, message) if waited_s > PATIENCE_S else Progress(_sentence(message), step)
+
+
+def _ended(reason: ExitReason, message: str) -> Progress:
+    return Progress(exit=ExitReport(1, reason, _sentence(message)))
+
+
+def _sentence(message: str) -> str:
+    return " ".join(message.split())

@@ -1,0 +1,269 @@
+"""Keeps the register in line with the pods that the API server shows.
+
+Every change of a pod arrives from a cache that survives lost connections. A pod counts as an attempt's only under our
+seal, and only the one with the UID that was seen first. Beside the changes, a pass looks every second at what makes no
+event: pods that do not start, nodes that do not answer, and pods that stay although they were deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, Protocol
+
+import structlog
+
+from openpai.backends.host.register import KILLED_BEFORE_START
+from openpai.backends.kubernetes.attempts import PodAttempt, PodRegister
+from openpai.backends.kubernetes.memory import Grants
+from openpai.backends.kubernetes.names import SCOPE_LABEL
+from openpai.backends.kubernetes.seals import Identity, Seals
+from openpai.backends.kubernetes.starting import EVENTS_AFTER_S, progress
+from openpai.backends.kubernetes.verdicts import lost, started_at_ms, verdict
+from openpai.kube.changes import Change
+from openpai.kube.client import KubeClient
+from openpai.kube.errors import KubeError
+from openpai.kube.objects.kinds import EVENTS
+from openpai.kube.objects.pods import Pod
+from openpai.kube.objects.rest import Event
+from openpai.kube.reflector import Reflector
+from openpai.lifecycle.model import ExitReason, ExitReport
+from openpai.ports.clock import Clock
+
+log: Final = structlog.get_logger(__name__)
+LOOK_EVERY_S: Final = 1.0
+_EVENTS_EVERY_S: Final = 4.0
+_EVENTS_AT_ONCE: Final = 8
+_STUCK_S: Final = 30.0
+"""How much longer than its grace period a deleted pod may take before that is reported."""
+
+
+class NodeStates(Protocol):
+    """What is known of the nodes that tasks run on."""
+
+    def silence(self, node: str) -> str:
+        """Return since when a node has not answered, in words; empty if it answers."""
+        ...
+
+    def is_certainly_gone(self, node: str) -> bool:
+        """Return whether nothing can run on a node any more: it was removed, or taken out of service."""
+        ...
+
+    def is_given_up(self, node: str) -> bool:
+        """Return whether a silent node was waited for long enough."""
+        ...
+
+
+class Watcher:
+    """Looks at pods and records what became of attempts."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        register: PodRegister,
+        seals: Seals,
+        grants: Grants,
+        nodes: NodeStates,
+        clock: Clock,
+        *,
+        removes: Callable[[Pod], None],
+    ) -> None:
+        """`removes` deletes a pod of ours that nobody waits for."""
+        self._client = client
+        self._namespace = namespace
+        self._register = register
+        self._seals = seals
+        self._grants = grants
+        self._nodes = nodes
+        self._clock = clock
+        self._removes = removes
+        self._pods: Reflector[Pod] | None = None
+        self._events: dict[str, tuple[float, Event | None]] = {}
+        self._strange: set[str] = set()
+
+    def is_ours(self, pod: Pod) -> bool:
+        """Return whether this platform made a pod."""
+        attempt = self._register.named(pod.name)
+        if attempt is not None and attempt.uid == pod.uid:
+            return True
+        return pod.metadata.label(SCOPE_LABEL) == self._seals.scope and self._seals.identity(pod) is not None
+
+    def adopt_all(self, pods: Reflector[Pod]) -> None:
+        """Adopt the pods that earlier servers left."""
+        self._pods = pods
+        for pod in pods:
+            self.changed(Change(None, pod, pod))
+
+    def changed(self, change: Change[Pod]) -> None:
+        """Record what follows from a change of a pod."""
+        pod = change.last
+        if pod.namespace != self._namespace or pod.metadata.label(SCOPE_LABEL) != self._seals.scope:
+            return
+        try:
+            attempt = self._register.named(pod.name)
+            if change.is_deletion:
+                self._gone(attempt, pod)
+            elif attempt is not None:
+                self.look(attempt, pod)
+            elif not self._register.is_leaving(pod.name):
+                self._adopt(pod)
+        except Exception:
+            # One strange pod must not leave all the others unwatched.
+            log.exception("a pod could not be checked", pod=pod.name)
+
+    def look(self, attempt: PodAttempt, pod: Pod) -> None:
+        """Record whether an attempt has begun or ended."""
+        if not self._is_of(attempt, pod):
+            return
+        if attempt.exit is not None:
+            if not attempt.is_fence and not pod.has_ended and not pod.is_deleting:
+                self._removes(pod)
+            return
+        if attempt.is_fence:
+            identity = self._seals.identity(pod)
+            fence = identity.fence if identity is not None else None
+            self._register.end(attempt, fence or KILLED_BEFORE_START)
+            return
+        began = started_at_ms(pod)
+        report = self._end_of(attempt, pod)
+        if report is not None:
+            attempt.started_at_ms = attempt.started_at_ms or began
+            self._register.end(attempt, report)
+        elif began is not None and attempt.started_at_ms is None:
+            self._events.pop(attempt.name, None)
+            self._register.started(attempt, began)
+        elif began is None:
+            self._explain_start(attempt, pod)
+
+    async def look_forever(self) -> None:
+        """Look periodically at what changes without an event."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            pods = self._pods
+            # While the API server is away, what is known is old.
+            if pods is None or pods.trouble is not None:
+                continue
+            await self._read_events(pods)
+            for attempt in self._register:
+                if attempt.exit is None and attempt.uid and not attempt.is_fence:
+                    pod = pods.get(attempt.name, self._namespace)
+                    if pod is not None and pod.uid == attempt.uid:
+                        self._look_again(attempt, pod)
+
+    def _look_again(self, attempt: PodAttempt, pod: Pod) -> None:
+        self.look(attempt, pod)
+        if attempt.exit is not None or not attempt.node:
+            return
+        silence = self._nodes.silence(attempt.node)
+        attempt.is_silent = bool(silence)
+        if self._nodes.is_certainly_gone(attempt.node):
+            gone = f"its node {attempt.node} was removed from the cluster or taken out of service"
+            self._register.end(attempt, lost(gone, ExitReason.NODE_LOST))
+        elif silence and self._nodes.is_given_up(attempt.node):
+            message = f"its node {attempt.node} does not answer: {silence}"
+            self._register.end(attempt, lost(message, ExitReason.NODE_LOST))
+        elif silence:
+            self._register.progressed(attempt, _waits_for(attempt.node, silence), "NodeSilent")
+        elif pod.metadata.deletion_timestamp is not None:
+            late_s = self._clock.now_ms() / 1000 - pod.metadata.deletion_timestamp.timestamp()
+            if late_s > _STUCK_S:
+                message = f"its pod was deleted, and node {attempt.node} has not confirmed the end {late_s:.0f} s later"
+                # The number grows with every look, and each text is an event of its own.
+                self._register.progressed(attempt, message, "StuckTerminating" if attempt.step == "" else attempt.step)
+
+    def _is_of(self, attempt: PodAttempt, pod: Pod) -> bool:
+        """Return whether a pod is the attempt's; the first under our seal is."""
+        if attempt.uid:
+            return attempt.uid == pod.uid
+        identity = self._identity(pod)
+        if identity is None or identity.key != attempt.key:
+            return False
+        self._take(attempt, pod, identity)
+        return True
+
+    def _adopt(self, pod: Pod) -> None:
+        identity = self._identity(pod)
+        if identity is None or identity.key in self._register:
+            return
+        attempt = PodAttempt(identity.key, pod.name, identity.grant, identity.devices)
+        self._take(attempt, pod, identity)
+        self._register.add(attempt)
+        self.look(attempt, pod)
+
+    def _take(self, attempt: PodAttempt, pod: Pod, identity: Identity) -> None:
+        attempt.uid, attempt.node, attempt.is_fence = pod.uid, identity.node, identity.fence is not None
+        attempt.waits_since_s = asyncio.get_running_loop().time()
+        self._grants.heard(identity)
+
+    def _identity(self, pod: Pod) -> Identity | None:
+        identity = self._seals.identity(pod)
+        if identity is None and pod.uid not in self._strange:
+            self._strange.add(pod.uid)
+            log.warning("a pod has this platform's label and not its seal, and is not believed", pod=pod.name)
+        return identity
+
+    def _end_of(self, attempt: PodAttempt, pod: Pod) -> ExitReport | None:
+        was_killed = attempt.kill_requested.is_set()
+        report = verdict(pod, was_killed=was_killed)
+        if report is None and pod.is_deleting and not pod.spec.node_name:
+            # No node has it, and none will get it.
+            report = KILLED_BEFORE_START if was_killed else lost("its pod was deleted before it ran")
+        return attempt.cut_off if report is not None and attempt.cut_off is not None else report
+
+    def _gone(self, attempt: PodAttempt | None, pod: Pod) -> None:
+        """Record that a pod is gone, although it was not to go before its end was recorded."""
+        self._events.pop(pod.name, None)
+        self._strange.discard(pod.uid)
+        if attempt is None or attempt.uid != pod.uid or attempt.exit is not None:
+            return
+        attempt.started_at_ms = attempt.started_at_ms or started_at_ms(pod)
+        report = self._end_of(attempt, pod) or attempt.cut_off
+        if report is None and attempt.kill_requested.is_set():
+            report = KILLED_BEFORE_START if attempt.started_at_ms is None else ExitReport(137, message="killed")
+        self._register.end(attempt, report or lost("its pod was removed from the cluster by force"))
+
+    def _explain_start(self, attempt: PodAttempt, pod: Pod) -> None:
+        waited_s = asyncio.get_running_loop().time() - attempt.waits_since_s
+        if attempt.cut_off is not None or pod.is_deleting or attempt.is_silent:
+            return
+        _, event = self._events.get(attempt.name, (0.0, None))
+        found = progress(pod, waited_s, event)
+        if found.exit is not None:
+            attempt.cut_off = replace(found.exit, ended_at_ms=self._clock.now_ms())
+            self._register.give_up(attempt)
+        elif (found.message, found.step) != (attempt.message, attempt.step):
+            self._register.progressed(attempt, found.message, found.step)
+
+    async def _read_events(self, pods: Reflector[Pod]) -> None:
+        """Read the events of some pods that have been starting for long."""
+        now_s = asyncio.get_running_loop().time()
+        slow = [
+            attempt
+            for attempt in self._register
+            if attempt.is_starting
+            and not attempt.is_fence
+            and now_s - attempt.waits_since_s > EVENTS_AFTER_S
+            and now_s - self._events.get(attempt.name, (0.0, None))[0] > _EVENTS_EVERY_S
+        ]
+        slow.sort(key=lambda attempt: self._events.get(attempt.name, (0.0, None))[0])
+        await asyncio.gather(*(self._read_event(attempt) for attempt in slow[:_EVENTS_AT_ONCE]))
+
+    async def _read_event(self, attempt: PodAttempt) -> None:
+        _, before = self._events.get(attempt.name, (0.0, None))
+        try:
+            found = await self._client.list(EVENTS, self._namespace, fields=f"involvedObject.uid={attempt.uid}")
+        except KubeError:
+            found = []
+        self._events[attempt.name] = (asyncio.get_running_loop().time(), max(found, key=_when, default=before))
+
+
+def _when(event: Event) -> float:
+    at = event.last_timestamp or event.event_time or event.metadata.creation_timestamp
+    return at.timestamp() if at is not None else 0.0
+
+
+def _waits_for(node: str, silence: str) -> str:
+    advice = f"kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+    return f"its node {node} does not answer, and the task may still run there ({silence}); if it is off: {advice}"

@@ -1,0 +1,84 @@
+"""Carries out many writes to the API server at the same time, but no more than it answers well.
+
+Creations and removals have queues of their own, so that a job of thousands of tasks does not keep another from being
+stopped. A write that is waiting costs a small object and no task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from openpai.kube.connection import backoff_s
+from openpai.kube.errors import KubeError
+from openpai.system.supervision import background
+
+CREATING: Final = 40
+ENDING: Final = 16
+PAUSE_MAX_S: Final = 15.0
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Writes:
+    """A queue of work of which some is carried out at a time, in order."""
+
+    def __init__(self, name: str, at_once: int) -> None:
+        self._name = name
+        self._at_once = at_once
+        self._waiting: deque[Work] = deque()
+        self._workers: set[asyncio.Task[None]] = set()
+
+    def add(self, work: Work) -> None:
+        """Carry out some work when it is its turn."""
+        self._waiting.append(work)
+        if len(self._workers) < self._at_once:
+            worker = background(self._name, self._run())
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+
+    async def drain(self, patience_s: float) -> None:
+        """Wait until everything is carried out, or the patience is over."""
+        if self._workers:
+            await asyncio.wait(self._workers, timeout=patience_s)
+
+    async def close(self) -> None:
+        """Drop everything that waits, and cancel the rest."""
+        self._waiting.clear()
+        workers = list(self._workers)
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while self._waiting:
+            work = self._waiting.popleft()
+            await background(self._name, work())
+
+
+async def until_answered(
+    call: Callable[[], Coroutine[Any, Any, None]], stops: Callable[[], bool] = lambda: False
+) -> KubeError | None:
+    """Repeat a call while the API server does not answer it, or is too busy; return its refusal, or None.
+
+    Ends early, with the last error, when `stops` says so.
+    """
+    tries = 0
+    while True:
+        try:
+            await call()
+        except KubeError as error:
+            if not is_passing(error) or stops():
+                return error
+            await asyncio.sleep(max(backoff_s(tries, PAUSE_MAX_S), error.retry_after_s or 0.0))
+            tries += 1
+        else:
+            return None
+
+
+def is_passing(error: KubeError) -> bool:
+    """Return whether the same request may be carried out a moment later: the server is away, busy or starting."""
+    # A server that has just started may not know the rights of its users yet, and a rotated token may be on its way.
+    return error.http in (0, 401, 408, 429) or error.http >= 500
