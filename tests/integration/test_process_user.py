@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 import pytest_asyncio
@@ -23,6 +24,7 @@ from openpai.backends.process.dropping import find_user, group_of
 from openpai.backends.process.mounting import has_own_mounts
 from openpai.lifecycle.model import AttemptKey, ExitReason
 from openpai.ports.backend import Backend, KillTask, Mount
+from openpai.ports.cluster_settings import SettingsStore
 from openpai.protocol.errors import Refused
 from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.seen import Watch, a_key, a_launch
@@ -71,7 +73,8 @@ class UserHarness(ProcessHarness):
         # A server does not start with a key that others may read.
         (self._place / "secret.key").chmod(0o600)
         settings = Settings(self._place, gpus_per_node=4, **self._whose)
-        backend = make_backend(settings, self._data, SystemClock(), self.people)
+        kept = cast("SettingsStore", None)  # only the kubernetes backend reads settings
+        backend = await make_backend(settings, self._data, SystemClock(), self.people, kept)
         assert isinstance(backend, ProcessBackend)
         backend._find_namespaces = self.find_namespaces
         await backend.open()

@@ -160,7 +160,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
 async def _leadership(
     settings: Settings, rooms: _Rooms, stack: AsyncExitStack, promised: Mapping[str, Any] | None
 ) -> Leadership:
-    backend = make_backend(settings, rooms.data, rooms.clock, rooms.users)
+    backend = await make_backend(settings, rooms.data, rooms.clock, rooms.users, rooms.kept)
     await backend.open()
     stack.push_async_callback(backend.close)
     _watch_moments(rooms, stack, backend)

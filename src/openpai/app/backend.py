@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import secrets
 from typing import TYPE_CHECKING, Final
 
 from openpai.app.clock import MonotonicClock
 from openpai.app.datadir import DataDir
 from openpai.app.settings import Settings
+from openpai.app.startup import BY
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
-from openpai.protocol.errors import BadConfiguration
+from openpai.ports.cluster_settings import KUBERNETES, SettingsStore
+from openpai.protocol.errors import BadConfiguration, Refused
 
 if TYPE_CHECKING:
     from openpai.backends.process.dropping import Accounts
@@ -20,11 +23,32 @@ SIMULATED_GPUS: Final = 8
 SIMULATED_CPUS: Final = 64
 
 
-def make_backend(settings: Settings, data: DataDir, clock: Clock, accounts: Accounts) -> Backend:
+async def make_backend(
+    settings: Settings, data: DataDir, clock: Clock, accounts: Accounts, kept: SettingsStore
+) -> Backend:
     """Return the backend that the settings name, not opened yet."""
     if settings.backend == "process":
         return _process(settings, data, clock, accounts)
+    if settings.backend == "kubernetes":
+        return _kubernetes(settings, data, clock, await platform_secret(kept, clock))
     return {"docker": _docker, "simulated": _simulated}[settings.backend](settings, data, clock)
+
+
+async def platform_secret(kept: SettingsStore, clock: Clock) -> bytes:
+    """Return the secret by which all servers of a platform recognise its pods; it is made once.
+
+    The key of the vault would not do: after its rotation the pods that run would be those of a stranger.
+    """
+    found = await kept.setting(KUBERNETES)
+    if found is None:
+        body = {"secret": secrets.token_hex(32)}
+        try:
+            found = await kept.set_setting(KUBERNETES, body, by=BY, at_ms=clock.now_ms(), version=0)
+        except Refused:
+            found = await kept.setting(KUBERNETES)
+            if found is None:
+                raise
+    return bytes.fromhex(found.body["secret"])
 
 
 def _process(settings: Settings, data: DataDir, clock: Clock, accounts: Accounts) -> Backend:
@@ -85,6 +109,44 @@ def _docker(settings: Settings, data: DataDir, clock: Clock) -> Backend:
         # Only root can remove files that a container's root created.
         keeps_work=settings.work_retention_hours > 0 and os.geteuid() == 0,
     )
+
+
+def _kubernetes(settings: Settings, data: DataDir, clock: Clock, secret: bytes) -> Backend:
+    try:
+        from openpai.backends.kubernetes.backend import KubernetesBackend, KubernetesOptions
+        from openpai.backends.kubernetes.node_health import OWN_TAINT, NodeRules
+        from openpai.backends.kubernetes.pods import Placement, PodOptions
+        from openpai.kube.config import cluster_access
+    except ModuleNotFoundError as error:
+        raise BadConfiguration(
+            f"--backend kubernetes needs {error.name}", "install it with: pip install 'openpai[kubernetes]'"
+        ) from error
+    tolerated = frozenset({OWN_TAINT, *(settings.tolerate or "").replace(",", " ").split()})
+    pods = PodOptions(
+        placement=Placement(settings.placement),
+        host_network=settings.host_network,
+        setuid=settings.allow_setuid,
+        infiniband=settings.rdma_resource if settings.allow_infiniband else "",
+        priority_class=settings.task_priority_class or "",
+        tolerations=[{"key": key, "operator": "Exists"} for key in sorted(tolerated)],
+        work_mb_max=settings.work_max_mb,
+    )
+    options = KubernetesOptions(
+        namespace=settings.kube_namespace or "",
+        pods=pods,
+        nodes=NodeRules(_labels(settings.node_selector), tolerated),
+        gives_up_after_s=settings.lost_after,
+    )
+    access = cluster_access(settings.kubeconfig, settings.kube_context)
+    return KubernetesBackend(access, secret, clock, options, data.logs)
+
+
+def _labels(text: str | None) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in (text or "").replace(",", " ").split()]
+    if not all(key and equals for key, equals, _ in pairs):
+        message = f"--node-selector {text} is not a list of labels"
+        raise BadConfiguration(message, "write key=value, with commas between several")
+    return {key: value for key, _, value in pairs}
 
 
 def _simulated(settings: Settings, data: DataDir, clock: Clock) -> Backend:

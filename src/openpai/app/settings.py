@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -12,13 +13,37 @@ from openpai.app.connection_limits import PER_ADDRESS, networks
 from openpai.cli.options import option
 from openpai.protocol.errors import BadConfiguration
 
-BackendName = Literal["process", "docker", "simulated"]
+BackendName = Literal["process", "docker", "kubernetes", "simulated"]
 PORT_DEFAULT: Final = 9186
 DATA_DIR_DEFAULT: Final = Path("~/.local/share/openpai")
 DAYS_MAX: Final = 36_525
 PIDS_MIN: Final = 16
 LOG_MAX_MB_LEAST: Final = 1
 GB_MAX: Final = 1 << 20
+LOST_AFTER_LEAST: Final = 25.0
+_MACHINES: Final[tuple[BackendName, ...]] = ("process", "docker", "simulated")
+_CONTAINERS: Final[tuple[BackendName, ...]] = ("docker", "kubernetes")
+_BACKENDS_OF: Final[Mapping[str, tuple[BackendName, ...]]] = {
+    "host_network": _CONTAINERS,
+    "allow_setuid": _CONTAINERS,
+    "allow_infiniband": _CONTAINERS,
+    "task_subnets": ("docker",),
+    "pids_per_task": ("docker",),
+    "nodes": _MACHINES,
+    "gpus_per_node": _MACHINES,
+    "cpus_per_node": _MACHINES,
+    "node_address": _MACHINES,
+    "kubeconfig": ("kubernetes",),
+    "kube_context": ("kubernetes",),
+    "kube_namespace": ("kubernetes",),
+    "placement": ("kubernetes",),
+    "node_selector": ("kubernetes",),
+    "tolerate": ("kubernetes",),
+    "task_priority_class": ("kubernetes",),
+    "lost_after": ("kubernetes",),
+    "rdma_resource": ("kubernetes",),
+}
+"""The backends for which an option has a meaning, where not for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +89,44 @@ class Settings:
     allow_infiniband: Annotated[
         bool, option("--allow-infiniband", "Give InfiniBand to containers whose job asks for it.")
     ] = False
+    kubeconfig: Annotated[
+        Path | None,
+        option("--kubeconfig", "Access to a Kubernetes cluster [default: KUBECONFIG, this pod's, or ~/.kube/config]."),
+    ] = None
+    kube_context: Annotated[
+        str | None, option("--kube-context", "Context in the kubeconfig [default: its current one].")
+    ] = None
+    kube_namespace: Annotated[
+        str | None, option("--kube-namespace", "Namespace of the pods of tasks [default: that of the context].")
+    ] = None
+    placement: Annotated[
+        Literal["direct", "polite"],
+        option(
+            "--placement",
+            "Whether the pods of tasks name their node (direct), or kube-scheduler puts them on it (polite), for nodes "
+            "that other programs use, too.",
+        ),
+    ] = "direct"
+    node_selector: Annotated[
+        str | None, option("--node-selector", "Labels of the nodes to use: key=value,... [default: all workers].")
+    ] = None
+    tolerate: Annotated[
+        str | None, option("--tolerate", "Keys of taints of nodes that tasks tolerate, with commas between them.")
+    ] = None
+    task_priority_class: Annotated[
+        str | None, option("--task-priority-class", "PriorityClass of the pods of tasks.")
+    ] = None
+    lost_after: Annotated[
+        float,
+        option(
+            "--lost-after",
+            "Seconds of silence after which the tasks of a Kubernetes node start again elsewhere; 0 waits for proof "
+            "that they do not run any more.",
+        ),
+    ] = LOST_AFTER_LEAST
+    rdma_resource: Annotated[
+        str, option("--rdma-resource", "Extended resource of the InfiniBand devices of Kubernetes nodes.")
+    ] = "rdma/hca"
     task_user: Annotated[
         str | None, option("--task-user", "Run tasks as this user of the machine; the server must be root.")
     ] = None
@@ -225,18 +288,16 @@ class Settings:
             raise BadConfiguration(message, f"remove {option}, or start the server as root")
 
     def _check_containers(self) -> None:
-        """Raise Refused for invalid container options, and for any of them without the docker backend."""
-        options = {
-            "--host-network": self.host_network,
-            "--task-subnets": self.task_subnets is not None,
-            "--pids-per-task": self.pids_per_task is not None,
-            "--allow-setuid": self.allow_setuid,
-            "--allow-infiniband": self.allow_infiniband,
-        }
-        if self.backend != "docker":
-            for option in (option for option, is_given in options.items() if is_given):
-                message = f"{option} is for the docker backend, and --backend is {self.backend}"
-                raise BadConfiguration(message, "remove it, or use --backend docker")
+        """Raise Refused for invalid container options, and for options of another backend."""
+        defaults = {field.name: field.default for field in fields(self)}
+        for name, backends in _BACKENDS_OF.items():
+            if self.backend not in backends and getattr(self, name) != defaults[name]:
+                given, whose = f"--{name.replace('_', '-')}", " or ".join(backends)
+                message = f"{given} is for the {whose} backend, and --backend is {self.backend}"
+                raise BadConfiguration(message, f"remove it, or use --backend {whose}")
+        if self.lost_after and not self.lost_after >= LOST_AFTER_LEAST:
+            message = f"--lost-after {self.lost_after:g} is too short: a healthy node may be silent for some seconds"
+            raise BadConfiguration(message, f"use {LOST_AFTER_LEAST:g} or more, or 0 to wait for proof")
         if self.host_network and self.task_subnets is not None:
             raise BadConfiguration("--task-subnets has no effect with --host-network", "give one of them")
         if self.pids_per_task is not None and self.pids_per_task < PIDS_MIN:

@@ -24,6 +24,9 @@ ORDERS: Final = "orders"
 """`{"orders": {VIRTUAL_CLUSTER: "fair", "fifo" or "shortest"}, "interruptible": {VIRTUAL_CLUSTER: true or false}}`;
 for a virtual cluster that is not named, what the configuration says holds, and else `fair` and false."""
 
+KUBERNETES: Final = "kubernetes"
+"""`{"secret": HEX}`: what seals the pods of the platform; made by the first server that needs it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:

@@ -127,7 +127,7 @@ def test_the_example_explains_every_setting_and_means_the_defaults(started: list
 def test_programs_read_every_setting_with_its_default(started: list[Settings]) -> None:
     found = {one["name"]: one for one in described(_up())}
     assert list(found) == list(options_of(_up()))
-    assert found["backend"]["choices"] == ["process", "docker", "simulated"]
+    assert found["backend"]["choices"] == ["process", "docker", "kubernetes", "simulated"]
     _run()
     assert found["port"]["default"] == started[0].port
 

@@ -18,6 +18,8 @@ class PodAttempt(Attempt):
     """Whether the pod is only there to take the name."""
     is_silent: bool = False
     """Whether its node does not answer."""
+    is_ending: bool = False
+    """Whether its task has ended and only the end of its log is missing."""
     waits_since_s: float = 0.0
     """Since when, on the event loop's clock, its pod has been starting."""
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import structlog
@@ -21,11 +23,12 @@ from openpai.backends.kubernetes.claiming import Claims
 from openpai.backends.kubernetes.cluster import Cluster
 from openpai.backends.kubernetes.launching import Launcher, Shared
 from openpai.backends.kubernetes.leftovers import Leftovers
+from openpai.backends.kubernetes.log_shipping import LogShipper
 from openpai.backends.kubernetes.memory import Grants, Memory
 from openpai.backends.kubernetes.names import FINALIZER, is_node_name, pod_name
 from openpai.backends.kubernetes.node_health import NodeRules
 from openpai.backends.kubernetes.nodes import DeviceRules, NodeTable
-from openpai.backends.kubernetes.pods import PORTS_MAX, PodOptions, grace_seconds
+from openpai.backends.kubernetes.pods import CONTAINER, PORTS_MAX, PodOptions, grace_seconds
 from openpai.backends.kubernetes.seals import Seals
 from openpai.backends.kubernetes.volumes import VolumeRules
 from openpai.backends.kubernetes.watching import Watcher
@@ -82,9 +85,15 @@ class KubernetesBackend:
     """The backend whose tasks are pods."""
 
     def __init__(
-        self, access: ClusterAccess, secret: bytes, clock: Clock, options: KubernetesOptions | None = None
+        self,
+        access: ClusterAccess,
+        secret: bytes,
+        clock: Clock,
+        options: KubernetesOptions | None = None,
+        logs_root: Path | None = None,
     ) -> None:
-        """`secret` is the platform's own: servers with the same one share their tasks."""
+        """`secret` is the platform's own: servers with the same one share their tasks. None: logs are not shipped."""
+        self._logs_root = logs_root
         self._access = access
         self._clock = clock
         self._options = options or KubernetesOptions()
@@ -94,6 +103,7 @@ class KubernetesBackend:
         self._ending = Writes("end pods", ENDING)
         self._removing = Writes("remove pods", ENDING)
         self._grants = Grants()
+        self._logs: LogShipper | None = None
         self._opened = contextlib.AsyncExitStack()
 
     async def open(self) -> None:
@@ -111,7 +121,11 @@ class KubernetesBackend:
                     await self._cluster.open()
             except (KubeError, TimeoutError) as error:
                 raise self._unavailable(error) from error
+            if self._logs_root is not None:
+                self._logs = LogShipper(self._pod_log, self._logs_root)
+                opening.push_async_callback(self._logs.close)
             self._watcher = self._make_watcher()
+            opening.push_async_callback(self._watcher.close)
             self._launcher = self._make_launcher()
             self._leftovers = Leftovers(
                 self._client, self._namespace, self._seals.scope, self._register, self._launcher
@@ -233,6 +247,8 @@ class KubernetesBackend:
         self._ending.add(delete)
 
     async def _remove(self, attempt: PodAttempt) -> None:
+        if self._logs is not None:
+            self._logs.forget(attempt.key)
         try:
             if attempt.devices:
                 # The grant outlives its pod.
@@ -280,6 +296,7 @@ class KubernetesBackend:
             self._grants,
             self._cluster,
             self._clock,
+            logs=self._logs,
             removes=self._delete_stranger,
         )
 
@@ -297,6 +314,14 @@ class KubernetesBackend:
             options.volumes,
         )
         return Launcher(shared, self._register, self._found)
+
+    async def _pod_log(self, pod: str, *, follow: bool, since: datetime | None) -> AsyncGenerator[bytes]:
+        chunks = self._client.logs(
+            pod, self._namespace, container=CONTAINER, follow=follow, since=since, timestamps=True
+        )
+        async with contextlib.aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
 
     def _pod_changed(self, change: Any) -> None:
         self._watcher.changed(change)

@@ -16,6 +16,7 @@ import structlog
 
 from openpai.backends.host.register import KILLED_BEFORE_START
 from openpai.backends.kubernetes.attempts import PodAttempt, PodRegister
+from openpai.backends.kubernetes.log_shipping import LogShipper
 from openpai.backends.kubernetes.memory import Grants
 from openpai.backends.kubernetes.names import SCOPE_LABEL
 from openpai.backends.kubernetes.seals import Identity, Seals
@@ -30,11 +31,14 @@ from openpai.kube.objects.rest import Event
 from openpai.kube.reflector import Reflector
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.clock import Clock
+from openpai.system.supervision import background
 
 log: Final = structlog.get_logger(__name__)
 LOOK_EVERY_S: Final = 1.0
 _EVENTS_EVERY_S: Final = 4.0
 _EVENTS_AT_ONCE: Final = 8
+_LOG_PATIENCE_S: Final = 10.0
+"""How long the end of a task waits for the end of its log."""
 _STUCK_S: Final = 30.0
 """How much longer than its grace period a deleted pod may take before that is reported."""
 
@@ -68,6 +72,7 @@ class Watcher:
         nodes: NodeStates,
         clock: Clock,
         *,
+        logs: LogShipper | None,
         removes: Callable[[Pod], None],
     ) -> None:
         """`removes` deletes a pod of ours that nobody waits for."""
@@ -78,7 +83,9 @@ class Watcher:
         self._grants = grants
         self._nodes = nodes
         self._clock = clock
+        self._logs = logs
         self._removes = removes
+        self._ending: set[asyncio.Task[None]] = set()
         self._pods: Reflector[Pod] | None = None
         self._events: dict[str, tuple[float, Event | None]] = {}
         self._strange: set[str] = set()
@@ -127,10 +134,12 @@ class Watcher:
             self._register.end(attempt, fence or KILLED_BEFORE_START)
             return
         began = started_at_ms(pod)
+        if began is not None and self._logs is not None:
+            self._logs.ship(attempt.key, attempt.name)
         report = self._end_of(attempt, pod)
         if report is not None:
             attempt.started_at_ms = attempt.started_at_ms or began
-            self._register.end(attempt, report)
+            self._end(attempt, report)
         elif began is not None and attempt.started_at_ms is None:
             self._events.pop(attempt.name, None)
             self._register.started(attempt, began)
@@ -211,6 +220,28 @@ class Watcher:
             # No node has it, and none will get it.
             report = KILLED_BEFORE_START if was_killed else lost("its pod was deleted before it ran")
         return attempt.cut_off if report is not None and attempt.cut_off is not None else report
+
+    def _end(self, attempt: PodAttempt, report: ExitReport) -> None:
+        """Record the end of an attempt, once its log is here: the log shows why it failed."""
+        if self._logs is None or attempt.started_at_ms is None:
+            self._register.end(attempt, report)
+        elif not attempt.is_ending:
+            attempt.is_ending = True
+            self._logs.ended(attempt.key)
+            task = background("end of a pod", self._end_with_log(self._logs, attempt, report))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+    async def _end_with_log(self, logs: LogShipper, attempt: PodAttempt, report: ExitReport) -> None:
+        if not await logs.finished(attempt.key, _LOG_PATIENCE_S):
+            log.warning("the log of a task is not complete", pod=attempt.name)
+        self._register.end(attempt, report)
+
+    async def close(self) -> None:
+        """Stop what is under way."""
+        for task in list(self._ending):
+            task.cancel()
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
     def _gone(self, attempt: PodAttempt | None, pod: Pod) -> None:
         """Record that a pod is gone, although it was not to go before its end was recorded."""
