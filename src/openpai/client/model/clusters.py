@@ -5,32 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from openpai.client.model.reading import (
-    Answer,
-    Document,
-    amount,
-    as_amount,
-    as_text_if_any,
-    flag,
-    part,
-    text,
-    texts,
-    value,
-    whole,
-)
+from openpai.client.model import reading as field
+from openpai.client.model.reading import Answer, Document
 
 
 def _counts(found: Any) -> tuple[tuple[str, int], ...]:
-    return tuple((str(kind), as_amount(count)) for kind, count in (found or {}).items())
+    return tuple((str(kind), field.as_amount(count)) for kind, count in (found or {}).items())
 
 
 @dataclass(frozen=True, slots=True)
 class Resources(Answer):
     """Processors, memory and GPUs."""
 
-    cpus: int = amount("cpu")
-    memory_mb: int = amount("memory")
-    gpus: int = amount("gpu")
+    cpus: int = field.amount("cpu")
+    memory_mb: int = field.amount("memory")
+    gpus: int = field.amount("gpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,32 +27,32 @@ class VirtualCluster(Answer):
     """The guaranteed, healthy and used resources of a virtual cluster."""
 
     name: str
-    total: Resources = part(Resources, "resourcesTotal")
-    guaranteed: Resources = part(Resources, "resourcesGuaranteed")
-    used: Resources = part(Resources, "resourcesUsed")
-    borrowed: Resources = part(Resources, "resourcesBorrowed")
+    total: Resources = field.part(Resources, "resourcesTotal")
+    guaranteed: Resources = field.part(Resources, "resourcesGuaranteed")
+    used: Resources = field.part(Resources, "resourcesUsed")
+    borrowed: Resources = field.part(Resources, "resourcesBorrowed")
     """Held by its opportunistic jobs, in addition to the guarantee."""
-    lent: Resources = part(Resources, "resourcesLent")
+    lent: Resources = field.part(Resources, "resourcesLent")
     """Held by jobs of others out of its promise, until it needs that back."""
-    skus: tuple[tuple[str, int], ...] = value("skus", convert=_counts)
-    running: int = amount("runningGangs")
-    waiting: int = amount("waitingGangs")
-    order: str = text("order")
+    skus: tuple[tuple[str, int], ...] = field.value("skus", convert=_counts)
+    running: int = field.amount("runningGangs")
+    waiting: int = field.amount("waitingGangs")
+    order: str = field.text("order")
     """The order of its queue: `fair`, `fifo` or `shortest`."""
-    is_interruptible: bool = flag("interruptible")
+    is_interruptible: bool = field.flag("interruptible")
     """Whether its jobs may be interrupted unless they say otherwise."""
-    document: Document = whole()
+    document: Document = field.whole()
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig(Answer):
     """The guarantees of virtual clusters, as written and as the scheduler uses them."""
 
-    promises: str | None = value("promises", convert=as_text_if_any)
-    hived: str = text("hived")
-    version: int = amount("version")
-    problems: tuple[str, ...] = texts("problems")
+    promises: str | None = field.value("promises", convert=field.as_text_if_any)
+    hived: str = field.text("hived")
+    version: int = field.amount("version")
+    problems: tuple[str, ...] = field.texts("problems")
     """Guarantees that cannot be kept at the moment."""
-    demoted: tuple[str, ...] = texts("demoted")
+    demoted: tuple[str, ...] = field.texts("demoted")
     """Jobs that lost their guarantee in the last change; they continue to run."""
-    document: Document = whole()
+    document: Document = field.whole()

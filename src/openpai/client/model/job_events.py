@@ -5,57 +5,47 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from openpai.client.model.reading import (
-    Answer,
-    Document,
-    amount,
-    as_moment,
-    as_texts,
-    number,
-    part_if_any,
-    text,
-    value,
-    whole,
-)
+from openpai.client.model import reading as field
+from openpai.client.model.reading import Answer, Document
 
 
 def _names(found: Any) -> tuple[str, ...]:
     # Older servers name one job.
-    return (found,) if isinstance(found, str) else as_texts(found)
+    return (found,) if isinstance(found, str) else field.as_texts(found)
 
 
 @dataclass(frozen=True, slots=True)
 class Event(Answer):
     """One event of a job."""
 
-    type: str = text("type")
-    reason: str = text("reason")
-    message: str = text("message")
-    at_ms: int | None = value("lastTimestamp", convert=as_moment)
-    task: str = text("taskName")
-    node: str = text("sourceHost")
-    document: Document = whole()
+    type: str = field.text("type")
+    reason: str = field.text("reason")
+    message: str = field.text("message")
+    at_ms: int | None = field.value("lastTimestamp", convert=field.as_moment)
+    task: str = field.text("taskName")
+    node: str = field.text("sourceHost")
+    document: Document = field.whole()
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Answer):
     """When a job may start: between these times (None if unknown), and the basis of the estimate."""
 
-    earliest_ms: int | None = number("earliestTime")
-    latest_ms: int | None = number("latestTime")
-    basis: str = text("basis")
+    earliest_ms: int | None = field.number("earliestTime")
+    latest_ms: int | None = field.number("latestTime")
+    basis: str = field.text("basis")
 
 
 @dataclass(frozen=True, slots=True)
 class Wait(Answer):
     """One reason why a job waits, from the scheduler or a quota."""
 
-    code: str = text("code")
-    message: str = text("message")
-    unblock: str = text("unblock")
-    ahead: tuple[str, ...] = value("ahead", convert=_names)
-    position: int | None = number("position")
-    estimate: Estimate | None = part_if_any(Estimate, "estimate")
-    more: int = amount("more")
+    code: str = field.text("code")
+    message: str = field.text("message")
+    unblock: str = field.text("unblock")
+    ahead: tuple[str, ...] = field.value("ahead", convert=_names)
+    position: int | None = field.number("position")
+    estimate: Estimate | None = field.part_if_any(Estimate, "estimate")
+    more: int = field.amount("more")
     """How many more tasks of the job wait for the same reason, after this one."""
-    document: Document = whole()
+    document: Document = field.whole()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import dataclasses
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from openpai.client.model.reading import Answer, Document, amount, as_amount, number, parts, text, texts, value, whole
+from openpai.client.model import reading as field
+from openpai.client.model.reading import Answer, Document
 from openpai.client.model.tasks import FINAL_STATES, TaskView
 
 
@@ -13,10 +15,10 @@ from openpai.client.model.tasks import FINAL_STATES, TaskView
 class Submitted(Answer):
     """A job that was accepted and stored durably."""
 
-    user: str = text("user")
-    name: str = text("name")
-    warnings: tuple[str, ...] = texts("warnings")
-    document: Document = whole()
+    user: str = field.text("user")
+    name: str = field.text("name")
+    warnings: tuple[str, ...] = field.texts("warnings")
+    document: Document = field.whole()
 
     @property
     def full_name(self) -> str:
@@ -28,27 +30,27 @@ class Submitted(Answer):
 class JobSummary(Answer):
     """One line of the list of jobs."""
 
-    user: str = text("username")
-    name: str = text("name")
-    state: str = text("state")
-    virtual_cluster: str = text("virtualCluster")
-    submitted_at_ms: int | None = number("submissionTime")
-    started_at_ms: int | None = number("launchedTime")
+    user: str = field.text("username")
+    name: str = field.text("name")
+    state: str = field.text("state")
+    virtual_cluster: str = field.text("virtualCluster")
+    submitted_at_ms: int | None = field.number("submissionTime")
+    started_at_ms: int | None = field.number("launchedTime")
     """When the first task of any attempt ran."""
-    ended_at_ms: int | None = number("completedTime")
-    attempt_started_at_ms: int | None = number("appLaunchedTime", "launchedTime")
+    ended_at_ms: int | None = field.number("completedTime")
+    attempt_started_at_ms: int | None = field.number("appLaunchedTime", "launchedTime")
     """When the first task of the newest attempt ran."""
-    attempt_ended_at_ms: int | None = number("appCompletedTime", "completedTime")
-    exit_code: int | None = number("appExitCode")
-    retries: int = amount("retries")
-    gpus: int = amount("totalGpuNumber")
-    tasks: int = amount("totalTaskNumber")
-    id: str = text("debugId")
+    attempt_ended_at_ms: int | None = field.number("appCompletedTime", "completedTime")
+    exit_code: int | None = field.number("appExitCode")
+    retries: int = field.amount("retries")
+    gpus: int = field.amount("totalGpuNumber")
+    tasks: int = field.amount("totalTaskNumber")
+    id: str = field.text("debugId")
     """Never changes; names an archived job."""
-    tags: tuple[str, ...] = texts("tags")
-    priority: str = text("jobPriority")
+    tags: tuple[str, ...] = field.texts("tags")
+    priority: str = field.text("jobPriority")
     """crit, prod, test or oppo; empty for the default."""
-    document: Document = whole()
+    document: Document = field.whole()
 
     @property
     def full_name(self) -> str:
@@ -62,10 +64,10 @@ class JobPage:
 
     jobs: tuple[JobSummary, ...]
     total: int
-    document: Document = field(repr=False, compare=False)
+    document: Document = dataclasses.field(repr=False, compare=False)
     offset: int = 0
     """How many matching jobs precede these."""
-    next: str = field(default="", repr=False)
+    next: str = dataclasses.field(default="", repr=False)
     """The beginning of the next page; empty at the end, and if the server does not send it."""
 
     @classmethod
@@ -79,10 +81,10 @@ class JobPage:
 class Result(Answer):
     """The result for one of many jobs."""
 
-    job: str = text("job")
-    is_done: bool = value("status", convert=lambda status: as_amount(status) < 400)
-    message: str = text("message")
-    code: str = text("code")
+    job: str = field.text("job")
+    is_done: bool = field.value("status", convert=lambda status: field.as_amount(status) < 400)
+    message: str = field.text("message")
+    code: str = field.text("code")
     """Name of the error; empty after success."""
 
     @classmethod
@@ -96,19 +98,19 @@ class Result(Answer):
 class Results(Answer):
     """The results for many jobs."""
 
-    results: tuple[Result, ...] = parts(Result, "results", is_needed=True)
-    more: int = amount("more")
+    results: tuple[Result, ...] = field.parts(Result, "results", is_needed=True)
+    more: int = field.amount("more")
     """How many more match."""
-    document: Document = whole()
+    document: Document = field.whole()
 
 
 @dataclass(frozen=True, slots=True)
 class Restart(Answer):
     """An attempt that began because a user restarted the job."""
 
-    attempt: int = amount("attemptId")
-    at_ms: int | None = number("time")
-    message: str = text("message")
+    attempt: int = field.amount("attemptId")
+    at_ms: int | None = field.number("time")
+    message: str = field.text("message")
     """The user and the reason."""
 
 
@@ -128,33 +130,33 @@ def _tasks(roles: Any) -> tuple[TaskView, ...]:
 class JobDetail(Answer):
     """One job with every task of one of its attempts."""
 
-    user: str = text("jobStatus.username")
-    name: str = text("name")
-    state: str = text("jobStatus.state")
-    execution_type: str = text("jobStatus.executionType")
-    virtual_cluster: str = text("jobStatus.virtualCluster")
-    retries: int = amount("jobStatus.retries")
-    attempt: int | None = number("jobStatus.attemptId")
-    submitted_at_ms: int | None = number("jobStatus.submissionTime")
-    started_at_ms: int | None = number("jobStatus.launchedTime")
+    user: str = field.text("jobStatus.username")
+    name: str = field.text("name")
+    state: str = field.text("jobStatus.state")
+    execution_type: str = field.text("jobStatus.executionType")
+    virtual_cluster: str = field.text("jobStatus.virtualCluster")
+    retries: int = field.amount("jobStatus.retries")
+    attempt: int | None = field.number("jobStatus.attemptId")
+    submitted_at_ms: int | None = field.number("jobStatus.submissionTime")
+    started_at_ms: int | None = field.number("jobStatus.launchedTime")
     """When the first task of any attempt ran."""
-    ended_at_ms: int | None = number("jobStatus.completedTime")
-    attempt_started_at_ms: int | None = number("jobStatus.appLaunchedTime")
+    ended_at_ms: int | None = field.number("jobStatus.completedTime")
+    attempt_started_at_ms: int | None = field.number("jobStatus.appLaunchedTime")
     """When the first task of this attempt ran."""
-    attempt_ended_at_ms: int | None = number("jobStatus.appCompletedTime")
-    time_limit_s: float | None = value("timeLimitMinutes", convert=_seconds)
+    attempt_ended_at_ms: int | None = field.number("jobStatus.appCompletedTime")
+    time_limit_s: float | None = field.value("timeLimitMinutes", convert=_seconds)
     """How long an attempt may run; None: without limit."""
-    restarts: tuple[Restart, ...] = parts(Restart, "restarts")
+    restarts: tuple[Restart, ...] = field.parts(Restart, "restarts")
     """Attempts that users requested, oldest first; every other attempt but the first is a retry."""
-    exit_code: int | None = number("jobStatus.appExitCode")
-    exit_phrase: str = text("jobStatus.appExitSpec.phrase")
-    exit_diagnostics: str = text("jobStatus.appExitDiagnostics")
-    trigger_role: str = text("jobStatus.appExitTriggerTaskRoleName")
+    exit_code: int | None = field.number("jobStatus.appExitCode")
+    exit_phrase: str = field.text("jobStatus.appExitSpec.phrase")
+    exit_diagnostics: str = field.text("jobStatus.appExitDiagnostics")
+    trigger_role: str = field.text("jobStatus.appExitTriggerTaskRoleName")
     """Role of the task that decided how the attempt ended; empty if none did."""
-    trigger_index: int | None = number("jobStatus.appExitTriggerTaskIndex")
-    trigger_message: str = text("jobStatus.appExitTriggerMessage")
-    tasks: tuple[TaskView, ...] = value("taskRoles", convert=_tasks)
-    document: Document = whole()
+    trigger_index: int | None = field.number("jobStatus.appExitTriggerTaskIndex")
+    trigger_message: str = field.text("jobStatus.appExitTriggerMessage")
+    tasks: tuple[TaskView, ...] = field.value("taskRoles", convert=_tasks)
+    document: Document = field.whole()
 
     @property
     def full_name(self) -> str:
