@@ -27,14 +27,12 @@ from openpai.api.routes import (
     authn,
     clusters,
     groups,
-    health,
     info,
     job_attempts,
     job_bulk,
     job_changes,
     job_events,
     jobs,
-    kept_work,
     kubernetes,
     logs,
     nodes,
@@ -65,7 +63,6 @@ ROUTERS: Final = (
     job_attempts,
     job_events,
     tasks,
-    kept_work,
     logs,
     nodes,
     clusters,
@@ -85,7 +82,6 @@ ROUTERS: Final = (
     alerts,
     kubernetes,
     info,
-    health,
 )
 OPERATIONS: Final = {name: one for module in ROUTERS for name, one in module.router.operations.items()}
 _TOO_FAST: Final = "this client sends too many requests"

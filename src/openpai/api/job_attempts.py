@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
 
-from fastapi import Request
+from fastapi import Path, Request
 
 from openpai.api.context import ApiContext, context_of
-from openpai.api.job_access import may_read_logs, visible_attempts, without_log_line
+from openpai.api.job_access import job_for, may_read_logs, visible_attempts, without_log_line
 from openpai.api.sessions import Caller
 from openpai.api.shapes.job_attempts import AttemptView, current_attempt, earlier_attempt
 from openpai.api.shapes.tasks import TaskHistory, histories
@@ -79,6 +80,35 @@ async def task_attempt_of(
         f"in job attempt {attempt}",
         f"the newest that started is {begun[-1]}" if begun else "the task has not started in it",
     )
+
+
+TASK: Final = "/api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts"
+Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAttemptPath:
+    """The parameters of a path below one attempt of a task."""
+
+    job: str
+    number: Number
+    role: str
+    index: Number
+    attempt: Number
+
+    async def find(self, request: Request, caller: Caller) -> tuple[JobRow, TaskAttemptRow]:
+        """Return the job and the task attempt; raise NoJobError or NoTaskLogError."""
+        row = await job_for(request, caller, self.job)
+        await attempt_of(request, caller, row, self.number)
+        task = TaskId(self.role, self.index)
+        return row, await task_attempt_of(request, caller, row, self.number, task, self.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class LogPath(TaskAttemptPath):
+    """The parameters of the path of one log."""
+
+    name: str
 
 
 async def spec_of(context: ApiContext, row: JobRow) -> JobSpec:

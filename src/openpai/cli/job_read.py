@@ -17,7 +17,7 @@ from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 
 if TYPE_CHECKING:
     from openpai.client import Client
-    from openpai.client.model.kept_work import WorkKept
+    from openpai.client.model.tasks import WorkKept
 
 EVENT_TYPES: Final = ("Normal", "Warning")
 

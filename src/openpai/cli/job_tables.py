@@ -13,7 +13,7 @@ from openpai.cli.listing import listing, shown
 if TYPE_CHECKING:
     from openpai.client.model import Event, JobDetail, JobSummary, TaskView, Wait
     from openpai.client.model.job_events import Estimate
-    from openpai.client.model.kept_work import WorkKept
+    from openpai.client.model.tasks import WorkKept
 
 TASKS_SHOWN: Final = 30
 CAUSES_SHOWN: Final = 10

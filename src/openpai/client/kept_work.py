@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from openpai.client.calls.jobs import task_path
 from openpai.client.calls_core import API, iterated
 from openpai.client.client import Client
-from openpai.client.model.kept_work import WorkKept
+from openpai.client.model.tasks import WorkKept
 from openpai.protocol.errors import Refused, Unavailable
 
 _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")

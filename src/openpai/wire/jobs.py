@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
 from openpai.wire.answers import ExitCode, JobId, JobName, Ms, NullableMs, Sentence, UserName, VcName
 from openpai.wire.doc import Doc, Document
@@ -114,3 +114,23 @@ class JobPage(Document):
 
     totalCount: Annotated[int, Doc(example=1, minimum=0)]
     data: Sequence[JobSummary]
+
+
+class BulkResult(Document):
+    """The result for one job."""
+
+    job: Annotated[str, Doc(example="ann~train")]
+    id: JobId | None
+    status: Annotated[int, Doc(example=200)]
+    message: Sentence
+    code: NotRequired[Annotated[str, Doc("of an error")]]
+    advice: NotRequired[Annotated[str, Doc("of an error")]]
+
+
+class BulkResults(Document):
+    """The results for all jobs."""
+
+    done: Annotated[int, Doc(example=1, minimum=0)]
+    failed: Annotated[int, Doc(example=0, minimum=0)]
+    more: Annotated[int, Doc("jobs that match after the first 1,000", example=0, minimum=0)]
+    results: Sequence[BulkResult]

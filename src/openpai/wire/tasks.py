@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from openpai.wire.answers import ExitCode, JobName, NodeName, NullableMs, RoleName, UserName
+from openpai.wire.answers import ExitCode, JobName, Ms, NodeName, NullableMs, RoleName, UserName
 from openpai.wire.doc import Doc, Document
 from openpai.wire.exits import ExitSpec
 from openpai.wire.states import State
@@ -86,3 +86,41 @@ class TaskDetail(TaskTimes):
     retries: Annotated[int, Doc(example=0)]
     accountableRetries: Annotated[int, Doc(example=0)]
     attempts: Sequence[TaskAttempt]
+
+
+class KeptTaskFiles(Document):
+    """The files that one task attempt left in its working directory."""
+
+    jobAttemptId: Annotated[int, Doc(example=0)]
+    taskRoleName: RoleName
+    taskIndex: Annotated[int, Doc(example=0)]
+    attemptId: Annotated[int, Doc(example=0)]
+    files: Annotated[int, Doc(example=3)]
+    bytes: Annotated[int, Doc(example=104857600)]
+    isCounted: Annotated[bool, Doc("false if there are more: very many files are not all counted")]
+    keptUntil: Ms
+
+
+class KeptFiles(Document):
+    """The kept files of all tasks of a job."""
+
+    kept: Sequence[KeptTaskFiles]
+
+
+class LogLocation(Document):
+    """A log and its address."""
+
+    name: Annotated[str, Doc(example="stdout")]
+    uri: Annotated[
+        str,
+        Doc(
+            "works for two minutes without a login, with the rights of the user who requested it",
+            example="/api/v2/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout?ticket=gAAA",
+        ),
+    ]
+
+
+class LogLocations(Document):
+    """The logs of a task attempt."""
+
+    locations: Sequence[LogLocation]

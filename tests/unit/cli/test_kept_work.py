@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from openpai.cli.job_tables import kept_work
-from openpai.client.model.kept_work import WorkKept
+from openpai.client.model.tasks import WorkKept
 
 
 def test_each_attempt_that_left_something_has_a_line_of_its_own_with_a_size_people_can_read():

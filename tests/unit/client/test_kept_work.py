@@ -11,7 +11,7 @@ import pytest
 
 from openpai.client.client import Client
 from openpai.client.kept_work import fetch_work
-from openpai.client.model.kept_work import WorkKept
+from openpai.client.model.tasks import WorkKept
 from openpai.protocol.errors import Refused, Unavailable
 
 KEPT = WorkKept("worker", 0, 0, 1, files=1, bytes=1, is_counted=True, kept_until_ms=1)

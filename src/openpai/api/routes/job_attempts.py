@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Annotated
 
-from fastapi import Path, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from openpai.api.answers import Reply, encoded, encoded_list, encoded_with, text
 from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for, may_read_logs
-from openpai.api.job_attempts import attempt_of, earlier_attempts, tasks_of
+from openpai.api.job_attempts import Number, attempt_of, earlier_attempts, tasks_of
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
@@ -25,7 +25,6 @@ from openpai.wire.tasks import TaskStatus
 router = Router("jobs")
 Reading = Annotated[Caller, needs("job.read")]
 TaskShape = Callable[[JobRow, AttemptView, TaskHistory], TaskStatus | ShortTask]
-Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 
 
 @router.serves("GET /api/v2/jobs/{job}/attempts/{number}", "Show an attempt of a job")

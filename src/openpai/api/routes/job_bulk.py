@@ -22,7 +22,7 @@ from openpai.api.shapes.job_lists import JobsWhere, filter_of
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.ports.queries import JobFilter, JobRow
 from openpai.protocol.errors import PaiError, Refused, Unavailable
-from openpai.wire.job_bulk import BulkResult, BulkResults
+from openpai.wire.jobs import BulkResult, BulkResults
 
 router = Router("jobs")
 JOBS_MAX: Final = 1000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import quote
 
-from fastapi import Query, Request
+from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
@@ -15,19 +15,17 @@ from openpai.api.answers import TEXT, Reply, reply
 from openpai.api.bodies import invalid
 from openpai.api.context import context_of, needs, needs_or_ticket
 from openpai.api.job_access import job_for
-from openpai.api.job_attempts import attempt_of, task_attempt_of
+from openpai.api.job_attempts import TASK, LogPath, TaskAttemptPath
 from openpai.api.legacy_paths import log_manager_of
 from openpai.api.log_times import Clock, since, stamped, tail_of
-from openpai.api.routes.job_attempts import Number
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes.tasks import logs_path
 from openpai.api.sse import cut_out, log_events, positions
-from openpai.lifecycle.model import TaskId
 from openpai.ports.logs import LogReader
-from openpai.ports.queries import JobRow, TaskAttemptRow
+from openpai.ports.queries import TaskAttemptRow
 from openpai.protocol.errors import Refused
-from openpai.wire.logs import LogLocations
+from openpai.wire.tasks import LogLocations
 
 router = Router("logs")
 TAIL_BYTES: Final = 16 * 1024
@@ -42,7 +40,7 @@ _HEADERS: Final = {
     "X-Log-Size": "of a single log: its size in bytes",
 }
 NAMES: Final = ("stdout", "stderr", ALL, "runtime")
-_PLACE: Final = "/api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs"
+_PLACE: Final = f"{TASK}/{{attempt}}/logs"
 
 
 class LogQuery(BaseModel):
@@ -72,19 +70,11 @@ class LogQuery(BaseModel):
         return self.tail_mode or self.tail_mode_too
 
 
-@router.serves(
-    "GET /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs",
-    "List the logs of a task attempt",
-    "NoJobConfigError NoTaskLogError",
-)
+@router.serves(f"GET {_PLACE}", "List the logs of a task attempt", "NoJobConfigError NoTaskLogError")
 async def list_logs(
     request: Request,
     caller: Annotated[Caller, needs("job.logs")],
-    job: str,
-    number: Number,
-    role: str,
-    index: Number,
-    attempt: Number,
+    place: Annotated[TaskAttemptPath, Depends()],
     query: Annotated[LogQuery, Query()],
 ) -> Reply[LogLocations]:
     """Return the logs of a task attempt with the address of each.
@@ -92,19 +82,19 @@ async def list_logs(
     Each address works without a login for two minutes, while the login that requested it is valid. OpenPAI's gateway
     forwards it to this server, and this server answers it itself as well.
     """
-    row, found = await _found(request, caller, job, number, TaskId(role, index), attempt)
+    row, found = await place.find(request, caller)
     gateway = log_manager_of(request.scope)
     tickets, tail = context_of(request).tickets, "&tail-mode=true" if query.is_tail else ""
-    places = {name: f"{logs_path(row, found)}/{name}" for name in NAMES}
-    uris = {
-        name: f"{gateway}{quote(place, safe='/~')}?ticket={tickets.ticket(caller, place)}{tail}"
-        for name, place in places.items()
-    }
-    return reply(LogLocations(locations=[{"name": name, "uri": uri} for name, uri in uris.items()]))
+    paths = {name: f"{logs_path(row, found)}/{name}" for name in NAMES}
+    uris = (
+        (name, f"{gateway}{quote(path, safe='/~')}?ticket={tickets.ticket(caller, path)}{tail}")
+        for name, path in paths.items()
+    )
+    return reply(LogLocations(locations=[{"name": name, "uri": uri} for name, uri in uris]))
 
 
 @router.serves(
-    "GET /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs/{name}",
+    f"GET {_PLACE}/{{name}}",
     "Read or follow a log",
     "NoJobConfigError NoTaskLogError",
     media={"text/plain": "epoch 1 of 10\n", "text/event-stream": _EVENT},
@@ -113,12 +103,7 @@ async def list_logs(
 async def get_log(
     request: Request,
     caller: Annotated[Caller, needs_or_ticket("job.logs")],
-    job: str,
-    number: Number,
-    role: str,
-    index: Number,
-    attempt: Number,
-    name: str,
+    place: Annotated[LogPath, Depends()],
     query: Annotated[LogQuery, Query()],
 ) -> Response:
     """Return a log as text, or follow it: `stdout`, `stderr`, `runtime`, or `all` for the first two together.
@@ -130,11 +115,11 @@ async def get_log(
     A followed log is a stream of events `log` with data `{stream, offset, text}` and one event `end` when the attempt
     is over; with the header Last-Event-ID it continues after that event.
     """
-    row, found = await _found(request, caller, job, number, TaskId(role, index), attempt)
-    if name not in NAMES:
-        raise Refused("NoTaskLogError", f"there is no log named {name!r}", f"the logs are: {', '.join(NAMES)}")
-    streams = ("stdout", "stderr") if name == ALL else (name,)
-    if name == ALL and (query.offset is not None or query.limit is not None):
+    row, found = await place.find(request, caller)
+    if place.name not in NAMES:
+        raise Refused("NoTaskLogError", f"there is no log named {place.name!r}", f"the logs are: {', '.join(NAMES)}")
+    streams = ("stdout", "stderr") if place.name == ALL else (place.name,)
+    if place.name == ALL and (query.offset is not None or query.limit is not None):
         raise invalid("offset and limit go with stdout, stderr or runtime")
     if query.tail_lines is not None and (query.follow or query.is_tail or query.offset is not None):
         raise invalid("tail-lines goes with neither follow, tail-mode nor offset")
@@ -145,14 +130,6 @@ async def get_log(
         return await _followed(request, found, streams, query, _Reader(request, caller, row.id).may_read)
     services = context_of(request).services
     return await _read(services.logs, found, streams, query, services.clock.now_ms())
-
-
-async def _found(
-    request: Request, caller: Caller, job: str, number: int, task: TaskId, attempt: int
-) -> tuple[JobRow, TaskAttemptRow]:
-    row = await job_for(request, caller, job)
-    await attempt_of(request, caller, row, number)
-    return row, await task_attempt_of(request, caller, row, number, task, attempt)
 
 
 class _Part(NamedTuple):

@@ -14,6 +14,7 @@ from openpai.api.answers import Done, Reply, done, reply
 from openpai.api.audit import about
 from openpai.api.bodies import read_body
 from openpai.api.context import ApiContext, context_of, needs
+from openpai.api.routes.clusters import no_virtual_cluster
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import quotas as shapes
@@ -100,5 +101,4 @@ async def _check_there(context: ApiContext, wanted: Quota) -> None:
         raise no_user(wanted.user)
     name = wanted.virtual_cluster
     if name and all(view.name != name for view in await context.services.platform.virtual_clusters()):
-        message = f"there is no virtual cluster {name!r}"
-        raise Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters")
+        raise no_virtual_cluster(name)

@@ -22,7 +22,7 @@ from openpai.api.sessions import Caller
 from openpai.api.shapes import storages as shapes
 from openpai.ports.storages import Area, Entry
 from openpai.protocol.errors import Refused
-from openpai.wire.storage_files import FileList, UploadedFile
+from openpai.wire.storages import FileList, UploadedFile
 
 router = Router("storages", written=201)
 Writing = Annotated[Caller, needs("storage.write")]

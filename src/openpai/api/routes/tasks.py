@@ -1,29 +1,27 @@
-"""One task of a job attempt, with all of its attempts."""
+"""The tasks of a job: one with all of its attempts, and the files that tasks left in their working directories."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi import Request
+from fastapi import Depends, Query, Request
+from starlette.responses import StreamingResponse
 
 from openpai.api.answers import Reply, reply
-from openpai.api.context import needs
+from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for
-from openpai.api.job_attempts import attempt_of, task_of
-from openpai.api.routes.job_attempts import Number
+from openpai.api.job_attempts import TASK, Number, TaskAttemptPath, attempt_of, task_of
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
-from openpai.api.shapes.tasks import task_detail
-from openpai.wire.tasks import TaskDetail
+from openpai.api.shapes.tasks import kept_files, task_detail
+from openpai.protocol.errors import Refused
+from openpai.wire.tasks import KeptFiles, TaskDetail
 
 router = Router("tasks")
+TAR: Final = "application/x-tar"
 
 
-@router.serves(
-    "GET /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts",
-    "Show a task and its attempts",
-    "NoJobConfigError",
-)
+@router.serves(f"GET {TASK}", "Show a task and its attempts", "NoJobConfigError")
 async def list_task_attempts(
     request: Request, caller: Annotated[Caller, needs("job.read")], job: str, number: Number, role: str, index: Number
 ) -> Reply[TaskDetail]:
@@ -31,3 +29,32 @@ async def list_task_attempts(
     row = await job_for(request, caller, job)
     attempt = await attempt_of(request, caller, row, number)
     return reply(task_detail(row, attempt, await task_of(request, caller, row, number, role, index)))
+
+
+@router.serves("GET /api/v2/jobs/{job}/work", "List what tasks left in their working directories")
+async def list_kept_work(request: Request, caller: Annotated[Caller, needs("job.logs")], job: str) -> Reply[KeptFiles]:
+    """Return which files are kept that tasks of a job left in their working directories."""
+    row = await job_for(request, caller, job)
+    kept = context_of(request).services.work
+    found = await kept.of_job(row.id) if kept is not None else ()
+    return reply({"kept": [kept_files(one) for one in found]})
+
+
+@router.serves(
+    f"GET {TASK}/{{attempt}}/work",
+    "Fetch what a task left in its working directory",
+    "NoJobConfigError NoTaskLogError NoFileError",
+    media={TAR: "(a tar archive)"},
+)
+async def get_kept_work(
+    request: Request,
+    caller: Annotated[Caller, needs("job.logs")],
+    place: Annotated[TaskAttemptPath, Depends()],
+    path: Annotated[list[str] | None, Query(description="Only files at or below these paths.", max_length=100)] = None,
+) -> StreamingResponse:
+    """Return the files that a task attempt left in its working directory, as a tar archive."""
+    _, found = await place.find(request, caller)
+    kept = context_of(request).services.work
+    if kept is None:
+        raise Refused("NoFileError", "this server keeps no working directories", "have tasks write to a storage")
+    return StreamingResponse(await kept.archive(found.key, path or ()), media_type=TAR)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from openpai.ports.storages import Entry, Step, Storage
-from openpai.wire import storage_files
 from openpai.wire import storages as wire
 
 # OpenPAI's names. The storage page of its portal stays blank if it does not know a type.
@@ -83,7 +82,7 @@ def step(tried: Step) -> wire.StorageStep:
     return {"step": tried.what, "ok": tried.is_ok, "message": tried.message}
 
 
-def file_entry(found: Entry) -> storage_files.FileEntry:
+def file_entry(found: Entry) -> wire.FileEntry:
     """Return a file or directory."""
     return {
         "name": found.name,

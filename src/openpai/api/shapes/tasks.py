@@ -14,6 +14,7 @@ from openpai.api.shapes.job_attempts import AttemptView
 from openpai.lifecycle.diagnosis import ended_with_attempt
 from openpai.lifecycle.model import TASK_FINAL, Diagnosis, TaskPhase
 from openpai.lifecycle.states import TASK_STATES, State
+from openpai.ports.kept_work import KeptAttempt
 from openpai.ports.queries import JobRow, TaskAttemptRow
 from openpai.ports.store import Slot
 from openpai.protocol.job import JobSpec
@@ -105,6 +106,20 @@ def short_task(job: JobRow, attempt: AttemptView, task: TaskHistory) -> ShortTas
         "containerGpus": container["containerGpus"],
         "containerLog": container["containerLog"],
         "containerExitCode": container["containerExitCode"],
+    }
+
+
+def kept_files(kept: KeptAttempt) -> wire.KeptTaskFiles:
+    """Return what one task attempt left in its working directory."""
+    return {
+        "jobAttemptId": kept.key.job_attempt,
+        "taskRoleName": kept.key.role,
+        "taskIndex": kept.key.index,
+        "attemptId": kept.key.task_attempt,
+        "files": kept.files,
+        "bytes": kept.bytes,
+        "isCounted": kept.is_counted,
+        "keptUntil": kept.kept_until_ms,
     }
 
 

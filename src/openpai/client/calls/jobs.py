@@ -25,7 +25,7 @@ from openpai.client.calls_core import (
     said,
     whole,
 )
-from openpai.client.model.kept_work import WorkKept
+from openpai.client.model.tasks import WorkKept
 from openpai.protocol.errors import Refused, Unavailable
 
 if TYPE_CHECKING:

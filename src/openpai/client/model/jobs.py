@@ -11,14 +11,10 @@ from openpai.client.model.reading import Answer, Document
 from openpai.client.model.tasks import FINAL_STATES, TaskView
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted(Answer):
-    """A job that was accepted and stored durably."""
-
-    user: str = field.text("user")
-    name: str = field.text("name")
-    warnings: tuple[str, ...] = field.texts("warnings")
-    document: Document = field.whole()
+class _Named(Answer):
+    __slots__ = ()
+    user: str
+    name: str
 
     @property
     def full_name(self) -> str:
@@ -27,7 +23,17 @@ class Submitted(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class JobSummary(Answer):
+class Submitted(_Named):
+    """A job that was accepted and stored durably."""
+
+    user: str = field.text("user")
+    name: str = field.text("name")
+    warnings: tuple[str, ...] = field.texts("warnings")
+    document: Document = field.whole()
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary(_Named):
     """One line of the list of jobs."""
 
     user: str = field.text("username")
@@ -51,11 +57,6 @@ class JobSummary(Answer):
     priority: str = field.text("jobPriority")
     """crit, prod, test or oppo; empty for the default."""
     document: Document = field.whole()
-
-    @property
-    def full_name(self) -> str:
-        """Return `user~name`."""
-        return f"{self.user}~{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def _tasks(roles: Any) -> tuple[TaskView, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class JobDetail(Answer):
+class JobDetail(_Named):
     """One job with every task of one of its attempts."""
 
     user: str = field.text("jobStatus.username")
@@ -157,11 +158,6 @@ class JobDetail(Answer):
     trigger_message: str = field.text("jobStatus.appExitTriggerMessage")
     tasks: tuple[TaskView, ...] = field.value("taskRoles", convert=_tasks)
     document: Document = field.whole()
-
-    @property
-    def full_name(self) -> str:
-        """Return `user~name`."""
-        return f"{self.user}~{self.name}"
 
     @property
     def is_final(self) -> bool:
