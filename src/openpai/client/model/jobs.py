@@ -11,7 +11,7 @@ from openpai.client.model.reading import Answer, Document
 from openpai.client.model.tasks import FINAL_STATES, TaskView
 
 
-class _Named(Answer):
+class _Named:
     __slots__ = ()
     user: str
     name: str
@@ -23,7 +23,7 @@ class _Named(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Submitted(_Named):
+class Submitted(_Named, Answer):
     """A job that was accepted and stored durably."""
 
     user: str = field.text("user")
@@ -33,7 +33,7 @@ class Submitted(_Named):
 
 
 @dataclass(frozen=True, slots=True)
-class JobSummary(_Named):
+class JobSummary(_Named, Answer):
     """One line of the list of jobs."""
 
     user: str = field.text("username")
@@ -128,7 +128,7 @@ def _tasks(roles: Any) -> tuple[TaskView, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class JobDetail(_Named):
+class JobDetail(_Named, Answer):
     """One job with every task of one of its attempts."""
 
     user: str = field.text("jobStatus.username")
