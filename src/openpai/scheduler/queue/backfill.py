@@ -10,6 +10,7 @@ ran when its cells were closed.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -155,46 +156,50 @@ def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_m
     missing = max([missing_devices(cluster, request) for request in waiting.requests])
     devices = (sum([request.devices for request in end.requests]) for end in ends)
     freed = list(accumulate(devices, initial=0))
+    if freed[-1] < missing:
+        return None
     with Trial(cluster) as trial:
         marks = [trial.mark]  # one for each number of gangs that have left
 
-        def fits(count: int) -> bool:
-            if freed[count] < missing:
-                return False
+        def pieces_after(count: int) -> tuple[Piece, ...] | None:
+            """Return the cells that the gang gets when so many have left; None if it has no place then."""
             trial.back_to(marks[min(count, len(marks) - 1)])
             del marks[count + 1 :]
             for end in ends[len(marks) - 1 : count]:
                 for request in end.requests:
                     trial.leave(request.id)
                 marks.append(trial.mark)
-            return trial.start_all(waiting.requests)
+            return _pieces(trial, waiting) if trial.start_all(waiting.requests) else None
 
-        least, most = 0, len(ends)
-        if not fits(most):
-            return None
+        # Most gangs fit soon after enough devices are free, so the search begins there and takes longer and longer steps.
+        least = most = bisect_left(freed, missing)
+        pieces, step = pieces_after(most), 1
+        while pieces is None:
+            if most == len(ends):
+                return None
+            least, most, step = most + 1, min(most + step, len(ends)), 2 * step
+            pieces = pieces_after(most)
         while least < most:
             middle = (least + most) // 2
-            if fits(middle):
-                most = middle
-            else:
+            fewer = pieces_after(middle)
+            if fewer is None:
                 least = middle + 1
-        if not fits(most):
-            return None
-        pieces = [
-            Piece(
-                part.node_cell.chain.spec.name,
-                part.node_cell.index,
-                part.mask,
-                part.guarantee.level,
-                part.guarantee.cell,
-            )
-            for proposal in trial.proposals[-len(waiting.requests) :]
-            for part in proposal.parts
-            if part.guarantee is not None
-        ]
+            else:
+                pieces, most = fewer, middle
     gang = waiting.gang
     free_ms = max(now_ms, ends[most - 1].at_ms) if most else now_ms
-    return Kept(gang.id, gang.virtual_cluster, gang.priority, tuple(pieces), now_ms, free_ms)
+    return Kept(gang.id, gang.virtual_cluster, gang.priority, pieces, now_ms, free_ms)
+
+
+def _pieces(trial: Trial, waiting: Waiting) -> tuple[Piece, ...]:
+    """Return the cells on which the gang was placed last."""
+    found = []
+    for proposal in trial.proposals[-len(waiting.requests) :]:
+        for part in proposal.parts:
+            if part.guarantee is not None:
+                at, guarantee = part.node_cell, part.guarantee
+                found.append(Piece(at.chain.spec.name, at.index, part.mask, guarantee.level, guarantee.cell))
+    return tuple(found)
 
 
 class FeasibilityCache:

@@ -113,8 +113,8 @@ class KeptCells:
         state = self._state
         return [
             Leaving(self._now_ms + state.left_ms(held), held.requests)
-            for held in state.running.gangs.values()
-            if held.gang.virtual_cluster == name and (closed_ms is None or (held.since_ms or 0) <= closed_ms)
+            for held in state.running.by_virtual_cluster.get(name, {}).values()
+            if closed_ms is None or (held.since_ms or 0) <= closed_ms
         ]
 
     def _waited_ms(self, waiting: Waiting) -> int:

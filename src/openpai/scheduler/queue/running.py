@@ -102,6 +102,7 @@ class RunningGangs:
 
     def __init__(self) -> None:
         self.gangs: dict[str, RunningGang] = {}
+        self.by_virtual_cluster: dict[str, dict[str, RunningGang]] = {}
         self.limits = Limits()
         self.ledger = Ledger()
         self.run_times = RunTimes()
@@ -112,6 +113,7 @@ class RunningGangs:
     def take(self, held: RunningGang) -> None:
         """Add a gang that holds devices."""
         self.gangs[held.gang.id] = held
+        self.by_virtual_cluster.setdefault(held.gang.virtual_cluster, {})[held.gang.id] = held
         if held.since_ms is None:
             self._timeless.append(held)
         else:
@@ -127,6 +129,7 @@ class RunningGangs:
         """Remove a gang; its run time is recorded if it finished."""
         held = self.gangs.pop(gang, None)
         if held is not None:
+            del self.by_virtual_cluster[held.gang.virtual_cluster][gang]
             if len(held.left) < len(held.gang.asks):
                 self._count(held, -held.gpus(), -held.devices())
             if held.since_ms is not None:
@@ -140,7 +143,9 @@ class RunningGangs:
         if held.since_ms is not None:
             self.run_times.end(held.gang, held.since_ms)
             self.run_times.begin(gang, held.since_ms)
+        del self.by_virtual_cluster[held.gang.virtual_cluster][gang.id]
         held.restate(gang, requests)
+        self.by_virtual_cluster.setdefault(gang.virtual_cluster, {})[gang.id] = held
         self._count(held, held.gpus(), held.devices())
 
     def settle(self, now_ms: int) -> None:
