@@ -86,6 +86,10 @@ class Scheduler(Protocol):
         """Return at most `limit` decisions, the most urgent first. Each stays proposed until committed or rejected."""
         ...
 
+    def look_again_ms(self) -> int | None:
+        """Return when a decision may be due although nothing is reported by then; None for never."""
+        ...
+
     def commit(self, gang: str) -> None:
         """Commit the placement proposed for `gang`."""
         ...

@@ -166,6 +166,9 @@ class QuotaScheduler(Scheduler):
         self._free[spot.node] = gpus
         insort(self._by_free.setdefault(len(gpus), []), spot.node)
 
+    def look_again_ms(self) -> int | None:
+        """Return when a decision may be due although nothing is reported by then: never."""
+
     def commit(self, gang: str) -> None:
         """Commit the placement proposed for `gang`, whose GPUs are set aside already."""
 

@@ -76,6 +76,9 @@ class Replay:
                 jobs[at].submitted_ms if at < len(jobs) else heap[0][0],
                 heap[0][0] if heap else jobs[at].submitted_ms,
             )
+            again_ms = self.scheduler.look_again_ms()
+            if again_ms is not None:
+                first = max(self.now_ms + step, min(first, again_ms)) if again_ms < first else first
             self.now_ms = now = -(-first // step) * step
             while heap and heap[0][0] <= now:
                 _, kind, _, starts, run = heappop(heap)

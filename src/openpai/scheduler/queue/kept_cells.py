@@ -29,14 +29,13 @@ class KeptCells:
     def review(self) -> None:
         """Release the cells of gangs that no longer wait at the front; touch the queues whose time to look has come."""
         state = self._state
-        for name, kept in list(state.kept.items()):
-            waiting = state.queue.get(kept.gang)
+        for name in [name for name, at_ms in state.again_ms.items() if self._now_ms >= at_ms]:
+            del state.again_ms[name]
+            state.queue.touch(name)
+        for name in state.queue.due(state.core.cluster.freed) & state.kept.keys():
+            waiting = state.queue.get(state.kept[name].gang)
             if waiting is None or not self._may_go_first(waiting, name):
                 state.keep(name, None)
-        if state.again_ms and self._now_ms >= min(state.again_ms.values()):
-            for name in [name for name, at_ms in state.again_ms.items() if self._now_ms >= at_ms]:
-                del state.again_ms[name]
-                state.queue.touch(name)
 
     def _may_go_first(self, waiting: Waiting, name: str) -> bool:
         gang, state = waiting.gang, self._state
@@ -85,12 +84,10 @@ class KeptCells:
             ),
         )  # fmt: skip
         is_same = kept is not None and kept.gang == first.gang.id
-        if kept is not None and is_same and self._now_ms < kept.again_ms:
-            state.look_again_at(name, kept.again_ms)
+        is_closed = kept is not None and is_same and kept.closed_ms is None and self._is_closed(first)
+        if kept is not None and is_same and self._now_ms < kept.again_ms and not is_closed:
             return
-        retry_ms = state.retry_ms.get(name, 0)
-        if kept is None and self._now_ms < retry_ms:
-            state.look_again_at(name, retry_ms)
+        if kept is None and self._now_ms < state.retry_ms.get(name, 0):
             return
         state.retry_ms[name] = self._now_ms + max(AGAIN_MIN_MS, self._waited_ms(first) // RETRY)
         if not state.feasibility.is_possible(state.core.cluster, first, state.health):
@@ -106,7 +103,8 @@ class KeptCells:
             # Closed cells will become free in any case and are replaced only by other closed cells.
             chosen = replace(kept, chosen_ms=self._now_ms)
         state.keep(name, chosen)
-        state.look_again_at(name, state.retry_ms[name] if chosen is None else chosen.again_ms)
+        if chosen is not None and closed_ms is None:
+            state.look_again_at(name, first.gang.submitted_at_ms + self._closing_ms(first))
 
     def _leaving(self, name: str, closed_ms: int | None) -> list[Leaving]:
         """Return when each gang that ran before the cells were closed is expected to leave."""

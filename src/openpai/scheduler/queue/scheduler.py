@@ -161,6 +161,10 @@ class HivedScheduler(Scheduler):
         names = sorted({self.state.gang_name(name) for name in self.core.rebound()})
         return {name: self._hints(held[name]) for name in names if name in held}
 
+    def look_again_ms(self) -> int | None:
+        """Return when a gang will have waited for so long that others may not pass it; None if none waits."""
+        return min(self.state.again_ms.values(), default=None)
+
     def commit(self, gang: str) -> None:
         """Commit the placement proposed for `gang`."""
         held = self.state.running.gangs.get(gang)

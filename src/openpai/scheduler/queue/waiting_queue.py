@@ -171,6 +171,22 @@ class Queue:
                     del self._groups[lane.group][lane.shape]
         return waiting
 
+    def due(self, freed: dict[str, int]) -> set[str]:
+        """Return the groups to consider now: something was freed or added there since they were last considered."""
+        return set(self._due(freed))
+
+    def _due(self, freed: dict[str, int]) -> dict[str, int]:
+        """Return the groups to consider, with the counts of freed things that matter to them."""
+        anywhere = freed[""]
+        if anywhere == self._all_seen and not self._touched:
+            return {}
+        worth = {}
+        for group in self._groups:
+            now = freed.get(group, 0) + (anywhere if self._interruptible.get(group) else 0)
+            if self._seen.get(group) != now or group in self._touched:
+                worth[group] = now
+        return worth
+
     def heads(
         self, order_key: Callable[[Waiting], OrderKey], freed: dict[str, int], given: Callable[[], int]
     ) -> Iterator[Head]:
@@ -179,19 +195,11 @@ class Queue:
         `freed` counts what was freed, by group: a group where nothing was freed or added since the last pass is
         skipped. `given` counts how often devices were granted or returned, after which gangs may sort later.
         """
-        anywhere = freed[""]
-        if anywhere == self._all_seen and not self._touched:
-            return
-        worth: dict[str, int] = {}
+        worth = self._due(freed)
         heap: list[tuple[OrderKey, str, Lane]] = []
-        for group, lanes in self._groups.items():
-            now = freed.get(group, 0)
-            if self._interruptible.get(group):
-                now += anywhere
-            if self._seen.get(group) != now or group in self._touched:
-                worth[group] = now
-                for lane in lanes.values():
-                    heap += [(order_key(line[0][1]), user, lane) for user, line in lane.lines.items()]
+        for group in worth:
+            for lane in self._groups[group].values():
+                heap += [(order_key(line[0][1]), user, lane) for user, line in lane.lines.items()]
         heapify(heap)
         at_first = given()
         while heap:
@@ -204,7 +212,7 @@ class Queue:
             line = lane.lines.get(user)
             if line and line[0][1] is not waiting:
                 heappush(heap, (order_key(line[0][1]), user, lane))
-        self._all_seen = anywhere
+        self._all_seen = freed[""]
         self._seen.update(worth)
         self._touched -= worth.keys()
 
