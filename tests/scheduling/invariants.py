@@ -131,6 +131,10 @@ def _audit_views(chain: Chain, cluster: Cluster) -> Iterator[str]:
                 need[at] += share.unserved[at].bit_count()
                 if served[at] & share.unserved[at] or served[at] | share.unserved[at] != (1 << promised) - 1:
                     yield f"{share.label}: promised cells do not add up"
+        if sorted(map(id, share.serving.values())) != sorted(map(id, share.bindings.values())) or any(
+            at != (held.level, held.number) for at, held in share.serving.items()
+        ):
+            yield f"{share.label}: the cells that serve promised cells are listed wrongly"
         for unit_index in share.unit_indexes.values():
             yield from _audit_shelf(unit_index, share.label)
     if need != chain.free_cells.need:
@@ -148,7 +152,13 @@ def _audit_shelf(unit_index: UnitIndex, label: str) -> Iterator[str]:
         counts: dict[int, int] = {}
         for unit in unit_index.units.values():
             if unit_index.whole >> unit.key & 1:
-                cell = unit.index // tally.units_per_cell
+                cell = unit.place // tally.units_per_cell
                 counts[cell] = counts.get(cell, 0) + 1
         if counts != tally.counts or sum(1 << n for n in set(counts.values())) != tally.present:
             yield f"{label}: whole units are counted wrongly"
+        members: dict[int, int] = {}
+        for unit in unit_index.units.values():
+            cell = unit.place // tally.units_per_cell
+            members[cell] = members.get(cell, 0) | unit.bit
+        if members != {cell: bits for cell, bits in tally.members.items() if bits}:
+            yield f"{label}: the units of a larger cell are listed wrongly"

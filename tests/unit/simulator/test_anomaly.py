@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
+
+import pytest
 
 from openpai.scheduler.config.reading import read_config
-from openpai.simulator.anomaly import DEFAULT, default_case, find_anomaly
-from openpai.simulator.cluster import config_text
+from openpai.simulator.anomaly import DEFAULT, default_case, find_anomaly, private_config
+from openpai.simulator.cluster import config_text, quotas_of
 from openpai.simulator.replay import Rules
+from openpai.simulator.simulate import simulate
+from openpai.simulator.synthetic import SyntheticSpec, generate
 from tests.unit.simulator.clusters import job, trace
+
+HOUR_MS: Final = 3_600_000
 
 # Two teams with two nodes of eight GPUs each. One has many small jobs, of which a few run long; the other needs nodes.
 SMALL = [job(f"short{at}", 0, 10, 1, "small") for at in range(12)] + [
@@ -36,3 +43,15 @@ def test_the_default_case_shows_it_even_when_small() -> None:
     found = find_anomaly(config, traces)
     assert "vc02" in found.anomalies("quota-spread")
     assert found.anomalies("hived") == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_team_waits_exactly_as_long_as_in_its_private_cluster(seed: int) -> None:
+    spec = SyntheticSpec(1_200, 1.5, seed, load=1.1, vcs=4)
+    config = read_config(config_text(26, spec.shares()))
+    trace = generate(spec, quotas_of(config))
+    shared = simulate(config, trace, "shared").vc_delays_ms
+    assert max(max(delays) for delays in shared.values()) > 6 * HOUR_MS
+    for name, delays in shared.items():
+        alone = simulate(private_config(config, name), trace.of(name), "private")
+        assert alone.vc_delays_ms[name] == delays

@@ -142,7 +142,7 @@ class NodeCell:
 class Unit:
     """A node, or a part of one, that a gang's tasks can be placed on."""
 
-    __slots__ = ("binding", "bit", "index", "key", "mask", "node_cell", "unit_index")
+    __slots__ = ("binding", "bit", "index", "key", "mask", "node_cell", "place", "unit_index")
 
     def __init__(
         self, unit_index: UnitIndex[Unit], index: int, node_cell: NodeCell, mask: int, binding: CellBinding
@@ -151,9 +151,14 @@ class Unit:
         self.index = index
         self.bit = 1 << index
         self.node_cell = node_cell
+        self.place = node_cell.index
         self.mask = mask
         self.binding = binding
         self.key = -1
+
+    def from_cell(self, mask: int) -> int:
+        """Return devices given as bits of its cell, or of the node if that is smaller, as bits of the node."""
+        return mask << self.node_cell.chain.first_device(self.binding.level, self.binding.index)
 
 
 class CellBinding:
@@ -177,8 +182,8 @@ class VcShare:
     """A virtual cluster's cells of one chain, or one pinned cell of it."""
 
     __slots__ = (
-        "bad", "bindings", "chain", "claimed", "claimed_at", "keys", "name", "pin", "promised", "size", "unit_indexes",
-        "unserved",
+        "bad", "bindings", "chain", "claimed", "claimed_at", "keys", "name", "pin", "promised", "serving", "size",
+        "unit_indexes", "unserved",
     )  # fmt: skip
 
     def __init__(self, name: str, chain: Chain, pin: str | None = None) -> None:
@@ -189,6 +194,9 @@ class VcShare:
         self.unserved = [0] * chain.spec.top
         """Promised cells that no physical cell serves yet, as bits, by level from 1."""
         self.bindings: dict[tuple[int, int], CellBinding] = {}
+        """By level and physical cell."""
+        self.serving: dict[tuple[int, int], CellBinding] = {}
+        """The same by level and number of the promised cell."""
         self.unit_indexes: dict[int, UnitIndex[Unit]] = {}
         """By level of the units: parts of nodes first, whole nodes last."""
         self.keys: dict[int, GuaranteedKeys] = {}
@@ -225,6 +233,18 @@ class VcShare:
             self.unit_indexes[level] = unit_index
             self.unit_indexes = dict(sorted(self.unit_indexes.items()))
         return unit_index
+
+    def first_unit(self, level: int, number: int) -> int:
+        """Return the number, in its index, of the first unit of a promised cell: whole nodes come before racks.
+
+        Units are tried in this order, which does not depend on the physical cells, so that a virtual cluster decides
+        exactly as it would alone on a cluster of its own.
+        """
+        chain = self.chain
+        if level <= chain.node_level:
+            return number
+        levels = range(chain.node_level, level)
+        return sum(self.promised[at - 1] * chain.nodes_per[at] for at in levels) + number * chain.nodes_per[level]
 
     def claimed_below(self, priority: int) -> int:
         """Return how many devices are claimed at lower priorities."""

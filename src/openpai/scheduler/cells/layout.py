@@ -103,3 +103,7 @@ class ChainLayout:
         if level == self.node_level:
             return self.shape.full
         return self.shape.cells[level - 1][index % self.per_node(level)]
+
+    def first_device(self, level: int, index: int) -> int:
+        """Return the position in its node of the first device of a cell; 0 for a cell of whole nodes."""
+        return 0 if level >= self.node_level else index % self.per_node(level) * self.spec.leaves(level)

@@ -27,15 +27,16 @@ def open_units(binding: CellBinding) -> CellBinding:
     """Add the units of a bound cell to the indexes of its share."""
     share, level, index = binding.share, binding.level, binding.index
     chain = share.chain
-    share.bindings[level, index] = binding
+    share.bindings[level, index] = share.serving[level, binding.number] = binding
+    first = share.first_unit(level, binding.number)
     if level < chain.node_level:
         node_cell = chain.node_cells[index // chain.per_node(level)]
         node_cell.is_split = True
-        _add_unit(binding, share.unit_index(level), index, node_cell, chain.mask_in_node(level, index))
+        _add_unit(binding, share.unit_index(level), first, node_cell, chain.mask_in_node(level, index))
     else:
         unit_index = share.unit_index(chain.node_level)
-        for at in chain.nodes_of(level, index):
-            _add_unit(binding, unit_index, at, chain.node_cells[at], chain.shape.full)
+        for number, at in enumerate(chain.nodes_of(level, index), first):
+            _add_unit(binding, unit_index, number, chain.node_cells[at], chain.shape.full)
     return binding
 
 
@@ -43,7 +44,7 @@ def _add_unit(binding: CellBinding, unit_index: UnitIndex[Unit], index: int, nod
     unit = Unit(unit_index, index, node_cell, mask, binding)
     binding.units.append(unit)
     node_cell.units.append(unit)
-    unit_index.units[index] = unit
+    unit_index.add(unit, -1)
     binding.share.bad += (node_cell.bad & mask).bit_count()
     _refresh(node_cell)
 
@@ -53,7 +54,7 @@ def unbind(binding: CellBinding) -> None:
     share = binding.share
     chain = share.chain
     chain.version += 1
-    del share.bindings[binding.level, binding.index]
+    del share.bindings[binding.level, binding.index], share.serving[binding.level, binding.number]
     for unit in binding.units:
         unit.node_cell.units.remove(unit)
         unit.unit_index.remove(unit)

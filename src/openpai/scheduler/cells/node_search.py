@@ -11,6 +11,7 @@ from typing import Final
 
 from openpai.scheduler.cells import mutations
 from openpai.scheduler.cells.chain import CellBinding, Chain, Unit, VcShare
+from openpai.scheduler.cells.unit_index import UnitIndex
 
 UNITS_COMPARED_MAX: Final = 8
 """How many equally full units are compared to find one where the devices are close together."""
@@ -53,6 +54,20 @@ class Within:
         if mask is None:
             mask = self._masks[level] = self._find_cells(level)
         return mask
+
+    def units_of(self, unit_index: UnitIndex[Unit]) -> int:
+        """Return the units of an index that are on the nodes, as bits."""
+        if self._span is not None:
+            first, number = self._span
+            for tally in unit_index.tallies:
+                if tally.units_per_cell == number:
+                    return tally.members.get(first // number, 0)
+        bits = 0
+        for node_cell in self.chain.nodes_in(self.bits):
+            for unit in node_cell.units:
+                if unit.unit_index is unit_index:
+                    bits |= unit.bit
+        return bits
 
     def _find_cells(self, level: int) -> int:
         chain = self.chain
@@ -119,13 +134,7 @@ def _candidates(
     share: VcShare, level: int, keys: int, within: Within | None, limit: int = UNITS_COMPARED_MAX
 ) -> list[Unit]:
     unit_index = share.unit_indexes[level]
-    if within is None:
-        return unit_index.some(keys, limit)
-    if level == share.chain.node_level:
-        return unit_index.some(keys, limit, within.bits)
-    return [unit for unit in unit_index.some(keys, len(unit_index.units)) if within.bits >> unit.node_cell.index & 1][
-        :limit
-    ]
+    return unit_index.some(keys, limit, -1 if within is None else within.units_of(unit_index))
 
 
 def _closest(units: list[Unit], number: int) -> Unit | None:

@@ -18,9 +18,11 @@ FINE_UP_TO: Final = 16
 
 
 class Indexed(Protocol):
-    """An item of an index: its number, the bit of that number, and its current key (-1 for none)."""
+    """An item of an index: its number, the bit of that number, its place, and its current key (-1 for none)."""
 
     index: int
+    place: int
+    """Its number among all units of the chain, by which larger cells contain units."""
     bit: int
     key: int
 
@@ -31,12 +33,14 @@ U = TypeVar("U", bound=Indexed)
 class Tally:
     """The number of whole units in each larger cell, with the cells sorted by that number."""
 
-    __slots__ = ("by_count", "counts", "present", "units_per_cell")
+    __slots__ = ("by_count", "counts", "members", "present", "units_per_cell")
 
     def __init__(self, units_per_cell: int) -> None:
         self.units_per_cell = units_per_cell
         self.counts: dict[int, int] = {}
         self.by_count: dict[int, int] = {}
+        self.members: dict[int, int] = {}
+        """By cell, its units in the index, as bits of their numbers."""
         self.present = 0
         """Bit n is set when some cell has n whole units."""
 
@@ -97,12 +101,17 @@ class UnitIndex(Generic[U]):
     def add(self, unit: U, key: int) -> None:
         """Add a unit."""
         self.units[unit.index] = unit
+        for tally in self.tallies:
+            cell = unit.place // tally.units_per_cell
+            tally.members[cell] = tally.members.get(cell, 0) | unit.bit
         self.move(unit, key)
 
     def remove(self, unit: U) -> None:
         """Remove a unit."""
         self.move(unit, -1)
         del self.units[unit.index]
+        for tally in self.tallies:
+            tally.members[unit.place // tally.units_per_cell] ^= unit.bit
 
     def move(self, unit: U, key: int) -> None:
         """Change a unit's key; -1 means none."""
@@ -130,7 +139,7 @@ class UnitIndex(Generic[U]):
             change += self.whole >> key & 1
         if change:
             for tally in self.tallies:
-                tally.change(unit.index // tally.units_per_cell, change)
+                tally.change(unit.place // tally.units_per_cell, change)
 
     def first(self, keys: int) -> U | None:
         """Return the first unit of the first of `keys` that has one."""

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from openpai.scheduler.cells.chain import Chain, VcShare
+from openpai.scheduler.cells.chain import Unit, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.decision import missing_devices
 from openpai.scheduler.cells.journal import Journal
 from openpai.scheduler.cells.model import Shape, shape_of
-from openpai.scheduler.cells.node_search import bind_clean_unit, clean_of
+from openpai.scheduler.cells.node_search import bind_clean_unit, clean_of, room_of
 from openpai.scheduler.cells.trial import Trial
 from openpai.scheduler.queue.requests import GangRequests
 from openpai.scheduler.queue.waiting_queue import Waiting
@@ -51,14 +51,27 @@ KEEPER: Final = "\0kept"
 
 
 class Piece(NamedTuple):
-    """Kept devices of one node."""
+    """Kept devices of one node of a promised cell, whichever physical cell serves it."""
 
     chain: str
-    node_cell: int
-    mask: int
+    pin: str | None
     level: int
-    cell: int
-    """The promised cell that contained them when they were chosen."""
+    number: int
+    """Which of the promised cells of that level."""
+    node: int
+    """Which node of that cell."""
+    mask: int
+    """The devices, as bits of the node or of the cell if that is smaller."""
+
+    def share_in(self, cluster: Cluster, virtual_cluster: str) -> VcShare:
+        """Return the share that has the promised cell."""
+        pin = self.pin
+        return cluster.shares[virtual_cluster][self.chain] if pin is None else cluster.pins[virtual_cluster, pin]
+
+    def unit_in(self, share: VcShare) -> Unit | None:
+        """Return the node or part of a node that serves it; None if no cell serves the promised cell now."""
+        binding = share.serving.get((self.level, self.number))
+        return None if binding is None else binding.units[self.node]
 
 
 class Leaving(NamedTuple):
@@ -92,8 +105,8 @@ class Kept:
         """Return how many of the kept devices are idle."""
         found = 0
         for piece in self.pieces:
-            node_cell = cluster.chains[piece.chain].node_cells[piece.node_cell]
-            found += (piece.mask & ~(node_cell.claimed | node_cell.opportunistic | node_cell.bad)).bit_count()
+            unit = piece.unit_in(piece.share_in(cluster, self.virtual_cluster))
+            found += (piece.mask if unit is None else clean_of(unit) & unit.from_cell(piece.mask)).bit_count()
         return found
 
     def hold(self, cluster: Cluster) -> None:
@@ -102,13 +115,16 @@ class Kept:
             return
         self.journal = Journal()
         for piece in self.pieces:
-            chain = cluster.chains[piece.chain]
-            shares = [share for share in cluster.shares_of(self.virtual_cluster) if share.chain is chain]
-            serving = [share for share in shares if (piece.level, piece.cell) in share.bindings]
-            if serving:
-                _claim_free(serving[0], chain, piece, self.priority, self.journal)
-            elif shares:
-                _claim_another(shares[0], piece, self.priority, self.journal)
+            share, number = piece.share_in(cluster, self.virtual_cluster), piece.mask.bit_count()
+            unit = piece.unit_in(share)
+            if unit is not None:
+                mask = room_of(unit) & unit.from_cell(piece.mask)
+            else:
+                # No cell serves the promised cell, and any that could is as good.
+                unit = bind_clean_unit(share, number, None)
+                mask = 0 if unit is None else share.chain.shape.best(clean_of(unit), number)[0]
+            if unit is not None and mask:
+                self.journal.claim(KEEPER, self.priority, unit, mask)
 
     def let_go(self) -> None:
         """Undo `hold`."""
@@ -127,22 +143,6 @@ class Kept:
             "free_ms": self.free_ms,
             "closed_ms": self.closed_ms,
         }
-
-
-def _claim_free(share: VcShare, chain: Chain, piece: Piece, priority: int, journal: Journal) -> None:
-    node_cell = chain.node_cells[piece.node_cell]
-    for unit in list(node_cell.units):
-        mask = unit.mask & piece.mask & ~(node_cell.claimed | node_cell.bad)
-        if unit.binding.share is share and mask:
-            journal.claim(KEEPER, priority, unit, mask)
-
-
-def _claim_another(share: VcShare, piece: Piece, priority: int, journal: Journal) -> None:
-    """Claim any cell that could serve the promised cell of a piece, which no cell serves now."""
-    number = piece.mask.bit_count()
-    unit = bind_clean_unit(share, number, None)
-    if unit is not None:
-        journal.claim(KEEPER, priority, unit, share.chain.shape.best(clean_of(unit), number)[0])
 
 
 def kept_in(row: dict[str, Any]) -> Kept:
@@ -197,8 +197,11 @@ def _pieces(trial: Trial, waiting: Waiting) -> tuple[Piece, ...]:
     for proposal in trial.proposals[-len(waiting.requests) :]:
         for part in proposal.parts:
             if part.guarantee is not None:
-                at, guarantee = part.node_cell, part.guarantee
-                found.append(Piece(at.chain.spec.name, at.index, part.mask, guarantee.level, guarantee.cell))
+                share, level, cell, number = part.guarantee
+                chain = share.chain
+                node = part.node_cell.index - chain.nodes_of(level, cell).start
+                mask = part.mask >> chain.first_device(level, cell)
+                found.append(Piece(chain.spec.name, share.pin, level, number, node, mask))
     return tuple(found)
 
 

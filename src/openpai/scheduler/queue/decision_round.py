@@ -51,7 +51,9 @@ class Round:
         self._look_through(decisions, limit)
         while len(decisions) < limit and self._take_back_displaced():
             self._look_through(decisions, limit)
-        self._kept.keep()
+        if self._kept.keep():
+            # Cells that were kept before are open to all now.
+            self._look_through(decisions, limit)
         state.running.settle_use(self._now_ms)
         return tuple(decisions)
 

@@ -63,10 +63,14 @@ class KeptCells:
         else:
             self._state.look_again_at(group, patient_ms)
 
-    def keep(self) -> None:
-        """Keep cells for the most urgent patient gang of each virtual cluster."""
-        for name, patient in self._patient.items():
-            self._keep_for_one(name, patient)
+    def keep(self) -> bool:
+        """Keep cells for the most urgent patient gang of each virtual cluster; return whether others were let go."""
+        cluster, patient = self._state.core.cluster, self._patient
+        self._patient = {}
+        before = cluster.freed[""]
+        for name, waiting in patient.items():
+            self._keep_for_one(name, waiting)
+        return cluster.freed[""] != before
 
     def _keep_for_one(self, name: str, patient: list[Waiting]) -> None:
         """Keep the cells that are free soonest for the gang that has waited longest; choose again when that is due."""

@@ -103,7 +103,10 @@ def test_what_borrows_kept_cells_is_not_promoted_onto_them(scheduler: HivedSched
     scheduler.add(gang("other", 4, virtual_cluster="b"))
     scheduler.add(gang("whole", 4))
     assert placed(scheduler, 3 * HOUR_MS) == ["other"]
-    assert [piece.node_cell for piece in scheduler.state.kept["a"].pieces] == [0]
+    part = scheduler.core.cluster.gangs["soon"].parts[0]
+    assert part is not None
+    assert part.guarantee is not None
+    assert [piece.number for piece in scheduler.state.kept["a"].pieces] == [part.guarantee.number]
     scheduler.restore(gang("guest", 2, priority=-1), [Spot("r0n0", (2, 3))], 0)
     held = scheduler.state.running.gangs["guest"]
     held.gang = gang("guest", 2, is_interruptible=True)

@@ -57,7 +57,8 @@ def test_everything_but_the_kept_cells_stays_open_to_all(scheduler: HivedSchedul
     part = scheduler.core.cluster.gangs["short"].parts[0]
     assert part is not None
     assert (kept.gang, kept.closed_ms, kept.free_ms) == ("whole", LONG_MS, LONG_MS + HOUR_MS)
-    assert [piece.node_cell for piece in kept.pieces] == [part.node_cell.index]
+    assert part.guarantee is not None
+    assert [piece.number for piece in kept.pieces] == [part.guarantee.number]
     for name in ("one", "two"):
         scheduler.add(gang(name, 1, submitted_at_ms=LONG_MS))
     assert placed(scheduler, LONG_MS + 1) == ["one"]
