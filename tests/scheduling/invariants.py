@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openpai.scheduler.cells.chain import CellBinding, Chain, NodeCell
+from openpai.scheduler.cells.chain import CellBinding, Chain, VcShare, NodeCell
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.free_cells import BAD_WEIGHT
 from openpai.scheduler.cells.model import State
@@ -131,15 +131,17 @@ def _audit_views(chain: Chain, cluster: Cluster) -> Iterator[str]:
                 need[at] += share.unserved[at].bit_count()
                 if served[at] & share.unserved[at] or served[at] | share.unserved[at] != (1 << promised) - 1:
                     yield f"{share.label}: promised cells do not add up"
-        if sorted(map(id, share.serving.values())) != sorted(map(id, share.bindings.values())) or any(
-            at != (held.level, held.number) for at, held in share.serving.items()
-        ):
-            yield f"{share.label}: the cells that serve promised cells are listed wrongly"
-        for unit_index in share.unit_indexes.values():
-            yield from _audit_shelf(unit_index, share.label)
+        yield from _audit_units(share)
     if need != chain.free_cells.need:
         yield f"chain {chain.spec.name}: promises to come do not add up"
     yield from _audit_shelf(chain.opportunistic_index, chain.spec.name)
+
+
+def _audit_units(share: VcShare) -> Iterator[str]:
+    if share.serving != {(held.level, held.number): held for held in share.bindings.values()}:
+        yield f"{share.label}: the cells that serve promised cells are listed wrongly"
+    for unit_index in share.unit_indexes.values():
+        yield from _audit_shelf(unit_index, share.label)
 
 
 def _audit_shelf(unit_index: UnitIndex, label: str) -> Iterator[str]:

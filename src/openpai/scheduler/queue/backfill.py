@@ -171,7 +171,7 @@ def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_m
                 marks.append(trial.mark)
             return _pieces(trial, waiting) if trial.start_all(waiting.requests) else None
 
-        # Most gangs fit soon after enough devices are free, so the search begins there and takes longer and longer steps.
+        # Most gangs fit soon after enough devices are free: the search begins there, with longer and longer steps.
         least = most = bisect_left(freed, missing)
         pieces, step = pieces_after(most), 1
         while pieces is None:
