@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from openpai.scheduler.cells.chain import CellBinding, Chain, VcShare, NodeCell
+from openpai.scheduler.cells.chain import CellBinding, Chain, NodeCell, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.free_cells import BAD_WEIGHT
 from openpai.scheduler.cells.model import State
