@@ -87,21 +87,29 @@ OPERATIONS: Final = {name: one for module in ROUTERS for name, one in module.rou
 _TOO_FAST: Final = "this client sends too many requests"
 
 
-def create_api(services: Services) -> FastAPI:
-    """Return the HTTP API over `services`, in OpenPAI's shapes."""
-    settings = services.settings
+def described_api(version: str) -> FastAPI:
+    """Return the routes with their description; it serves no request until `create_api` adds what they need."""
     # Its pages come from this server, since many clusters have no Internet access.
     api = FastAPIOffline(
         redoc_url=None,
         # `legacy_paths` removes a slash at the end; a redirect would go to any host that a client names.
         redirect_slashes=False,
         title="OpenPAI",
-        version=settings.version,
+        version=version,
         description="The REST API of an open AI platform. Errors are `{code, message}`; times are in milliseconds.",
     )
     described = api.openapi
     # FastAPI would complete the document again for every reader.
     api.openapi = cache(lambda: complete(described(), OPERATIONS))  # type: ignore[method-assign]
+    for module in ROUTERS:
+        api.include_router(module.router)
+    return api
+
+
+def create_api(services: Services) -> FastAPI:
+    """Return the HTTP API over `services`, in OpenPAI's shapes."""
+    settings = services.settings
+    api = described_api(settings.version)
     sessions = Sessions(services.users, services.clock, settings.token_cache_ms)
     context = api.state.context = ApiContext(
         services=services,
@@ -117,8 +125,6 @@ def create_api(services: Services) -> FastAPI:
         ),
         quotas=QuotaCache(services.usage, services.clock),
     )
-    for module in ROUTERS:
-        api.include_router(module.router)
     api.state.forwarder = Forwarder(services.sealer)
     api.add_exception_handler(NotLeading, _passed_on)
     api.add_exception_handler(PaiError, _answer_error)

@@ -43,17 +43,11 @@ class Login(Body, example=_ANN):
 async def get_login_info(request: Request) -> Reply[LoginInfo]:
     """Return how to log in: with a password, or on an identity provider's page; passwords work in both cases."""
     sign_on = context_of(request).services.sign_on
+    basic = "/api/v1/authn/basic/login"
     if sign_on is None or sign_on.sso is None:
-        return reply(LoginInfo(authn_type="basic", loginURI="/api/v1/authn/basic/login", loginURIMethod="post"))
-    return reply(
-        LoginInfo(
-            authn_type="OIDC",
-            loginURI="/api/v1/authn/oidc/login",
-            loginURIMethod="get",
-            label=sign_on.sso.label,
-            passwordLoginURI="/api/v1/authn/basic/login",
-        )
-    )
+        return reply(LoginInfo(authn_type="basic", loginURI=basic, loginURIMethod="post"))
+    page = LoginInfo(authn_type="OIDC", loginURI="/api/v1/authn/oidc/login", loginURIMethod="get")
+    return reply({**page, "label": sign_on.sso.label, "passwordLoginURI": basic})
 
 
 @router.serves("POST /api/v2/authn/basic/login", "Log in with a password", _ERRORS, takes=Login)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import quote
 
@@ -127,7 +128,7 @@ async def get_log(
     if is_timed and (query.follow or (query.since is not None and (query.is_tail or query.tail_lines or query.offset))):
         raise invalid("timestamps and since do not go with follow, nor since with tail-mode, tail-lines or offset")
     if query.follow:
-        return await _followed(request, found, streams, query, _Reader(request, caller, row.id).may_read)
+        return await _followed(request, found, streams, query, partial(_may_read, request, caller, row.id))
     services = context_of(request).services
     return await _read(services.logs, found, streams, query, services.clock.now_ms())
 
@@ -207,22 +208,14 @@ async def _contents(logs: LogReader, found: TaskAttemptRow, parts: list[_Part]) 
             yield chunk.data
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """A client that follows the logs of a job."""
-
-    request: Request
-    caller: Caller
-    job: str
-
-    async def may_read(self) -> bool:
-        """Return whether they still may: their login or rights may have ended, or the job may be deleted."""
-        try:
-            caller = await context_of(self.request).sessions.holder(self.caller.token.digest)
-            await job_for(self.request, replace(caller, action=self.caller.action), self.job)
-        except Refused:
-            return False
-        return True
+async def _may_read(request: Request, caller: Caller, job: str) -> bool:
+    """Return whether a follower may still read: the login or a right may have ended, or the job may be deleted."""
+    try:
+        now = await context_of(request).sessions.holder(caller.token.digest)
+        await job_for(request, replace(now, action=caller.action), job)
+    except Refused:
+        return False
+    return True
 
 
 async def _followed(

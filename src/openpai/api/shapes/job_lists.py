@@ -19,22 +19,9 @@ LIMIT: Final = 200
 LIMIT_MAX: Final = 50_000
 _MS_MAX: Final = 2**53
 _COUNT_MAX: Final = 2**31 - 1
-_ORDERS: Final = frozenset(
-    {
-        "jobName",
-        "submissionTime",
-        "username",
-        "vc",
-        "retries",
-        "totalTaskNumber",
-        "totalGpuNumber",
-        "state",
-        "completionTime",
-        "jobPriority",
-    }
-)
 _WORDS: Final = frozenset({"jobName", "username", "vc", "jobPriority"})
 _TIMES: Final = frozenset({"submissionTime", "completionTime"})
+_ORDERS: Final = _WORDS | _TIMES | {"retries", "totalTaskNumber", "totalGpuNumber", "state"}
 _OPEN: Final = frozenset({"completionTime", "jobPriority"})
 _TEXT: Final = r"^[^\x00]*$"
 

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from cryptography.fernet import Fernet
-
-from openpai.api.app import create_api
-from openpai.api.services import Services, Settings
-from openpai.app.clock import SystemClock, SystemIdentities
+from openpai.api.app import described_api
 from openpai.app.pages.markdown import code, codes, page, table
 from openpai.app.pages.schema import type_text
-from openpai.logs.files import FileLogs
-from openpai.orchestrator.commands import PlatformCommands
 from openpai.protocol.errors import STATUS_OF
-from openpai.storage.service import StorageService
-from openpai.store.accounts import SqlAccountStore
-from openpai.store.cluster_settings import SqlSettingsStore
-from openpai.store.database import Database
-from openpai.store.jobs import SqlJobStore
-from openpai.store.queries import SqlJobQueries
-from openpai.store.storages import SqlStorageStore
-from openpai.store.usage import SqlUsageStore
-from openpai.store.vault import Vault
 
 _INTRO: Final = """\
 The API listens where `pai up` says, on port 9186 by default; a running server describes the same at `/docs` and
@@ -63,26 +46,8 @@ def rest() -> str:
 
 
 def openapi() -> dict[str, Any]:
-    """Return the API's description of itself, as a server with an empty database gives it."""
-    with TemporaryDirectory() as directory:
-        database = Database("sqlite://", inline=True)
-        clock = SystemClock()
-        vault = Vault(Fernet.generate_key().decode())
-        cluster_settings = SqlSettingsStore(database)
-        commands = PlatformCommands(SqlJobStore(database), vault, clock, SystemIdentities(), settings=cluster_settings)
-        logs = FileLogs(Path(directory), lambda key: True)
-        users = SqlAccountStore(database)
-        queries = SqlJobQueries(database)
-        manners = Settings(version="any")
-        services = Services(
-            commands, queries, users, logs, clock, manners,
-            cluster_settings=cluster_settings, usage=SqlUsageStore(database),
-            storages=StorageService(SqlStorageStore(database), vault, clock), sealer=vault,
-        )  # fmt: skip
-        try:
-            return create_api(services).openapi()
-        finally:
-            database.close()
+    """Return the API's description of itself."""
+    return described_api("any").openapi()
 
 
 def _first_line(operation: Mapping[str, Any]) -> str:
