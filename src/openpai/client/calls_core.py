@@ -100,27 +100,19 @@ class Blocking(Protocol):
 
     is_blocking: bool
 
-    def ask(self, call: Call[T]) -> T:
-        """Send one request and return its answer."""
-        ...
-
 
 class Awaited(Protocol):
     """A client whose answers are awaited."""
 
     is_awaited: bool
 
-    def ask(self, call: Call[T]) -> Coroutine[Any, Any, T]:
-        """Send one request and return its answer."""
-        ...
-
 
 class _Mark(Generic[P, T]):
-    """Holds a description, and looks like the method on its class."""
+    """Holds a method written for both clients, and looks like it on its class."""
 
-    def __init__(self, describe: Callable[..., Any]) -> None:
-        self.describe = describe
-        update_wrapper(cast("Any", self), describe)
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        update_wrapper(cast("Any", self), method)
 
     def __call__(self, here: Any, *args: P.args, **named: P.kwargs) -> Any:
         return self.__get__(here, type(here))(*args, **named)
@@ -128,44 +120,52 @@ class _Mark(Generic[P, T]):
     def __get__(self, here: Any, owner: type) -> Any:
         raise NotImplementedError
 
+    def bound(self, here: Any, drive: Callable[[Any], Any]) -> Callable[..., Any]:
+        """Return the method of a client; that of a blocking one drives what it returns to its end."""
+        method = MethodType(self.method, here)
+        if not hasattr(here, "is_blocking"):
+            return method
 
-class asks(_Mark[P, T]):  # noqa: N801 - a mark above a method, as `property` is
+        @wraps(method)
+        def driven(*args: Any, **named: Any) -> Any:
+            return drive(method(*args, **named))
+
+        return driven
+
+
+class awaits(_Mark[P, T]):  # noqa: N801 - a mark above a method, as `property` is
+    """Marks a coroutine of several calls, such as polling until a job is finished."""
+
+    def __init__(self, method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
+        super().__init__(method)
+
+    @overload
+    def __get__(self, here: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, here: Blocking, owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, here: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, here: Any, owner: type) -> Any:
+        return self if here is None else self.bound(here, finished)
+
+
+class asks(awaits[P, T]):  # noqa: N801
     """Marks a method that describes one call."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Call[T]]) -> None:
-        super().__init__(describe)
+        def ask(here: Any, /, *args: P.args, **named: P.kwargs) -> Coroutine[Any, Any, T]:
+            asked: Coroutine[Any, Any, T] = here.wire.ask(describe(here, *args, **named))
+            return asked
 
-    @overload
-    def __get__(self, here: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, here: Blocking, owner: type) -> Callable[P, T]: ...
-    @overload
-    def __get__(self, here: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, here: Any, owner: type) -> Any:
-        return self if here is None else _bound(self.describe, here, here.ask)
-
-
-class awaits(_Mark[P, T]):  # noqa: N801
-    """Marks a coroutine of several calls, such as polling until a job is finished."""
-
-    def __init__(self, describe: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
-        super().__init__(describe)
-
-    @overload
-    def __get__(self, here: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, here: Blocking, owner: type) -> Callable[P, T]: ...
-    @overload
-    def __get__(self, here: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, here: Any, owner: type) -> Any:
-        return self if here is None else _driven(self.describe, here, finished)
+        update_wrapper(ask, describe)
+        super().__init__(ask)
 
 
 class iterates(_Mark[P, T]):  # noqa: N801
     """Marks an asynchronous generator, such as a list that is read page by page."""
 
-    def __init__(self, describe: Callable[Concatenate[Any, P], AsyncGenerator[T, None]]) -> None:
-        super().__init__(describe)
+    def __init__(self, method: Callable[Concatenate[Any, P], AsyncGenerator[T, None]]) -> None:
+        super().__init__(method)
 
     @overload
     def __get__(self, here: None, owner: type) -> Self: ...
@@ -174,21 +174,7 @@ class iterates(_Mark[P, T]):  # noqa: N801
     @overload
     def __get__(self, here: Awaited, owner: type) -> Callable[P, AsyncIterator[T]]: ...
     def __get__(self, here: Any, owner: type) -> Any:
-        return self if here is None else _driven(self.describe, here, iterated)
-
-
-def _driven(describe: Callable[..., Any], here: Any, drive: Callable[[Any], Any]) -> Callable[..., Any]:
-    return _bound(describe, here, drive) if hasattr(here, "is_blocking") else MethodType(describe, here)
-
-
-def _bound(describe: Callable[..., Any], here: Any, hand_over: Callable[[Any], Any]) -> Callable[..., Any]:
-    method = MethodType(describe, here)
-
-    @wraps(method)
-    def asked(*args: Any, **named: Any) -> Any:
-        return hand_over(method(*args, **named))
-
-    return asked
+        return self if here is None else self.bound(here, iterated)
 
 
 def whole(read: Callable[[Mapping[str, Any]], T]) -> Callable[[httpx.Response], T]:
