@@ -99,10 +99,8 @@ class Terminal:
 
 
 @contextmanager
-def open_terminal(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Terminal]:
-    """Open a platform of `api_world` and terminals in front of it."""
+def on_a_loop() -> Iterator[tuple[asyncio.AbstractEventLoop, Callable[[Coroutine[Any, Any, Any]], Any]]]:
+    """Run an event loop in a thread; yield it, and what runs something on it to its end."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -110,12 +108,23 @@ def open_terminal(
     def run(promise: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(promise, loop).result(60)
 
-    opened = open_world(root)
-    world = run(opened.__aenter__())
     try:
-        yield Terminal(world, loop, Bridge(world.api, run), monkeypatch, capsys)
+        yield loop, run
     finally:
-        run(opened.__aexit__(None, None, None))
         loop.call_soon_threadsafe(loop.stop)
         thread.join(60)
         loop.close()
+
+
+@contextmanager
+def open_terminal(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Terminal]:
+    """Open a platform of `api_world` and terminals in front of it."""
+    with on_a_loop() as (loop, run):
+        opened = open_world(root)
+        world = run(opened.__aenter__())
+        try:
+            yield Terminal(world, loop, Bridge(world.api, run), monkeypatch, capsys)
+        finally:
+            run(opened.__aexit__(None, None, None))

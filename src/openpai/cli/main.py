@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "report": ("openpai.cli.report:report", "Report use in hours of GPUs, CPUs and memory."),
     "audit": ("openpai.cli.audit:app", "The audit log: who did what."),
     "alert": ("openpai.cli.alert:app", "Alerts: what needs attention."),
+    "import": ("openpai.cli.openpai_import:app", "Take over what another platform has."),
     "protocol": ("openpai.cli.protocol:app", "The format of job files."),
 }
 EPILOG = f"""\b
