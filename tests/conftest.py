@@ -58,12 +58,18 @@ def newest_postgres(postgres_server: str) -> Iterator[str]:
         yield "newest"
 
 
+def _place_of_run(factory: pytest.TempPathFactory) -> Path:
+    """Return the directory that the processes of this run share, and no other run."""
+    place = factory.getbasetemp()
+    return (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "kube"
+
+
 @pytest.fixture(scope="session")
 def kube_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of a real etcd and kube-apiserver, which all processes of this run share."""
     if reason := why_not():
         pytest.skip(reason)
-    with shared(tmp_path_factory.getbasetemp().parent / "kube", "api") as kubeconfig:
+    with shared(_place_of_run(tmp_path_factory), "api") as kubeconfig:
         yield kubeconfig
 
 
@@ -72,7 +78,7 @@ def kube_full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The kubeconfig of another one, with kube-controller-manager and kube-scheduler, and no nodes."""
     if reason := why_not("kube-controller-manager", "kube-scheduler"):
         pytest.skip(reason)
-    with shared(tmp_path_factory.getbasetemp().parent / "kube", "full") as kubeconfig:
+    with shared(_place_of_run(tmp_path_factory), "full") as kubeconfig:
         yield kubeconfig
 
 

@@ -92,6 +92,7 @@ class ControlPlane:
             "--unsafe-no-fsync",
             "--log-level=error",
             "--quota-backend-bytes=4294967296",
+            "--max-request-bytes=16777216",
         )
         (self.root / "etcd.url").write_text(self.etcd_url)
         # Without the controllers no namespace has a service account, and pods that name none would be refused.

@@ -10,15 +10,16 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 import msgspec
 
 from openpai.kube.config import ClusterAccess
 from openpai.kube.connection import CALL_PATIENCE_S, CONNECTIONS, Connection
-from openpai.kube.errors import KubeError
+from openpai.kube.errors import KubeError, error_of
 from openpai.kube.exec import ExecSession, open_exec
-from openpai.kube.objects.kinds import PODS, Kind, T
+from openpai.kube.objects.kinds import PODS, Kind, ListOf, T
+from openpai.kube.objects.meta import ListMeta, metadata_of
 from openpai.protocol.errors import Broken
 
 PAGE: Final = 500
@@ -31,11 +32,13 @@ Body = bytes | Mapping[str, Any] | msgspec.Struct | list[Any]
 R = TypeVar("R")
 
 
-class Page(msgspec.Struct):
+class Page(msgspec.Struct, Generic[R]):
     """A whole list: its objects, and the version from which a watch goes on."""
 
-    items: list[Any]
+    items: list[R]
     resource_version: str
+    unreadable: dict[tuple[str, str], str]
+    """Objects, by namespace and name, that do not fit the type of their kind, with the reason."""
 
 
 class KubeClient:
@@ -75,36 +78,32 @@ class KubeClient:
 
     async def list(self, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = "") -> list[T]:
         """Return all objects, of all namespaces if none is named, that the selectors select."""
-        return (await self.list_page(kind, namespace, labels=labels, fields=fields)).items
+        page = await self.list_page(kind, namespace, labels=labels, fields=fields)
+        for (place, name), fault in page.unreadable.items():
+            raise Broken(f"cannot read {kind.plural}/{name} in {place}: {fault}")
+        return page.items
 
-    async def list_page(self, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = "") -> Page:
+    async def list_page(self, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = "") -> Page[T]:
         """Return all objects and the version of the list. It is read in pages, and consistent."""
         params = selectors(labels, fields)
-        for limit in (PAGE, 0):
-            try:
-                return await self._listed(kind, namespace, params, limit)
-            except KubeError as error:
-                # The version that the pages belong to was removed meanwhile: then all in one piece.
-                if not error.is_expired or not limit:
-                    raise
-        raise Broken("a list ended without an answer")
+        try:
+            return await self._listed(kind, namespace, params, PAGE)
+        except KubeError as error:
+            # The version that the pages belong to was removed meanwhile: then all in one piece.
+            if not error.is_expired:
+                raise
+        return await self._listed(kind, namespace, params, 0)
 
-    async def _listed(self, kind: Kind[T], namespace: str, params: Mapping[str, str], limit: int) -> Page:
-        items: list[T] = []
-        more = ""
+    async def _listed(self, kind: Kind[T], namespace: str, params: Mapping[str, str], limit: int) -> Page[T]:
+        found: Page[T] = Page([], "", {})
+        asked = {**params, **({"limit": str(limit)} if limit else {})}
+        doing = _doing("list", kind, "", namespace)
         while True:
-            asked = {**params, **({"limit": str(limit)} if limit else {}), **({"continue": more} if more else {})}
-            answer = await self.connection.call(
-                "GET", kind.path(namespace), doing=_doing("list", kind, "", namespace), params=asked
-            )
-            try:
-                page = kind.list_decoder.decode(answer)
-            except msgspec.DecodeError as error:
-                raise Broken(f"cannot read the list of {kind.plural}: {error}") from error
-            items += page.items or ()
-            more = page.metadata.continue_
+            answer = await self.connection.call("GET", kind.path(namespace), doing=doing, params=asked)
+            more = read_page(kind, answer, found)
             if not more:
-                return Page(items, page.metadata.resource_version)
+                return found
+            asked["continue"] = more
 
     async def create(
         self, kind: Kind[T], body: Body, namespace: str = "", *, dry_run: bool = False, manager: str = "openpai"
@@ -248,6 +247,35 @@ class KubeClient:
             patience_s=CALL_PATIENCE_S,
         )
         return _decoded(kind, answer)
+
+
+def read_page(kind: Kind[T], answer: bytes, page: Page[T]) -> str:
+    """Add the objects of an answer to a page; return what continues the list, empty at its end."""
+    try:
+        try:
+            found = kind.list_decoder.decode(answer)
+        except msgspec.ValidationError:
+            # One object that does not fit must not hide the others.
+            meta = _read_singly(kind, answer, page)
+        else:
+            page.items += found.items or ()
+            meta = found.metadata
+    except msgspec.DecodeError as error:
+        # Such as the page of a proxy on the way.
+        raise error_of(f"list {kind.plural}", 502, f"the answer is no list: {error}".encode()) from error
+    page.resource_version = meta.resource_version
+    return meta.continue_
+
+
+def _read_singly(kind: Kind[T], answer: bytes, page: Page[T]) -> ListMeta:
+    raw = msgspec.json.decode(answer, type=ListOf[msgspec.Raw])
+    for one in raw.items or ():
+        try:
+            page.items.append(kind.decoder.decode(one))
+        except msgspec.ValidationError as error:
+            about = metadata_of(one)
+            page.unreadable[about.namespace, about.name] = str(error)
+    return raw.metadata
 
 
 def encoded(body: Body) -> bytes:

@@ -11,6 +11,7 @@ import random
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any, Final
 
 import aiohttp
@@ -127,12 +128,10 @@ class Connection:
         self, path: str, *, doing: str, params: Params = None, quiet_s: float | None = None
     ) -> AsyncGenerator[bytes]:
         """Yield an answer in pieces of any size as they come."""
-        async with await self.stream(path, doing=doing, params=params, quiet_s=quiet_s) as answer:
-            try:
-                async for chunk in answer.content.iter_any():
-                    yield chunk
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise unanswered(doing, error) from error
+        answer = await self.stream(path, doing=doing, params=params, quiet_s=quiet_s)
+        async with answer, aclosing(pieces(answer, doing)) as found:
+            async for piece in found:
+                yield piece
 
     async def socket(
         self, path: str, *, doing: str, params: list[tuple[str, str]], protocols: tuple[str, ...]
@@ -208,6 +207,15 @@ class Connection:
         if self.access.proxy:
             options["proxy"] = self.access.proxy
         return options
+
+
+async def pieces(answer: aiohttp.ClientResponse, doing: str) -> AsyncGenerator[bytes]:
+    """Yield an answer in pieces of any size as they come."""
+    try:
+        async for piece in answer.content.iter_any():
+            yield piece
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise unanswered(doing, error) from error
 
 
 def pause_before_retry(error: KubeError, tries: int, *, is_read: bool) -> float | None:

@@ -16,6 +16,8 @@ from openpai.protocol.wording import harmless_line
 
 MESSAGE_MAX: Final = 2_000
 _LATER: Final = frozenset({408, 429, 500, 502, 503, 504})
+_TOO_LARGE: Final = ("message larger than max", "request is too large")
+"""What etcd says of an object that it will never take, which the API server calls an internal error."""
 _OUR_BUG: Final = frozenset({405, 406, 415})
 
 
@@ -91,6 +93,8 @@ def error_of(doing: str, http: int, body: bytes, retry_after: str | None = None)
     """Return the error for an answer; `doing` says what was asked, as in `create pods/a in default`."""
     status = _status(body)
     said = harmless_line(status.message or body[:MESSAGE_MAX].decode("utf-8", "replace"))[:MESSAGE_MAX]
+    if http == 500 and any(words in said for words in _TOO_LARGE):
+        http = 413
     message = f"cannot {doing}: {said or 'no reason given'} (HTTP {http})"
     error = _in_family(http, message)
     error.http = http

@@ -20,15 +20,17 @@ from openpai.kube.client import KubeClient
 from openpai.kube.connection import backoff_s
 from openpai.kube.errors import KubeError
 from openpai.kube.objects.kinds import Kind, T
-from openpai.kube.watch_stream import WatchEvent, WatchScope, watch
+from openpai.kube.watch_stream import OPENED, WatchEvent, WatchScope, watch
 from openpai.protocol.errors import PaiError
 from openpai.system.supervision import supervise
 
 QUIET_S: Final = 150.0
 """The API server sends a bookmark every minute; a stream without event and bookmark for longer has stalled."""
 PAUSE_MAX_S: Final = 30.0
-SAME_VERSION_TRIES: Final = 4
+SAME_VERSION_TRIES: Final = 5
 """How often a watch may fail from one version before everything is listed once more."""
+LIST_TRIES: Final = 3
+"""Of so many tries to list by a watch, the last is a list in pages, which needs no bookmark."""
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -71,6 +73,7 @@ class Reflector(Generic[T]):
         self._may_stream_lists = True
         self._heard_at_s = float("-inf")
         self._failures = 0
+        self._has_progress = False
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -128,47 +131,47 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """Follow the server until cancelled."""
         while True:
-            began = self._heard_at_s
+            self._has_progress = False
+            pause_s = 0.0
             try:
                 await self._follow()
             except PaiError as error:
                 self._note(error)
-            progress = self._heard_at_s != began
-            self._failures = 1 if progress else self._failures + 1
-            await asyncio.sleep(backoff_s(self._failures - 1, PAUSE_MAX_S))
+                pause_s = getattr(error, "retry_after_s", None) or 0.0
+            self._failures = 0 if self._has_progress else self._failures + 1
+            await asyncio.sleep(max(backoff_s(self._failures, PAUSE_MAX_S), min(pause_s, PAUSE_MAX_S)))
 
     async def _follow(self) -> None:
         """Open one stream and follow it until it ends."""
-        if self._version and self._failures % (SAME_VERSION_TRIES + 1) != SAME_VERSION_TRIES:
+        if self._version and (self._failures + 1) % SAME_VERSION_TRIES:
             await self._watch()
-        elif self._may_stream_lists:
+        elif self._may_stream_lists and self._failures % LIST_TRIES < LIST_TRIES - 1:
             await self._watch_from_beginning()
         else:
             await self._list()
             await self._watch()
 
     async def _watch(self) -> None:
-        async for event in self._events(self._version):
-            self._apply(event)
+        async with contextlib.aclosing(self._events(self._version)) as events:
+            async for event in events:
+                self._apply(event)
 
     async def _watch_from_beginning(self) -> None:
         """List by a watch, which costs server and client less memory than a list, and go on with the same stream."""
         fresh: dict[Key, T] | None = {}
-        self.unreadable.clear()
+        unreadable: dict[Key, str] = {}
         try:
-            async for event in self._events("", from_beginning=True):
-                if fresh is None:
-                    self._apply(event)
-                elif event.ends_the_beginning:
-                    self._replace_all(fresh, event.metadata.resource_version)
-                    fresh = None
-                elif (key := self._readable(event)) and event.object is not None:
-                    if event.type == "DELETED":
-                        fresh.pop(key, None)
+            async with contextlib.aclosing(self._events("", from_beginning=True)) as events:
+                async for event in events:
+                    if fresh is None:
+                        self._apply(event)
+                    elif event.ends_the_beginning:
+                        self._replace_all(fresh, unreadable, event.metadata.resource_version)
+                        fresh = None
                     else:
-                        fresh[key] = event.object
+                        _gather(event, fresh, unreadable)
         except KubeError as error:
-            # Older than Kubernetes 1.32, or switched off.
+            # The API server is older than Kubernetes 1.32, or has this switched off.
             if fresh is None or error.http not in (400, 422):
                 raise
             self._may_stream_lists = False
@@ -176,9 +179,8 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         scope = self._scope
         page = await self._client.list_page(self.kind, scope.namespace, labels=scope.labels, fields=scope.fields)
-        self.unreadable.clear()
-        self._hear()
-        self._replace_all({_key(found): found for found in page.items}, page.resource_version)
+        unreadable = {Key(*key): fault for key, fault in page.unreadable.items()}
+        self._replace_all({_key(found): found for found in page.items}, unreadable, page.resource_version)
 
     async def _events(self, version: str, *, from_beginning: bool = False) -> AsyncGenerator[WatchEvent[T]]:
         events = watch(
@@ -187,11 +189,11 @@ class Reflector(Generic[T]):
         async with contextlib.aclosing(events):
             async for event in events:
                 self._hear()
-                yield event
+                if event.type != OPENED:
+                    yield event
 
     def _hear(self) -> None:
         self._heard_at_s = asyncio.get_running_loop().time()
-        self._failures = 0
         if self.trouble is not None:
             self.trouble = None
             _log.info("the watch goes on", kind=self.kind.plural)
@@ -205,32 +207,29 @@ class Reflector(Generic[T]):
         if before is None or before.message != error.message:
             _log.warning("a watch was interrupted", kind=self.kind.plural, error=error.message)
 
-    def _readable(self, event: WatchEvent[T]) -> Key | None:
-        """Return the key of an event's object, or None if it cannot be read."""
-        key = Key(event.metadata.namespace, event.metadata.name)
-        if event.object is not None:
-            self.unreadable.pop(key, None)
-            return key
-        if event.type == "DELETED":
-            self.unreadable.pop(key, None)
-        elif event.type != "BOOKMARK":
-            self.unreadable[key] = event.fault
-            _log.error("an object cannot be read", kind=self.kind.plural, key=key, error=event.fault)
-        if event.type != "BOOKMARK" and (old := self._objects.get(key)) is not None:
-            self._remove(key, old)
-        return None
-
     def _apply(self, event: WatchEvent[T]) -> None:
-        key = self._readable(event)
-        if key and event.object is not None:
-            if event.type == "DELETED":
+        self._has_progress = True
+        if event.type != "BOOKMARK":
+            key = Key(event.metadata.namespace, event.metadata.name)
+            self.unreadable.pop(key, None)
+            if event.object is None:
+                self._lose(key, event)
+            elif event.type == "DELETED":
                 self._remove(key, event.object)
             else:
                 self._put(key, event.object)
         if event.metadata.resource_version:
             self._version = event.metadata.resource_version
 
-    def _replace_all(self, fresh: Mapping[Key, T], version: str) -> None:
+    def _lose(self, key: Key, event: WatchEvent[T]) -> None:
+        """Take an object that cannot be read out of the cache."""
+        if event.type != "DELETED":
+            self.unreadable[key] = event.fault
+            _log.error("an object cannot be read", kind=self.kind.plural, key=key, error=event.fault)
+        if (old := self._objects.get(key)) is not None:
+            self._remove(key, old)
+
+    def _replace_all(self, fresh: Mapping[Key, T], unreadable: dict[Key, str], version: str) -> None:
         """Make the cache equal to a list, and report what differs as changes."""
         for key in self._objects.keys() - fresh.keys():
             self._remove(key, self._objects[key])
@@ -238,7 +237,11 @@ class Reflector(Generic[T]):
             old = self._objects.get(key)
             if old is None or old.metadata.resource_version != found.metadata.resource_version or old.uid != found.uid:
                 self._put(key, found)
+        if unreadable:
+            _log.error("objects cannot be read", kind=self.kind.plural, count=len(unreadable), first=min(unreadable))
+        self.unreadable = unreadable
         self._version = version
+        self._has_progress = True
         self.lists += 1
         self.synced.set()
 
@@ -265,6 +268,21 @@ class Reflector(Generic[T]):
 
 def _key(found: T) -> Key:
     return Key(found.namespace, found.name)
+
+
+def _gather(event: WatchEvent[T], fresh: dict[Key, T], unreadable: dict[Key, str]) -> None:
+    """Add an object of the beginning of a stream to the list that grows."""
+    key = Key(event.metadata.namespace, event.metadata.name)
+    if event.type == "BOOKMARK":
+        return
+    fresh.pop(key, None)
+    unreadable.pop(key, None)
+    if event.type == "DELETED":
+        return
+    if event.object is not None:
+        fresh[key] = event.object
+    else:
+        unreadable[key] = event.fault
 
 
 async def all_synced(reflectors: Iterable[Reflector[T]]) -> None:

@@ -14,14 +14,17 @@ from typing import Final, Generic
 import msgspec
 
 from openpai.kube.client import KubeClient, selectors
+from openpai.kube.connection import pieces
 from openpai.kube.errors import KubeError, Status, error_of
 from openpai.kube.objects.kinds import Kind, T
-from openpai.kube.objects.meta import Meta
+from openpai.kube.objects.meta import Meta, metadata_of
 
 EVENT_MAX: Final = 64 * 1024 * 1024
 """More than any event: etcd holds objects of some megabytes. A stream without newlines must not fill the memory."""
 _TIMEOUT_S: Final = (240.0, 480.0)
 """How long the server keeps a watch open; a range, so that the watches of many servers do not end together."""
+OPENED: Final = "OPENED"
+"""The event with which a stream begins that the server has accepted."""
 INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
@@ -30,15 +33,11 @@ class _Envelope(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _OnlyMeta(msgspec.Struct):
-    metadata: Meta = Meta()
-
-
 class WatchEvent(msgspec.Struct, Generic[T], gc=False):
     """An event of a watch."""
 
     type: str
-    """ADDED, MODIFIED, DELETED or BOOKMARK."""
+    """ADDED, MODIFIED, DELETED, BOOKMARK, or once at first OPENED."""
     metadata: Meta
     object: T | None
     """The object; None for a bookmark, and for an object that cannot be read."""
@@ -83,8 +82,9 @@ async def watch(
     if version:
         params["resourceVersion"] = version
     doing = f"watch {kind.plural}" + (f" in {scope.namespace}" if scope.namespace else "")
-    chunks = client.connection.chunks(kind.path(scope.namespace), doing=doing, params=params, quiet_s=quiet_s)
-    async with aclosing(chunks), aclosing(lines_of(chunks, doing)) as lines:
+    answer = await client.connection.stream(kind.path(scope.namespace), doing=doing, params=params, quiet_s=quiet_s)
+    async with answer, aclosing(pieces(answer, doing)) as chunks, aclosing(lines_of(chunks, doing)) as lines:
+        yield WatchEvent(OPENED, Meta(), None)
         async for line in lines:
             yield _event(kind, line, doing)
 
@@ -114,17 +114,16 @@ async def lines_of(chunks: AsyncIterator[bytes], doing: str) -> AsyncGenerator[b
 def _event(kind: Kind[T], line: bytes, doing: str) -> WatchEvent[T]:
     try:
         envelope = msgspec.json.decode(line, type=_Envelope)
+        if envelope.type == "ERROR":
+            raise _failure(doing, bytes(envelope.object))
+        if envelope.type == "BOOKMARK":
+            return WatchEvent(envelope.type, metadata_of(envelope.object), None)
+        try:
+            found = kind.decoder.decode(envelope.object)
+        except msgspec.ValidationError as error:
+            return WatchEvent(envelope.type, metadata_of(envelope.object), None, str(error))
     except msgspec.DecodeError as error:
         raise error_of(doing, 500, f"an event cannot be read: {error}".encode()) from error
-    if envelope.type == "ERROR":
-        raise _failure(doing, bytes(envelope.object))
-    if envelope.type == "BOOKMARK":
-        return WatchEvent(envelope.type, msgspec.json.decode(envelope.object, type=_OnlyMeta).metadata, None)
-    try:
-        found = kind.decoder.decode(envelope.object)
-    except msgspec.DecodeError as error:
-        metadata = msgspec.json.decode(envelope.object, type=_OnlyMeta).metadata
-        return WatchEvent(envelope.type, metadata, None, str(error))
     return WatchEvent(envelope.type, found.metadata, found)
 
 

@@ -16,13 +16,14 @@ from openpai.kube.objects.pods import Pod
 from openpai.kube.objects.rest import ConfigMap, Event, Namespace, PersistentVolumeClaim, Secret, Service
 
 T = TypeVar("T", bound=Resource)
+Item = TypeVar("Item")
 
 
-class ListOf(msgspec.Struct, Generic[T], gc=False):
+class ListOf(msgspec.Struct, Generic[Item], gc=False):
     """One page of a list."""
 
     metadata: ListMeta = ListMeta()
-    items: list[T] | None = None
+    items: list[Item] | None = None
 
 
 @dataclass(frozen=True)

@@ -109,3 +109,12 @@ class ListMeta(Part, frozen=True, kw_only=True):
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
     remaining_item_count: int | None = None
+
+
+class _OnlyMeta(msgspec.Struct):
+    metadata: Meta = Meta()
+
+
+def metadata_of(content: bytes | msgspec.Raw) -> Meta:
+    """Return the metadata of an object of any kind, in JSON; the rest is not read."""
+    return msgspec.json.decode(content, type=_OnlyMeta).metadata
