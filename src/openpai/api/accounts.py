@@ -11,7 +11,7 @@ from openpai.api.context import ApiContext, context_of
 from openpai.api.sessions import digest_of
 from openpai.orchestrator import accounts
 from openpai.protocol.errors import Refused
-from openpai.wire.authn import Login
+from openpai.wire.tokens import Login
 
 
 async def find_user(context: ApiContext, name: str) -> User:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import Final
 
 from fastapi import FastAPI, Request
@@ -21,33 +22,6 @@ from openpai.api.gate import Gate
 from openpai.api.log_tickets import Tickets
 from openpai.api.openapi.writing import complete
 from openpai.api.rate_limits import LoginLimiter, RateLimiter, TooManyRequests
-from openpai.api.routes import (
-    alerts,
-    audit,
-    authn,
-    clusters,
-    groups,
-    info,
-    job_attempts,
-    job_bulk,
-    job_changes,
-    job_events,
-    jobs,
-    kubernetes,
-    logs,
-    nodes,
-    oidc,
-    prometheus,
-    quotas,
-    reports,
-    scheduler,
-    storage_files,
-    storages,
-    tasks,
-    tokens,
-    user_fields,
-    users,
-)
 from openpai.api.services import Services
 from openpai.api.sessions import Sessions
 from openpai.identity.passwords import Passwords
@@ -55,34 +29,12 @@ from openpai.orchestrator.quotas import QuotaCache
 from openpai.ports.platform import NotLeading
 from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
-# Routes are tried in this order: the most frequent first.
-ROUTERS: Final = (
-    jobs,
-    job_bulk,
-    job_changes,
-    job_attempts,
-    job_events,
-    tasks,
-    logs,
-    nodes,
-    clusters,
-    scheduler,
-    tokens,
-    authn,
-    oidc,
-    prometheus,
-    users,
-    user_fields,
-    groups,
-    storages,
-    storage_files,
-    quotas,
-    reports,
-    audit,
-    alerts,
-    kubernetes,
-    info,
+# The files of `routes`. Their routes are tried in this order: the most frequent first.
+_FILES: Final = (
+    "jobs job_bulk job_changes job_attempts job_events tasks logs nodes clusters scheduler tokens authn oidc "
+    "prometheus users user_fields groups storages storage_files quotas reports audit alerts kubernetes info"
 )
+ROUTERS: Final = tuple(import_module(f"openpai.api.routes.{name}") for name in _FILES.split())
 OPERATIONS: Final = {name: one for module in ROUTERS for name, one in module.router.operations.items()}
 _TOO_FAST: Final = "this client sends too many requests"
 

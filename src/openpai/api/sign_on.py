@@ -23,7 +23,7 @@ from openpai.ports.accounts import AccountStore
 from openpai.ports.identity import Sealer, Vouched
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
-from openpai.wire.authn import Login
+from openpai.wire.tokens import Login
 
 CODE_MS: Final = 60_000
 _CODE: Final = "login code"

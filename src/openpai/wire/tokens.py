@@ -1,4 +1,4 @@
-"""Documents of tokens."""
+"""Documents of logins and tokens."""
 
 from __future__ import annotations
 
@@ -63,3 +63,22 @@ class TokenInfo(Document):
     exp: NotRequired[Annotated[int, Doc("missing if it never expires", example=1_767_312_000)]]
     admin: Annotated[bool, Doc(example=False)]
     scope: Scope
+
+
+class Login(Document):
+    """A login and its token."""
+
+    user: UserName
+    token: Annotated[str, Doc("shown only now", example=_SHOWN_ONCE)]
+    admin: Annotated[bool, Doc(example=False)]
+    hasGitHubPAT: Annotated[bool, Doc(example=False)]
+
+
+class LoginInfo(Document):
+    """How people log in."""
+
+    authn_type: Literal["basic", "OIDC"]
+    loginURI: Annotated[str, Doc(example="/api/v1/authn/basic/login")]
+    loginURIMethod: Literal["post", "get"]
+    label: NotRequired[Annotated[str, Doc("name of the identity provider")]]
+    passwordLoginURI: NotRequired[Annotated[str, Doc("path for logins with a password")]]

@@ -18,7 +18,6 @@ from openpai.client.model.reading import SOURCE, Answer, Source
 from openpai.wire import (
     alerts,
     audit,
-    authn,
     clusters,
     groups,
     job_events,
@@ -48,7 +47,7 @@ DOCUMENTS = {
     "Holding": nodes.Holding,
     "JobDetail": jobs.JobDetail,
     "JobSummary": jobs.JobSummary,
-    "Login": authn.Login,
+    "Login": tokens.Login,
     "NewToken": tokens.NewToken,
     "NodeDetail": nodes.NodeDetail,
     "NodeView": nodes.Node,

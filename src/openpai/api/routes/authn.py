@@ -20,8 +20,8 @@ from openpai.api.sessions import Caller
 from openpai.api.sign_on import admit
 from openpai.identity.passwords import PASSWORD_MAX
 from openpai.protocol.errors import Unavailable
-from openpai.wire import authn as wire
-from openpai.wire.authn import LoginInfo
+from openpai.wire import tokens as wire
+from openpai.wire.tokens import LoginInfo
 
 router = Router("authentication", {"/api/v2/authn": "/api/v1/authn", "/api/v2/tokens": "/api/v1/token"})
 

@@ -18,7 +18,7 @@ from openpai.api.services import SignOn
 from openpai.api.sign_on import CHALLENGE, admit, checked_target, code_for, onward, redeem
 from openpai.ports.identity import SignOnFailed, SingleSignOn
 from openpai.protocol.errors import PaiError, Refused
-from openpai.wire.authn import Login
+from openpai.wire.tokens import Login
 
 _OLDER: Final = {f"/api/v2/authn/oidc/{page}": f"/api/v1/authn/oidc/{page}" for page in ("login", "return", "logout")}
 router = Router("authentication", _OLDER)

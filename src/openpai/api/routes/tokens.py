@@ -69,8 +69,13 @@ async def revoke_tokens(
     request: Request, caller: Annotated[Caller, needs("token.revoke")], browser: bool | None = None
 ) -> Reply[Revoked]:
     """Revoke one's own tokens: all, or with `browser` only logins (true) or only those of applications (false)."""
+    return await revoked(request, caller.user, browser)
+
+
+async def revoked(request: Request, user: str, browser: bool | None) -> Reply[Revoked]:
+    """Revoke a user's tokens: all, only logins, or only those of applications."""
     is_application = None if browser is None else not browser
-    count = await context_of(request).sessions.revoke_all(caller.user, is_application=is_application)
+    count = await context_of(request).sessions.revoke_all(user, is_application=is_application)
     return reply(Revoked(message="revoke successfully", revoked=count))
 
 

@@ -14,6 +14,7 @@ from openpai.api.accounts import change_password, change_user, check_password, f
 from openpai.api.answers import Accepted, Reply, accepted, reply
 from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of, needs
+from openpai.api.routes.tokens import revoked
 from openpai.api.routes.users import CHANGE, Email, Password
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
@@ -183,11 +184,8 @@ async def revoke_user_tokens(
 ) -> Reply[Revoked]:
     """Revoke a user's tokens: all, or with `browser` only their logins (true) or only those of applications (false)."""
     caller.check(Thing(owner=username, label=username))
-    context = context_of(request)
-    user = await find_user(context, username)
-    count = await context.sessions.revoke_all(user.name, is_application=None if browser is None else not browser)
-    revoked: Revoked = {"message": "revoke successfully", "revoked": count}
-    return reply(revoked)
+    user = await find_user(context_of(request), username)
+    return await revoked(request, user.name, browser)
 
 
 async def _changed(request: Request, name: str, body: UserChange) -> Accepted:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from openpai.api.app import described_api
-from openpai.app.pages.markdown import code, codes, page, table
+from openpai.app.pages.markdown import code, page, table
 from openpai.app.pages.schema import type_text
 from openpai.protocol.errors import STATUS_OF
 
@@ -102,12 +102,4 @@ def _body(body: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _answers(responses: Mapping[str, Any]) -> str:
-    message = []
-    for status, answer in sorted(responses.items()):
-        if status in ("default", "422"):
-            continue
-        media = [media for media in answer.get("content", {}) if media != "application/json"]
-        about = answer.get("description", "")
-        said = codes(media) if about == "Successful Response" else about
-        message.append(f"{status} ({said})" if said else status)
-    return ", ".join(message) + "."
+    return ", ".join(f"{status} ({answer['description']})" for status, answer in sorted(responses.items())) + "."

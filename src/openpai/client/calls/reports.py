@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 from openpai.client import model
-from openpai.client.calls_core import Call, as_text, asks, said, whole
+from openpai.client.calls_core import Call, as_text, asks, known, said, whole
+
+
+class ReportOptions(TypedDict, total=False):
+    """The period, the filters and the dimensions of a report."""
+
+    by: str | Sequence[str]
+    from_: str | int | None
+    to: str | int | None
+    users: str | Sequence[str]
+    virtual_clusters: str | Sequence[str]
 
 
 class Reports:
     """Reports of use."""
 
     @asks
-    def report(
-        self,
-        *,
-        by: str | Sequence[str] = ("user",),
-        from_: str | int | None = None,
-        to: str | int | None = None,
-        users: str | Sequence[str] = (),
-        virtual_clusters: str | Sequence[str] = (),
-    ) -> Call[model.Report]:
-        """Return the use of this month, or of a period; `by` takes user, group, vc and day.
+    def report(self, **options: Unpack[ReportOptions]) -> Call[model.Report]:
+        """Return the use of this month, or of a period; `by` takes user (the default), group, vc and day.
 
-        Times are milliseconds or days such as 2026-01-31, in UTC.
+        Times are milliseconds or days such as 2026-01-31, in UTC. `options` are those of `ReportOptions`.
         """
-        params = said(**{"by": by, "from": from_, "to": to, "user": users, "vc": virtual_clusters})
-        return Call("GET", "/reports/use", whole(model.Report.read), params)
+        return Call("GET", "/reports/use", whole(model.Report.read), _query(options))
 
     @asks
-    def report_csv(
-        self,
-        *,
-        by: str | Sequence[str] = ("user",),
-        from_: str | int | None = None,
-        to: str | int | None = None,
-        users: str | Sequence[str] = (),
-        virtual_clusters: str | Sequence[str] = (),
-    ) -> Call[str]:
+    def report_csv(self, **options: Unpack[ReportOptions]) -> Call[str]:
         """Return the same report as CSV."""
-        asked = {"by": by, "from": from_, "to": to, "user": users, "vc": virtual_clusters}
-        params = said(**asked, format="csv")
-        return Call("GET", "/reports/use", as_text, params)
+        return Call("GET", "/reports/use", as_text, {**_query(options), "format": "csv"})
+
+
+def _query(options: ReportOptions) -> dict[str, str]:
+    known(options, ReportOptions, "a report")
+    names = {"from_": "from", "users": "user", "virtual_clusters": "vc"}
+    return said(**{"by": "user", **{names.get(name, name): value for name, value in options.items()}})
