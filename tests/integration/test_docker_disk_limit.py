@@ -18,7 +18,7 @@ pytest.importorskip("aiodocker", reason="the docker backend needs the package 'a
 
 from openpai.app.clock import SystemClock
 from openpai.backends.docker.backend import DockerBackend
-from openpai.backends.docker.machine import taken_by_container
+from openpai.backends.docker.writing import taken_by_container
 from tests.contracts.docker_harness import DockerHarness
 
 IMAGE = "openpai-disk:1"

@@ -1,5 +1,39 @@
 """Fixtures of tests that talk to a real API server; other folders get them from `tests.kube.fixtures`."""
 
-from tests.kube.fixtures import kube, kube_namespace, kube_nodes
+from __future__ import annotations
 
-__all__ = ["kube", "kube_namespace", "kube_nodes"]
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kube.fake_gpu_driver import GPUS, FakeGpuDriver, knows_cdi, write_runtime
+from tests.kube.fixtures import kube, kube_namespace, kube_nodes
+from tests.kube.node import real_node, why_no_node
+from tests.kube.server import control_plane
+
+__all__ = ["gpu_driver", "kube", "kube_namespace", "kube_nodes"]
+
+
+@pytest.fixture(scope="session")
+def gpu_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGpuDriver]:
+    """A node with eight GPUs, of a Kubernetes that serves DeviceTaintRules."""
+    if reason := why_no_node():
+        pytest.skip(reason)
+    state = tmp_path_factory.mktemp("gpus")
+    path = os.environ["PATH"]
+    if knows_cdi():
+        (state / "prepared").mkdir()
+    else:
+        write_runtime(state / "bin", state / "prepared", shutil.which("runc") or "runc")
+        os.environ["PATH"] = f"{state / 'bin'}:{path}"
+    gates = ("--feature-gates=DRADeviceTaintRules=true", "--runtime-config=resource.k8s.io/v1beta2=true")
+    try:
+        with control_plane(controllers=True, flags=gates) as plane, real_node(plane, subnet=242) as node:
+            made = FakeGpuDriver(node, GPUS, state / "prepared")
+            made.start()
+            yield made
+            made.close()
+    finally:
+        os.environ["PATH"] = path

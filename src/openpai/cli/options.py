@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection
-from dataclasses import field, fields
+from dataclasses import fields
 from functools import wraps
-from typing import Annotated, Any, get_type_hints
+from typing import Any, get_type_hints
 
 import typer
 
@@ -27,24 +27,14 @@ def argument(metavar: str, message: str, complete: Complete | None = None, **mor
     return typer.Argument(metavar=metavar, help=message, autocompletion=complete, **more)
 
 
-def setting(default: Any, flags: str, message: str, complete: Complete | None = None, **more: Any) -> Any:
-    """Return a field of a dataclass that becomes an option; see `fields_as_options`."""
-    return field(default=default, metadata={"option": option(flags, message, complete, **more)})
-
-
 def fields_as_options(kind: type[Any], name: str, *, without: Collection[str] = ()) -> Callable[[Command], Command]:
-    """Return a decorator that gives a command an option for each `setting` of a dataclass, instead of one parameter.
+    """Return a decorator that gives a command an option for each field of a dataclass, instead of one parameter.
 
     The command is called with the instance that the options make; fields in `without` keep their defaults.
     """
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     options = [
-        inspect.Parameter(
-            one.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=one.default,
-            annotation=Annotated[hints[one.name], one.metadata["option"]],
-        )
+        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
         for one in fields(kind)
         if one.name not in without
     ]

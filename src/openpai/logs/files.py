@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.kept_work import KeptDirectories
 from openpai.logs.reading import CHUNK_BYTES, Piece, directory_of, no_logs, path_of, read_piece
-from openpai.logs.retention import remove_logs
+from openpai.logs.removing import remove_logs
 from openpai.logs.watching import PERIOD_S, IsOver, Watch, Watcher
 from openpai.logs.write_times import read_moments
 from openpai.ports.logs import STREAMS, LogChunk, Moment

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.logs.retention import remove_leftovers, remove_logs
+from openpai.logs.removing import remove_leftovers, remove_logs
 from openpai.ports.clock import Clock
 from openpai.ports.kept_work import KeptAttempt
 from openpai.protocol.errors import Refused

@@ -3,9 +3,6 @@
 Logs of attempts that ended first are removed first: those older than a limit, then as many more as needed to keep the
 rest below a size. The logs of a running attempt are never touched. The choice is a pure function; the pass only lists,
 asks when the attempts ended, and removes.
-
-A task in a container may have created millions of files beside its logs. They are renamed at once; a request that
-deletes a job waits for a bounded part of the removal, and the next housekeeping removes the rest, also after a restart.
 """
 
 from __future__ import annotations
@@ -13,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,9 +19,9 @@ from typing import Final
 import structlog
 
 from openpai.lifecycle.model import AttemptKey
+from openpai.logs.removing import remove_leftovers, remove_logs
 from openpai.ports.clock import Clock
 from openpai.ports.queries import JobQueries
-from openpai.system.removal import TreeRemoval, remove_tree
 
 REMOVED_PER_PASS: Final = 500
 _FILES_MAX: Final = 1000
@@ -145,38 +141,3 @@ def _measure(key: AttemptKey, path: Path) -> Kept:
 def _remove(root: Path, going: Iterable[AttemptKey]) -> None:
     for key in going:
         remove_logs(str(root / key.path()))
-
-
-_PREFIX: Final = ".removed-"
-_AT_ONCE: Final = 50_000
-"""The number of entries that a request removes itself, in about a second."""
-
-
-def remove_logs(directory: str) -> None:
-    """Remove the logs in a directory; harmless if there are none. Failures are logged."""
-    goal = f"{os.path.dirname(directory)}/{_PREFIX}{secrets.token_hex(8)}"  # noqa: PTH120  # done for each task
-    try:
-        os.rename(directory, goal)  # noqa: PTH104
-    except FileNotFoundError:
-        return
-    except OSError:
-        # On a full disk there may be no space for a longer name.
-        goal = directory
-    removal = TreeRemoval(goal, opens_closed=True)
-    try:
-        removal.remove_some(_AT_ONCE)
-    except OSError as error:
-        _log.warning("logs cannot be removed", path=goal, error=str(error))
-    finally:
-        removal.close()
-
-
-def remove_leftovers(root: Path) -> None:
-    """Remove the rest of the directories that `remove_logs` renamed. Blocks."""
-    with os.scandir(root) as found:
-        names = [entry.name for entry in found if entry.name.startswith(_PREFIX)]
-    for name in names:
-        try:
-            remove_tree(f"{root}/{name}", opens_closed=True)
-        except OSError as error:
-            _log.warning("logs cannot be removed", path=f"{root}/{name}", error=str(error))

@@ -23,6 +23,16 @@ _IS_FAST: Final = hasattr(yaml, "CSafeDumper")
 _json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+def to_document(spec: JobSpec) -> dict[str, Any]:
+    """Return the job under the protocol's keys, secrets included, without values that equal defaults."""
+    return document_of(spec)
+
+
+def to_yaml(spec: JobSpec, mask_secrets: bool = True) -> str:
+    """Return the job as a file of version 2; secrets and passwords are `******` unless requested."""
+    return _yaml(_masked(spec) if mask_secrets else document_of(spec))
+
+
 def dump_masked(spec: JobSpec) -> str:
     """Return the job as compact JSON with its secrets masked, for `masked_yaml`."""
     return _json(_masked(spec))
@@ -34,7 +44,14 @@ def masked_yaml(text: str) -> str:
 
 
 def _yaml(document: Mapping[str, Any]) -> str:
-    return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=_IS_FAST, width=_WIDTH))
+    text: str = yaml.dump(
+        document,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=_IS_FAST,
+        width=_WIDTH,
+    )
+    return text
 
 
 def _masked(spec: JobSpec) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import InitVar, dataclass, field
 from typing import Final, Protocol
 
 from openpai.scheduler.model import Node
+from openpai.simulator.gauges import Gauge
 from openpai.simulator.trace import Trace, TraceJob
 
 SPANS: Final = 240
@@ -176,55 +177,3 @@ def typical_size(trace: Trace, node_gpus: int) -> int:
         if half <= 0:
             return size
     return 1
-
-
-class Gauge:
-    """An amount that holds until it changes, and its mean in each of some equal spans of time."""
-
-    __slots__ = ("_bucket_ms", "_buckets", "_limit_ms", "_since_ms", "level")
-
-    def __init__(self, bucket_ms: int, spans: int) -> None:
-        """Measure `spans` spans of `bucket_ms` from time 0 on; later changes are not measured."""
-        self.level = 0
-        self._bucket_ms = bucket_ms
-        self._buckets: list[int] = [0] * spans
-        self._limit_ms = bucket_ms * spans
-        self._since_ms = 0
-
-    def add(self, change: int, now_ms: int) -> None:
-        """Change the amount from now on."""
-        if now_ms > self._since_ms:
-            self._settle(now_ms)
-        self.level += change
-
-    def set(self, level: int, now_ms: int) -> None:
-        """Set the amount from now on."""
-        if level != self.level:
-            self.add(level - self.level, now_ms)
-
-    def _settle(self, now_ms: int) -> None:
-        """Add the time since the last change to its spans."""
-        begin, self._since_ms = self._since_ms, now_ms
-        size, buckets, level = self._bucket_ms, self._buckets, self.level
-        end = min(now_ms, self._limit_ms)
-        if not level or begin >= end:
-            return
-        first, last = begin // size, end // size
-        if first == last:
-            buckets[first] += level * (end - begin)
-            return
-        buckets[first] += level * ((first + 1) * size - begin)
-        for at in range(first + 1, last):
-            buckets[at] += level * size
-        if end > last * size:
-            buckets[last] += level * (end - last * size)
-
-    def series(self) -> list[float]:
-        """Return the mean amount in each span; the current amount lasts to the end of the last span."""
-        self._settle(max(self._limit_ms, self._since_ms))
-        return [total / self._bucket_ms for total in self._buckets]
-
-    def mean(self) -> float:
-        """Return the mean amount over all spans."""
-        series = self.series()
-        return sum(series) / len(series)

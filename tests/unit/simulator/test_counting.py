@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openpai.scheduler.model import Node
+from openpai.simulator.gauges import Gauge
 from openpai.simulator.report import spread_of
-from openpai.simulator.tally import Gauge, Tally, typical_size
+from openpai.simulator.tally import Tally, typical_size
 from tests.unit.simulator.clusters import MINUTE, job, trace
 
 

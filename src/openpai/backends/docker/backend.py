@@ -28,10 +28,11 @@ from openpai.backends.docker.containers import Limits
 from openpai.backends.docker.engine import EngineError
 from openpai.backends.docker.images import Images
 from openpai.backends.docker.launching import Launcher
-from openpai.backends.docker.machine import connect, machine_of, taken_by_container, unavailable
+from openpai.backends.docker.machine import connect, machine_of, unavailable
 from openpai.backends.docker.networks import SUBNETS_DEFAULT, Networks, machine_address
 from openpai.backends.docker.security import PORTS_MAX, Allowed, missing_protection
 from openpai.backends.docker.watching import Watcher, attempt_in, left_without_container
+from openpai.backends.docker.writing import taken_by_container
 from openpai.backends.host.attempts import HostAttempt, HostBackend
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.grants import GrantFile

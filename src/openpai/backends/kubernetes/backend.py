@@ -19,7 +19,7 @@ from typing import Any, Final
 import structlog
 
 from openpai.backends.kubernetes.attempts import PodAttempt, PodRegister
-from openpai.backends.kubernetes.claiming import Claims
+from openpai.backends.kubernetes.claiming import Claims, waits_for_binding
 from openpai.backends.kubernetes.cluster import Cluster
 from openpai.backends.kubernetes.launching import Launcher, Shared
 from openpai.backends.kubernetes.leftovers import Leftovers
@@ -131,6 +131,7 @@ class KubernetesBackend:
                 self._client, self._namespace, self._seals.scope, self._register, self._launcher
             )
             self._watcher.adopt_all(self._cluster.pods)
+            self._go_on()
             self._cluster.follow_pods()
             for name, loop in (
                 ("look at pods", self._watcher.look_forever),
@@ -225,6 +226,15 @@ class KubernetesBackend:
         self._watcher.look(attempt, pod)
         if attempt.exit is None and attempt.devices:
             self._cluster.table.hold(attempt.node, attempt.uid, attempt.devices)
+
+    def _go_on(self) -> None:
+        """Go on with what an earlier server left: pods that hold devices, or are not bound to their node yet."""
+        for attempt in self._register:
+            pod = self._cluster.pods.get(attempt.name, self._namespace)
+            if attempt.exit is None and attempt.devices and pod is not None:
+                self._cluster.table.hold(attempt.node, attempt.uid, attempt.devices)
+                if waits_for_binding(pod) and not attempt.is_fence:
+                    self._creating.add(partial(self._launcher.resume, attempt, pod))
 
     async def _delete(self, attempt: PodAttempt, grace_s: int) -> None:
         """Delete a pod, and repeat that while the API server does not answer."""

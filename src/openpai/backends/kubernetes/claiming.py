@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openpai.backends.kubernetes.bundles import job_labels
-from openpai.backends.kubernetes.claims import CLAIM_NAME, claim_body, status_patch
+from openpai.backends.kubernetes.claims import CLAIM_NAME, SCHEDULER, claim_body, status_patch
 from openpai.backends.kubernetes.devices import DeviceRequest
 from openpai.backends.kubernetes.names import PART_LABEL
 from openpai.backends.kubernetes.writes import until_answered
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
-from openpai.kube.objects.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS
+from openpai.kube.objects.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS
 from openpai.kube.objects.pods import Pod
 from openpai.ports.backend import LaunchTask
 
@@ -46,18 +46,31 @@ class Claims:
             raise refusal
         return ({"name": CLAIM_NAME, "resourceClaimName": name},)
 
-    async def allocate(self, launch: LaunchTask, pod: Pod, request: DeviceRequest) -> None:
-        """Give the claim of a pod its devices. Raises KubeError."""
+    async def allocate(self, node: str, pod: Pod, request: DeviceRequest) -> None:
+        """Give the claim of a pod its devices, then bind the pod to its node if nothing did yet. Raises KubeError."""
         if not request.claim:
             return
         config = {driver: await self._config_of(driver) for driver in {device.driver for device in request.claim}}
-        patch = status_patch(request.claim, launch.node, pod.name, pod.uid, config)
+        patch = status_patch(request.claim, node, pod.name, pod.uid, config)
 
         async def write() -> None:
             await self._client.patch(RESOURCE_CLAIMS, pod.name, patch, self._namespace, subresource="status")
 
+        async def bind() -> None:
+            await self._client.bind(pod.name, self._namespace, node, uid=pod.uid)
+
         if refusal := await until_answered(write):
             raise refusal
+        if not waits_for_binding(pod):
+            return
+        refusal = await until_answered(bind)
+        # A binding whose answer was lost is refused when it is repeated.
+        if refusal is not None and not (refusal.is_conflict and await self._is_bound(pod, node)):
+            raise refusal
+
+    async def _is_bound(self, pod: Pod, node: str) -> bool:
+        found = await self._client.find(PODS, pod.name, self._namespace)
+        return found is not None and found.uid == pod.uid and found.spec.node_name == node
 
     async def remove(self, name: str) -> None:
         """Remove the claim of a task that is over. Raises KubeError."""
@@ -72,3 +85,8 @@ class Claims:
             found = await self._client.get(DEVICE_CLASSES, self._classes.get(driver, driver))
             self._config[driver] = tuple(found.spec.get("config") or ())
         return self._config[driver]
+
+
+def waits_for_binding(pod: Pod) -> bool:
+    """Return whether a pod has a claim, and no node before the platform binds it."""
+    return not pod.spec.node_name and pod.spec.scheduler_name == SCHEDULER

@@ -1,8 +1,9 @@
 """Writes the ResourceClaim of a task, the allocation that gives it the chosen devices, and taints on bad devices.
 
-A task's claim is created first, then the pod that names it, then one patch of the claim's status allocates the devices
-and reserves them for that pod. The kubelet waits with a pod until its claim is reserved, so a server that dies in
-between leaves a pod that waits, and no device that is taken by no pod.
+The claim and the pod that names it are created first. The pod names no node yet, and a scheduler that does not exist,
+so that nothing else places it. Then one patch of the claim's status allocates the devices and reserves them for the
+pod, and last the pod is bound to its node. A kubelet that saw the pod before its claim was reserved would fail to start
+it, and try again only after more than ten seconds. A server that dies in between leaves a pod that waits for the next.
 
 The request also selects the devices by UUID. So kube-scheduler, which allocates claims of pods that it places itself,
 can give the task no other devices either.
@@ -28,6 +29,8 @@ FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 """Keeps a deleted claim until its pod has ended; kube-controller-manager removes it."""
 CLAIM_NAME: Final = "devices"
 """What the pod calls its claim."""
+SCHEDULER: Final = "openpai"
+"""The scheduler that a pod with a claim names until the platform binds it."""
 TAINT_KEY: Final = "openpai/bad-device"
 
 

@@ -33,7 +33,7 @@ from openpai.kube.objects.kinds import (
 from openpai.kube.objects.nodes import Lease, Node
 from openpai.kube.objects.pods import Pod
 from openpai.kube.reflector import Reflector
-from openpai.ports.backend import LaunchTask, NodeSeen
+from openpai.ports.backend import NodeSeen
 from openpai.system.supervision import supervise
 
 log: Final = structlog.get_logger(__name__)
@@ -147,9 +147,9 @@ class Cluster:
 
     # What the launcher asks about devices.
 
-    def request(self, launch: LaunchTask) -> DeviceRequest:
-        """Return what a pod needs for the devices of its grant. Raises LookupError if one is not there now."""
-        return device_request(self.table.devices(launch.node), launch.devices)
+    def request(self, node: str, devices: tuple[int, ...]) -> DeviceRequest:
+        """Return what a pod needs for devices of a node. Raises LookupError if one is not there now."""
+        return device_request(self.table.devices(node), devices)
 
     def _follow(self, reflector: Reflector[T], handler: Callable[[Change[T]], None]) -> None:
         changes = reflector.subscribe()

@@ -46,8 +46,8 @@ class Shared:
     namespace: str
     options: PodOptions
     seals: Seals
-    request: Callable[[LaunchTask], DeviceRequest]
-    """Returns what a pod needs for the devices of its grant; raises LookupError if one is not there now."""
+    request: Callable[[str, tuple[int, ...]], DeviceRequest]
+    """Returns what a pod needs for devices of a node; raises LookupError if one is not there now."""
     claims: Claims
     volumes: VolumeRules
 
@@ -93,10 +93,21 @@ class Launcher:
                 self._register.end(attempt, report)
                 return
 
+    async def resume(self, attempt: PodAttempt, pod: Pod) -> None:
+        """Go on with a launch that ended with an earlier server, before the pod was bound; or end the attempt."""
+        try:
+            request = self._shared.request(attempt.node, attempt.devices)
+            await self._shared.claims.allocate(attempt.node, pod, request)
+        except (LookupError, PaiError) as error:
+            if attempt.exit is None:
+                message = f"its pod could not get its devices: {_text(error)}"
+                attempt.cut_off = ExitReport(1, ExitReason.LAUNCH_FAILED, message)
+                self._register.give_up(attempt)
+
     async def _launch(self, attempt: PodAttempt, action: LaunchTask) -> ExitReport | None:
         try:
             bundle = self._bundles.of(action)
-            request = self._shared.request(action)
+            request = self._shared.request(action.node, action.devices)
             volumes = self._volumes(action)
         except LookupError as error:
             return ExitReport(1, ExitReason.LAUNCH_FAILED, f"its devices cannot be used: {_text(error)}")
@@ -119,7 +130,7 @@ class Launcher:
         while not attempt.kill_requested.is_set():
             pod, error = await self._create(attempt, body)
             if pod is not None:
-                await self._shared.claims.allocate(action, pod, request)
+                await self._shared.claims.allocate(action.node, pod, request)
                 self._found(attempt, pod)
                 self._register.stop_if_requested(attempt)
                 return None

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 import structlog
 
@@ -29,7 +29,9 @@ POLL_EVERY_S: Final = 5.0
 AGAIN_S: Final = 1.0
 AGAIN_MAX_S: Final = 30.0
 END_PATIENCE_S: Final = 5.0
-"""How long a stream may go on after the container has ended before it is cut and read once more."""
+"""How long a stream may be silent after the container has ended before it is cut and read once more."""
+GATHERED_BYTES_MAX: Final = 256 * 1024
+"""How much of a log is kept in memory before its stream has to wait."""
 END_TRIES: Final = 4
 
 
@@ -54,7 +56,13 @@ class _Shipment:
         self.is_done = asyncio.Event()
         self.deadline: asyncio.Timeout | None = None
         self.failures = 0
+        self.writes = 0
         self.task: asyncio.Task[None] | None = None
+
+    def expect_end(self) -> None:
+        """Cut the stream when nothing arrives for some time: the node may be gone, and it would never end."""
+        if self.deadline is not None:
+            self.deadline.reschedule(asyncio.get_running_loop().time() + END_PATIENCE_S)
 
 
 class LogShipper:
@@ -91,18 +99,22 @@ class LogShipper:
         if shipment is None or shipment.has_ended.is_set():
             return
         shipment.has_ended.set()
-        if shipment.deadline is not None:
-            # The node may be gone, and then the stream would never end.
-            shipment.deadline.reschedule(asyncio.get_running_loop().time() + END_PATIENCE_S)
+        shipment.expect_end()
 
     async def finished(self, key: AttemptKey, patience_s: float) -> bool:
-        """Wait until the log of an ended container is complete, or cannot be; return False if that takes longer."""
+        """Wait until the log of an ended container is complete, or cannot be.
+
+        Return False if nothing of it arrives for `patience_s`.
+        """
         shipment = self._shipments.get(key)
         if shipment is None:
             return True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
-                await shipment.is_done.wait()
+        writes = -1
+        while not shipment.is_done.is_set() and shipment.writes != writes:
+            writes = shipment.writes
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    await shipment.is_done.wait()
         return shipment.is_done.is_set()
 
     def forget(self, key: AttemptKey) -> None:
@@ -175,23 +187,19 @@ class LogShipper:
         store = shipment.log
         since = store.cursor.since_s
         lines = LogLines(store.cursor)
-        said_gap = False
+        since_time = None if since is None else datetime.fromtimestamp(since, UTC)
         try:
-            async with asyncio.timeout(None) as shipment.deadline:
-                since_time = None if since is None else datetime.fromtimestamp(since, UTC)
-                async with aclosing(self._logs(shipment.pod, follow=follow, since=since_time)) as chunks:
-                    async for chunk in chunks:
-                        if await asyncio.to_thread(store.add, lines, chunk):
-                            shipment.failures = 0
-                        if lines.may_have_gap and not said_gap:
-                            said_gap = True
-                            await asyncio.to_thread(
-                                store.note, "lines may be missing here: the node removed them unread"
-                            )
-            if shipment.has_ended.is_set():
-                await asyncio.to_thread(store.add, lines, None)
+            async with (
+                asyncio.timeout(None) as shipment.deadline,
+                _Writer(shipment, lines) as writer,
+                aclosing(self._logs(shipment.pod, follow=follow, since=since_time)) as chunks,
+            ):
+                async for chunk in chunks:
+                    await writer.add(chunk)
         finally:
             shipment.deadline = None
+        if shipment.has_ended.is_set():
+            await asyncio.to_thread(store.add, lines, None)
 
     async def _is_lost(self, shipment: _Shipment, error: KubeError, *, had_ended: bool) -> bool:
         """Return whether nothing more of a log can be read."""
@@ -201,6 +209,51 @@ class LogShipper:
             await asyncio.to_thread(shipment.log.note, f"the end of the log may be missing: {error.message}")
             await asyncio.to_thread(shipment.log.complete)
         return True
+
+
+class _Writer:
+    """Writes what arrives, and gathers what arrives meanwhile: a busy log comes in thousands of small pieces."""
+
+    def __init__(self, shipment: _Shipment, lines: LogLines) -> None:
+        self._shipment = shipment
+        self._lines = lines
+        self._gathered: list[bytes] = []
+        self._size = 0
+        self._task: asyncio.Task[None] | None = None
+        self._has_said_gap = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Write the rest, also of a stream that broke. Raises OSError."""
+        if self._task is not None:
+            await self._task
+
+    async def add(self, chunk: bytes) -> None:
+        """Take a piece; waits while too much is not written yet. Raises OSError."""
+        self._gathered.append(chunk)
+        self._size += len(chunk)
+        if self._task is not None and (self._task.done() or self._size > GATHERED_BYTES_MAX):
+            await self._task
+            self._task = None
+        if self._task is None and self._gathered:
+            self._task = asyncio.create_task(self._write())
+
+    async def _write(self) -> None:
+        shipment = self._shipment
+        while self._gathered:
+            data = b"".join(self._gathered)
+            self._gathered.clear()
+            self._size = 0
+            if await asyncio.to_thread(shipment.log.add, self._lines, data):
+                shipment.failures = 0
+                shipment.writes += 1
+            if self._lines.may_have_gap and not self._has_said_gap:
+                self._has_said_gap = True
+                await asyncio.to_thread(shipment.log.note, "lines may be missing here: the node removed them unread")
+            if shipment.has_ended.is_set():
+                shipment.expect_end()
 
 
 def _again_s(shipment: _Shipment) -> float:

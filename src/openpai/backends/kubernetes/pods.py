@@ -16,6 +16,7 @@ from typing import Any, Final
 from openpai.backends.host.capabilities import kept_capabilities
 from openpai.backends.host.mounts import variable
 from openpai.backends.kubernetes.bundles import ENTRY_FILE, WRAPPER_FILE, Bundle, is_inline, job_labels
+from openpai.backends.kubernetes.claims import SCHEDULER
 from openpai.backends.kubernetes.devices import DeviceRequest
 from openpai.backends.kubernetes.names import (
     FINALIZER,
@@ -91,7 +92,7 @@ def task_pod(launch: LaunchTask, options: PodOptions, seals: Seals, parts: Parts
     """Return the pod of a task attempt."""
     identity = Identity(launch.key, launch.grant, launch.node, launch.devices)
     spec: dict[str, Any] = {
-        **_on_node(launch.node, options.placement),
+        **_on_node(launch.node, options.placement, has_claims=bool(parts.claims)),
         **_on_network(launch, options),
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": grace_seconds(launch.grace_s),
@@ -177,9 +178,10 @@ def _pod(
     }
 
 
-def _on_node(node: str, placement: Placement) -> dict[str, Any]:
+def _on_node(node: str, placement: Placement, *, has_claims: bool) -> dict[str, Any]:
     if placement is Placement.DIRECT:
-        return {"nodeName": node}
+        # A kubelet that sees a pod before its claim is allocated waits ten seconds and more: `Claims` binds it then.
+        return {"schedulerName": SCHEDULER} if has_claims else {"nodeName": node}
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     return {
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("aiodocker", reason="the docker backend needs the package 'aiodocker', which is not installed")
 
-from openpai.backends.docker.machine import bounds_layers
+from openpai.backends.docker.writing import bounds_layers
 
 XFS = [["Backing Filesystem", "xfs"], ["Supports d_type", "true"]]
 EXT4 = [["Backing Filesystem", "extfs"]]
