@@ -68,7 +68,7 @@ def _refuse_circles(faults: Faults, types: dict[str, CellType]) -> None:
             circle = " -> ".join([*seen, name])
             faults.add(
                 f"physicalCluster.cellTypes.{name}.childCellType",
-                f"a cell cannot contain itself ({circle}); let the chain end in a device type that has no entry",
+                f"a cell cannot contain itself ({circle}); let the chain end in a leaf cell type that has no entry",
             )
     for name in [n for n in types if _is_in_circle(n, types)]:
         del types[name]

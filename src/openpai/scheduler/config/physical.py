@@ -118,7 +118,7 @@ class PhysicalReader:
             return False
         devices = prod(shape.children[1 : shape.node_level])
         if devices > DEVICES_MAX:
-            text = f"a {shape.types[shape.node_level - 1]} has {devices} devices, more than {DEVICES_MAX}"
+            text = f"a {shape.types[shape.node_level - 1]} has {devices} leaf cells, more than {DEVICES_MAX}"
             self._faults.add(f"{path}.cellType", f"{text}; look at the numbers in physicalCluster.cellTypes")
             return False
         cells = 1
@@ -162,8 +162,8 @@ class PhysicalReader:
             if address.isascii() and address.isdigit() and len(address) <= _DIGITS_MAX:
                 devices.append(int(address))
             else:
-                text = f"device {cut(address, _SHOWN_MAX)!r} of node {name!r} is not a whole number"
-                message = f"{text}; number the devices from 0"
+                text = f"leaf cell {cut(address, _SHOWN_MAX)!r} of node {name!r} is not a whole number"
+                message = f"{text}; number the leaf cells from 0"
                 self._faults.add(f"{path}.cellChildren", message)
                 devices.append(len(devices))
         draft.inner.append(tuple(tuple(addresses) for addresses in found))
@@ -206,7 +206,7 @@ class PhysicalReader:
             message = f"a {named} cannot be here, this is a {draft.shape.types[level - 1]}; correct or drop the key"
             self._faults.add(f"{path}.cellType", message)
         if level == 1 and not is_nothing(keys.get("cellChildren")):
-            self._faults.add(f"{path}.cellChildren", "a device has nothing inside; remove the key")
+            self._faults.add(f"{path}.cellChildren", "a leaf cell has nothing inside; remove the key")
         pin = self._faults.text(f"{path}.pinnedCellId", keys.get("pinnedCellId"))
         if pin is not None and pin in self.pinned:
             self._faults.add(
@@ -226,8 +226,8 @@ class PhysicalReader:
                     first = owner.setdefault((name, leaf_type, device), path)
                     if first != path or device in seen:
                         message = (
-                            f"{leaf_type} device {device} of node {name!r} is given twice (see {first}); "
-                            "give each device of a machine to one cell"
+                            f"{leaf_type} leaf cell {device} of node {name!r} is given twice (see {first}); "
+                            "give each leaf cell of a node to one cell"
                         )
                         self._faults.add(path, message)
                         break

@@ -168,7 +168,7 @@ FAULTY = {
                 [{"cellAddress": "a"}, {"cellAddress": "7"}]),
         "physicalCluster.physicalCells[0].cellChildren[1].cellChildren",
         "'a' of node 'n1' is not a whole number",
-        "number the devices",
+        "number the leaf cells",
     ),
     "one machine given twice": (
         changed("physicalCluster", "physicalCells", 1, "cellAddress", "n1"),
@@ -263,7 +263,7 @@ FAULTY = {
     "more devices than a machine has": (
         changed("physicalCluster", "cellTypes", "K80-SWITCH", "childCellNumber", "1000000000"),
         "physicalCluster.physicalCells[0].cellType",
-        "a K80-NODE has 2000000000 devices, more than 1024",
+        "a K80-NODE has 2000000000 leaf cells, more than 1024",
         "look at the numbers in physicalCluster.cellTypes",
     ),
     "more machines than anybody has": (
@@ -303,7 +303,7 @@ def test_a_device_is_a_number(address: str) -> None:
         "cellTypes": {"NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True}},
         "physicalCells": [{"cellType": "NODE", "cellAddress": "n1", "cellChildren": cells}],
     }
-    assert "number the devices from 0" in faults(yaml.safe_dump({"physicalCluster": cluster}))[0][1]
+    assert "number the leaf cells from 0" in faults(yaml.safe_dump({"physicalCluster": cluster}))[0][1]
 
 
 def test_types_one_inside_another_have_an_end() -> None:
