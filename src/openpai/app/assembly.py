@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -34,7 +34,7 @@ from openpai.logs.kept_work import KeptDirectories
 from openpai.logs.retention import Limits, Retention
 from openpai.logs.write_times import Moments
 from openpai.orchestrator.commands import PlatformCommands
-from openpai.ports.backend import Backend
+from openpai.ports.backend import Backend, SharedBackend
 from openpai.ports.clock import Clock
 from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.storage.service import StorageService
@@ -161,12 +161,13 @@ async def _leadership(
     settings: Settings, rooms: _Rooms, stack: AsyncExitStack, promised: Mapping[str, Any] | None
 ) -> Leadership:
     backend = await make_backend(settings, rooms.data, rooms.clock, rooms.users, rooms.kept)
-    await backend.open()
-    stack.push_async_callback(backend.close)
-    _watch_moments(rooms, stack, backend)
-    _guard_room(settings, rooms, stack, backend)
-    if promised is not None:
-        await promise(promised, rooms.kept, backend, rooms.clock)
+    running = partial(_running, settings, rooms, backend, promised)
+    term: Callable[[int], AbstractAsyncContextManager[object]] = nullcontext
+    if isinstance(backend, SharedBackend):
+        await backend.reach()
+        term = partial(_term, backend, running)
+    else:
+        await stack.enter_async_context(running())
     return Leadership(
         rooms.store,
         backend,
@@ -180,7 +181,33 @@ async def _leadership(
         housekeeping=_housekeeping(settings, rooms),
         usage=rooms.usage,
         storages=rooms.storages,
+        term=term,
     )
+
+
+@asynccontextmanager
+async def _term(
+    backend: SharedBackend, running: Callable[[], AbstractAsyncContextManager[None]], epoch: int
+) -> AsyncIterator[None]:
+    """Use a cluster that several servers share only while this one leads."""
+    backend.lead_in(epoch)
+    async with running():
+        yield
+
+
+@asynccontextmanager
+async def _running(
+    settings: Settings, rooms: _Rooms, backend: Backend, promised: Mapping[str, Any] | None
+) -> AsyncIterator[None]:
+    """Open the backend, with what watches its tasks, and close it afterwards."""
+    async with AsyncExitStack() as stack:
+        await backend.open()
+        stack.push_async_callback(backend.close)
+        _watch_moments(rooms, stack, backend)
+        _guard_room(settings, rooms, stack, backend)
+        if promised is not None:
+            await promise(promised, rooms.kept, backend, rooms.clock)
+        yield
 
 
 def _guard_room(settings: Settings, rooms: _Rooms, stack: AsyncExitStack, backend: Backend) -> None:

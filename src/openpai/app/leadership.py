@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final
 
 import structlog
@@ -25,7 +26,7 @@ from openpai.protocol.errors import Unavailable
 from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.system.supervision import note_failure
 
-WATCH_EVERY_S: Final = 2.0
+WATCH_EVERY_S: Final = 1.0
 """How often a waiting server checks whether the lease was renewed."""
 log: Final = structlog.get_logger(__name__)
 
@@ -48,7 +49,9 @@ class Leadership:
         housekeeping: Callable[[], Awaitable[object]],
         storages: StorageStore | None = None,
         usage: UsageStore | None = None,
+        term: Callable[[int], AbstractAsyncContextManager[object]] = nullcontext,
     ) -> None:
+        """`term` is entered with the epoch before this server leads, and left when it leads no longer."""
         self._store = store
         self._backend = backend
         self._new_scheduler = new_scheduler
@@ -63,6 +66,7 @@ class Leadership:
         self._housekeeping = housekeeping
         self._storages = storages
         self._usage = usage
+        self._term = term
         self.url = ""
         """The URL under which other servers reach this one; set once it listens."""
         self.is_settled = asyncio.Event()
@@ -114,6 +118,10 @@ class Leadership:
             self.is_settled.set()
             await asyncio.sleep(WATCH_EVERY_S)
             return
+        async with self._term(epoch):
+            await self._lead(epoch)
+
+    async def _lead(self, epoch: int) -> None:
         leader = Leader(
             store=self._store,
             backend=self._backend,

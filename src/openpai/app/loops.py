@@ -26,7 +26,7 @@ from openpai.system.supervision import ENDINGS, note_failure
 AUDIT_EVERY_S: Final = 30.0
 NODES_EVERY_S: Final = 10.0
 INBOX_EVERY_S: Final = 1.0
-RENEW_EVERY_S: Final = 5.0
+RENEW_EVERY_S: Final = 2.0
 PAUSE_AFTER_ERROR_S: Final = 1.0
 log: Final = structlog.get_logger(__name__)
 

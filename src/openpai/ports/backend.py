@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from openpai.lifecycle.model import AttemptKey, ExitReport
 
@@ -157,3 +157,16 @@ class Backend(Protocol):
 
     async def news(self) -> tuple[TaskSeen, ...]:
         """Wait for changes since the last call and return them, many at once if there are."""
+
+
+@runtime_checkable
+class SharedBackend(Backend, Protocol):
+    """A backend whose tasks any of several servers can take over: only the one that leads opens it."""
+
+    async def reach(self) -> None:
+        """Raise Unavailable if the cluster cannot be used now."""
+        ...
+
+    def lead_in(self, epoch: int) -> None:
+        """Act as the leader of this epoch from the next `open` on; what earlier ones still try is refused."""
+        ...

@@ -16,7 +16,7 @@ from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
 from openpai.ports.usage import AuditEntry
 from openpai.protocol.job import JobSpec
 
-LEASE_MS: Final = 15_000
+LEASE_MS: Final = 7_000
 """How long the lease lasts after its last renewal."""
 
 

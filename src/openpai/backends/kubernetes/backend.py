@@ -21,6 +21,7 @@ import structlog
 from openpai.backends.kubernetes.attempts import PodAttempt, PodRegister
 from openpai.backends.kubernetes.claiming import Claims, waits_for_binding
 from openpai.backends.kubernetes.cluster import Cluster
+from openpai.backends.kubernetes.epochs import announce
 from openpai.backends.kubernetes.launching import Launcher, Shared
 from openpai.backends.kubernetes.leftovers import Leftovers
 from openpai.backends.kubernetes.log_shipping import LogShipper
@@ -105,6 +106,20 @@ class KubernetesBackend:
         self._grants = Grants()
         self._logs: LogShipper | None = None
         self._opened = contextlib.AsyncExitStack()
+        self._epoch = 0
+
+    async def reach(self) -> None:
+        """Raise Unavailable if the cluster does not answer, or refuses this platform."""
+        async with KubeClient(self._access) as client:
+            try:
+                async with asyncio.timeout(_OPEN_PATIENCE_S):
+                    await client.list(PODS, self._namespace, labels="openpai/none")
+            except (KubeError, TimeoutError) as error:
+                raise self._unavailable(error) from error
+
+    def lead_in(self, epoch: int) -> None:
+        """Act as the leader of this epoch from the next `open` on."""
+        self._epoch = epoch
 
     async def open(self) -> None:
         """Adopt what an earlier server left. Raise Unavailable if the API server does not answer."""
@@ -114,7 +129,7 @@ class KubernetesBackend:
             self._memory = Memory(self._client, self._namespace, self._seals, self._grants)
             try:
                 async with asyncio.timeout(_OPEN_PATIENCE_S):
-                    await self._client.list(PODS, self._namespace, labels="openpai/none")
+                    await announce(self._client, self._namespace, self._seals.scope, self._epoch)
                     await self._memory.load()
                     self._cluster = self._make_cluster()
                     opening.push_async_callback(self._cluster.close)
@@ -317,7 +332,7 @@ class KubernetesBackend:
         shared = Shared(
             self._client,
             self._namespace,
-            options.pods,
+            replace(options.pods, epoch=self._epoch),
             self._seals,
             self._cluster.request,
             self._claims,

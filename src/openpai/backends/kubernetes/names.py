@@ -22,6 +22,8 @@ USER_LABEL: Final = f"{PREFIX}user"
 NAME_LABEL: Final = f"{PREFIX}name"
 PART_LABEL: Final = f"{PREFIX}part"
 """What an object is: `task`, `fence`, `files`, `registry`, `network`, `grants`."""
+EPOCH_LABEL: Final = f"{PREFIX}epoch"
+"""The epoch of the leader that created a pod."""
 FINALIZER: Final = f"{PREFIX}exit"
 """Keeps a pod that was deleted until its exit is recorded."""
 NODE_NAME_MAX: Final = 253

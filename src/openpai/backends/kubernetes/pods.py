@@ -19,6 +19,7 @@ from openpai.backends.kubernetes.bundles import ENTRY_FILE, WRAPPER_FILE, Bundle
 from openpai.backends.kubernetes.claims import SCHEDULER
 from openpai.backends.kubernetes.devices import DeviceRequest
 from openpai.backends.kubernetes.names import (
+    EPOCH_LABEL,
     FINALIZER,
     JOB_LABEL,
     PART_LABEL,
@@ -75,6 +76,8 @@ class PodOptions:
     """Secrets with registry credentials that every pod uses."""
     work_mb_max: int = 0
     """The limit on what a pod writes to its node's disk; 0 for no limit."""
+    epoch: int = 0
+    """The epoch of the leader that creates the pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,8 @@ def task_pod(launch: LaunchTask, options: PodOptions, seals: Seals, parts: Parts
         spec["imagePullSecrets"] = [{"name": name} for name in secrets]
     if parts.claims:
         spec["resourceClaims"] = [dict(claim) for claim in parts.claims]
-    return _pod(identity, seals, "task", people_labels(launch.labels), spec)
+    labels = {**people_labels(launch.labels), EPOCH_LABEL: str(options.epoch)}
+    return _pod(identity, seals, "task", labels, spec)
 
 
 def fence_pod(identity: Identity, image: str, report: ExitReport, seals: Seals) -> dict[str, Any]:
