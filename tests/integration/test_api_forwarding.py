@@ -15,6 +15,7 @@ import pytest
 from fastapi import FastAPI, Request
 from starlette.responses import StreamingResponse
 
+from openpai.api import forwarding
 from openpai.api.app import create_api
 from openpai.api.client_address import FORWARDED
 from openpai.api.forwarding import Forwarder
@@ -95,6 +96,32 @@ async def test_a_question_is_passed_on_once_only(world: World) -> None:
         answer = await http.get("/api/v2/nodes", headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (503, "UnavailableError")
         assert answer.headers["retry-after"] == "1"
+
+
+async def test_a_leader_that_is_paused_keeps_no_client_waiting_after_another_took_over(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Paused(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    looks = 0
+
+    async def newest() -> str:
+        nonlocal looks
+        looks += 1
+        return "http://leader" if looks < 3 else "http://other"
+
+    async def nodes(self: Elsewhere) -> None:
+        raise NotLeading("http://leader", newest)
+
+    monkeypatch.setattr(forwarding, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(Elsewhere, "nodes", nodes)
+    async with follower(world, Paused()) as http:
+        answer = await http.get("/api/v2/nodes", headers=await world.login("ann"))
+    assert (answer.status_code, answer.json()["message"]) == (503, "another server takes over")
+    assert looks == 3
 
 
 async def test_two_servers_that_each_believe_the_other_leads_come_to_an_end(world: World) -> None:

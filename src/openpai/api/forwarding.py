@@ -8,6 +8,7 @@ the leader uses for its rate limits and the audit log.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from typing import Final
 
@@ -28,6 +29,7 @@ _ANSWERED: Final = frozenset(
     {"content-type", "content-length", "content-disposition", "location", "link", "etag", "retry-after", "allow"}
 )
 _PATIENCE: Final = httpx.Timeout(30.0, connect=3.0)
+_LOOK_EVERY_S: Final = 1.0
 _CONNECTIONS: Final = httpx.Limits(max_connections=64, max_keepalive_connections=16)
 
 
@@ -51,12 +53,23 @@ class Forwarder:
             headers.append(("authorization", authorization))
         asked = self._open().build_request(request.method, url, headers=headers, content=await request.body())
         try:
-            answer = await self._open().send(asked, stream=True)
+            answer = await self._answer(asked, error)
         except httpx.HTTPError:
             raise Unavailable("the server that leads does not answer", "ask again in a few seconds") from None
         # The leader wrote the entry of the audit log.
         request.state.is_forwarded = True
         return StreamingResponse(_content(answer), answer.status_code, dict(_chosen(answer.headers.items(), _ANSWERED)))
+
+    async def _answer(self, asked: httpx.Request, error: NotLeading) -> httpx.Response:
+        """Return the leader's answer; raise Unavailable once it leads no longer: a paused server may never answer."""
+        sending = asyncio.ensure_future(self._open().send(asked, stream=True))
+        try:
+            while not (await asyncio.wait({sending}, timeout=_LOOK_EVERY_S))[0]:
+                if error.newest is not None and await error.newest() != error.url:
+                    raise Unavailable("another server takes over", "ask again in a few seconds")
+            return sending.result()
+        finally:
+            sending.cancel()
 
     def _open(self) -> httpx.AsyncClient:
         if self._client is None:

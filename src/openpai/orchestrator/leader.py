@@ -162,7 +162,7 @@ class LeaderCommands:
     async def _leading(self) -> Leader:
         """Return the leader's state; raise NotLeading, with the URL of the leader, on any other server."""
         if self.leader is None:
-            raise NotLeading(await self._store.leader_url(LEASE_MS))
+            raise NotLeading(await self._leader_url(), self._leader_url)
         return self.leader
 
     @asynccontextmanager
@@ -172,4 +172,7 @@ class LeaderCommands:
         try:
             yield leader
         except LeaseLost as error:
-            raise NotLeading(await self._store.leader_url(LEASE_MS)) from error
+            raise NotLeading(await self._leader_url(), self._leader_url) from error
+
+    async def _leader_url(self) -> str:
+        return await self._store.leader_url(LEASE_MS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,11 +14,12 @@ from openpai.scheduler.model import Wait
 
 
 class NotLeading(Unavailable):
-    """Only the leader can answer this; `url` is its URL, empty if no server leads."""
+    """Only the leader can answer this; `url` is its URL, empty if no server leads, and `newest` finds it again."""
 
-    def __init__(self, url: str = "") -> None:
+    def __init__(self, url: str = "", newest: Callable[[], Awaitable[str]] | None = None) -> None:
         super().__init__("this server does not lead", "ask again in a moment")
         self.url = url
+        self.newest = newest
 
 
 @dataclass(frozen=True, slots=True)
