@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
@@ -36,7 +36,7 @@ ALONE_AFTER: Final = 4
 """The same for a gang of one member, which does not need several cells at once."""
 
 IDLE_SHARE: Final = 0.02
-"""Cells that are not closed may be idle for this share of the device time that the gang has waited."""
+"""Cells that are not closed may be idle, in all, for this share of the device time that the gang has waited."""
 
 AGAIN: Final = 8
 """Cells are chosen again after this fraction (one eighth) of the time until they are free."""
@@ -94,6 +94,11 @@ class Kept:
     """The time at which all of them should be free."""
     closed_ms: int | None = None
     """The time from which no other gang starts on them."""
+    idle_ms: int = 0
+    """Device time for which cells kept for the gang were idle."""
+    idle_devices: int = 0
+    """The devices that are idle for it since `counted_ms`."""
+    counted_ms: int = 0
     journal: Journal | None = field(default=None, compare=False)
 
     @property
@@ -108,6 +113,11 @@ class Kept:
             unit = piece.unit_in(piece.share_in(cluster, self.virtual_cluster))
             found += (piece.mask if unit is None else clean_of(unit) & unit.from_cell(piece.mask)).bit_count()
         return found
+
+    def count_idle(self, now_ms: int) -> None:
+        """Add the time since the last call to the idle time."""
+        self.idle_ms += self.idle_devices * max(0, now_ms - self.counted_ms)
+        self.idle_devices, self.counted_ms = 0, now_ms
 
     def hold(self, cluster: Cluster) -> None:
         """Claim the free devices of the cells, so that no other gang gets them, until `let_go`."""
@@ -134,15 +144,8 @@ class Kept:
 
     def dump(self) -> dict[str, Any]:
         """Return it as plain data."""
-        return {
-            "gang": self.gang,
-            "virtual_cluster": self.virtual_cluster,
-            "priority": self.priority,
-            "pieces": [list(piece) for piece in self.pieces],
-            "chosen_ms": self.chosen_ms,
-            "free_ms": self.free_ms,
-            "closed_ms": self.closed_ms,
-        }
+        row = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "journal"}
+        return {**row, "pieces": [list(piece) for piece in self.pieces]}
 
 
 def kept_in(row: dict[str, Any]) -> Kept:

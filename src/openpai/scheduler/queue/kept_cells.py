@@ -50,10 +50,14 @@ class KeptCells:
 
     def hold(self, kept: Kept, waiting: Waiting) -> None:
         """Withhold the cells kept for a gang from others, unless that leaves too much idle."""
-        if kept.closed_ms is None and not self._is_cheap(kept, waiting):
+        cluster = self._state.core.cluster
+        idle = kept.idle(cluster)
+        kept.count_idle(self._now_ms)
+        if kept.closed_ms is None and not self._is_cheap(kept, waiting, idle):
             return
+        kept.idle_devices = idle
         self.held[kept.virtual_cluster] = kept
-        kept.hold(self._state.core.cluster)
+        kept.hold(cluster)
 
     def note_failure(self, group: str, waiting: Waiting) -> None:
         """Record that a gang found no room: cells are kept for it when its patience ends."""
@@ -103,6 +107,8 @@ class KeptCells:
         chosen = choose(state.core.cluster, first, self._leaving(name, closed_ms), self._now_ms)
         if chosen is not None:
             chosen.closed_ms = closed_ms
+            if kept is not None and is_same:
+                chosen.idle_ms, chosen.idle_devices, chosen.counted_ms = kept.idle_ms, kept.idle_devices, kept.counted_ms
         elif kept is not None and is_same and kept.closed_ms is not None:
             # Closed cells will become free in any case and are replaced only by other closed cells.
             chosen = replace(kept, chosen_ms=self._now_ms)
@@ -161,7 +167,7 @@ class KeptCells:
         """Return whether no other gang may start on the cells kept for a gang."""
         return self._waited_ms(waiting) >= self._closing_ms(waiting)
 
-    def _is_cheap(self, kept: Kept, waiting: Waiting) -> bool:
-        """Return whether keeping costs little idle time compared with how long the gang has waited."""
-        idle_ms = kept.idle(self._state.core.cluster) * max(0, kept.free_ms - self._now_ms)
+    def _is_cheap(self, kept: Kept, waiting: Waiting, idle: int) -> bool:
+        """Return whether keeping costs little idle time, past and expected, compared with how long the gang waited."""
+        idle_ms = kept.idle_ms + idle * max(0, kept.free_ms - self._now_ms)
         return idle_ms <= IDLE_SHARE * waiting.devices * self._waited_ms(waiting)
