@@ -108,7 +108,8 @@ class KeptCells:
         if chosen is not None:
             chosen.closed_ms = closed_ms
             if kept is not None and is_same:
-                chosen.idle_ms, chosen.idle_devices, chosen.counted_ms = kept.idle_ms, kept.idle_devices, kept.counted_ms
+                chosen.idle_ms, chosen.idle_devices = kept.idle_ms, kept.idle_devices
+                chosen.counted_ms = kept.counted_ms
         elif kept is not None and is_same and kept.closed_ms is not None:
             # Closed cells will become free in any case and are replaced only by other closed cells.
             chosen = replace(kept, chosen_ms=self._now_ms)
