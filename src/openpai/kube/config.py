@@ -12,7 +12,6 @@ import binascii
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -45,7 +44,7 @@ class _User(msgspec.Struct, rename="kebab"):
     username: str = ""
     password: str = ""
     as_user: str = msgspec.field(default="", name="as")
-    as_groups: list[str] | None = None
+    as_groups: list[str] | None = msgspec.field(default=None, name="as-groups")
     auth_provider: dict[str, Any] | None = None
     exec: ProgramSpec | None = None
 
@@ -72,7 +71,7 @@ class ClusterAccess:
     proxy: str = ""
     certificate: ClientCertificate | None = None
     credentials: Credentials = field(default_factory=Fixed)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: tuple[tuple[str, str], ...] = ()
     """Headers of every request, as for impersonation."""
     source: str = ""
     """Where this was read, for messages."""
@@ -148,9 +147,10 @@ class _Merged:
 
     def _add(self, path: Path) -> None:
         try:
-            found = yaml.safe_load(_read(path)) or {}
+            found = yaml.safe_load(_read(path))
         except yaml.YAMLError as error:
             raise _refused(f"{path} is no YAML: {error}") from error
+        found = {} if found is None else found
         if not isinstance(found, dict):
             raise _refused(f"{path} is no kubeconfig")
         self.current = self.current or str(found.get("current-context") or "")
@@ -232,17 +232,17 @@ def _credentials(user: _User, home: Path, cluster: _Cluster, authority: str) -> 
     return Fixed()
 
 
-def _impersonation(user: _User) -> dict[str, str]:
-    if user.as_groups:
-        raise _refused("the kubeconfig impersonates groups (as-groups)", "impersonate a user only")
-    return {"Impersonate-User": user.as_user} if user.as_user else {}
+def _impersonation(user: _User) -> tuple[tuple[str, str], ...]:
+    if not user.as_user:
+        return ()
+    return (("Impersonate-User", user.as_user), *(("Impersonate-Group", group) for group in user.as_groups or ()))
 
 
 def _pem(data: str, path: str, beside: Path) -> str:
     if not data:
         return _read(beside / Path(path).expanduser()) if path else ""
     try:
-        return base64.b64decode(data).decode()
+        return base64.b64decode("".join(data.split()), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
         raise _refused(f"a certificate or key in the kubeconfig is no base64 of PEM: {error}") from error
 

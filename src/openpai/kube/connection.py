@@ -15,6 +15,7 @@ from contextlib import aclosing
 from typing import Any, Final
 
 import aiohttp
+from multidict import CIMultiDict
 
 from openpai.kube.config import ClusterAccess, load_certificate
 from openpai.kube.credentials import ClientCertificate
@@ -137,7 +138,7 @@ class Connection:
         self, path: str, *, doing: str, params: list[tuple[str, str]], protocols: tuple[str, ...]
     ) -> aiohttp.ClientWebSocketResponse:
         """Return an open WebSocket, to be closed."""
-        headers = {**await self._headers(), "Accept": "*/*"}
+        headers = await self._headers("*/*")
         try:
             opened: aiohttp.ClientWebSocketResponse = await self._session(of_streams=True).ws_connect(
                 self.url(path),
@@ -147,7 +148,7 @@ class Connection:
                 max_msg_size=0,
                 heartbeat=30.0,
                 timeout=aiohttp.ClientWSTimeout(ws_close=10.0),
-                **self._options(),
+                **self._place(),
             )
             return opened
         except aiohttp.WSServerHandshakeError as error:
@@ -182,9 +183,12 @@ class Connection:
             limit=limit, ssl=self._tls or False, keepalive_timeout=30.0, socket_factory=_socket
         )
         # An environment variable may not send our credentials through a proxy of others: the kubeconfig names one.
-        return aiohttp.ClientSession(connector=connector, trust_env=False, auto_decompress=True)
+        session = aiohttp.ClientSession(connector=connector, trust_env=False)
+        # aiohttp would send a PUT or DELETE again that got no answer, and hide that it may have happened twice.
+        session._retry_connection = False  # noqa: SLF001
+        return session
 
-    async def _headers(self) -> dict[str, str]:
+    async def _headers(self, accept: str = "application/json") -> CIMultiDict[str]:
         found = await self.access.credentials.headers()
         issued = self.access.credentials.certificate
         if issued is not None and issued is not self._loaded:
@@ -192,15 +196,16 @@ class Connection:
             if self._tls is not None:
                 load_certificate(self._tls, issued)
             self._loaded = issued
-        return {
-            **self.access.headers,
-            **found,
-            "Accept": "application/json",
-            "Accept-Encoding": "identity",
-            "User-Agent": self._agent,
-        }
+        headers = CIMultiDict(self.access.headers)
+        headers.update(found)
+        headers.update({"Accept": accept, "Accept-Encoding": "identity", "User-Agent": self._agent})
+        return headers
 
     def _options(self) -> dict[str, Any]:
+        # Credentials are for this server only, and a change must not be made elsewhere.
+        return {"allow_redirects": False, **self._place()}
+
+    def _place(self) -> dict[str, Any]:
         options: dict[str, Any] = {}
         if self.access.server_name:
             options["server_hostname"] = self.access.server_name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from functools import lru_cache
+from math import ceil
 from typing import Final
 
 _FORM: Final = re.compile(
@@ -34,9 +35,9 @@ def quantity(text: str | float) -> Decimal:
 
 def whole(text: str | float) -> int:
     """Return a quantity rounded up, as Kubernetes rounds devices and bytes."""
-    return int(-(-quantity(text) // 1))
+    return ceil(quantity(text))
 
 
 def milli(text: str | float) -> int:
     """Return a quantity in thousandths, rounded up, as Kubernetes counts CPU."""
-    return int(-(-quantity(text) * 1000 // 1))
+    return ceil(quantity(text) * 1000)
