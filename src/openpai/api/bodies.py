@@ -25,10 +25,11 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     example: ClassVar[Any] = None
     """Shown in the API's description, if the examples of the fields do not make one."""
+    is_required: ClassVar[bool] = True
 
-    def __init_subclass__(cls, *, example: Any = None, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, example: Any = None, is_required: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.example = example
+        cls.example, cls.is_required = example, is_required
 
 
 B = TypeVar("B", bound=Body)
@@ -102,12 +103,12 @@ def _place(fault: Mapping[str, Any]) -> str:
     return f"{place}: " if place else ""
 
 
-def taken(model: type[Body], *, required: bool = True) -> dict[str, Any]:
+def taken(model: type[Body]) -> dict[str, Any]:
     """Return the part of the API's description for a body read by `read_body`."""
     schema = model.model_json_schema()
     # A reference is read from the root of the whole description, where a body's own definitions are not.
     whole = _inlined(schema, schema.pop("$defs", {}))
-    return {"requestBody": {"required": required, "content": {"application/json": {"schema": whole}}}}
+    return {"requestBody": {"required": model.is_required, "content": {"application/json": {"schema": whole}}}}
 
 
 def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:

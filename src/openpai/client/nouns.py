@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from openpai.client.calls.alerts import Alerts
 from openpai.client.calls.audit import Audit
-from openpai.client.calls.authn import Authn
 from openpai.client.calls.clusters import Clusters
 from openpai.client.calls.groups import Groups
 from openpai.client.calls.job_changes import JobChanges
@@ -23,7 +22,7 @@ from openpai.client.calls.users import Users
 
 
 class Nouns(
-    Jobs, JobChanges, JobEvents, Authn, Tokens, Users, Groups, Nodes, Clusters, Scheduler,
+    Jobs, JobChanges, JobEvents, Tokens, Users, Groups, Nodes, Clusters, Scheduler,
     Storages, Quotas, Reports, Audit, Alerts,
 ):  # fmt: skip
     """The methods of a client, a class per noun."""

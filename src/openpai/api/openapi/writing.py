@@ -13,7 +13,6 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
-from openpai.api.openapi.examples import PREFIX, example_of
 from openpai.api.openapi.wording import error_example, meaning
 from openpai.api.routing import Operation
 from openpai.protocol.errors import STATUS_OF
@@ -38,6 +37,9 @@ TAGS: Final = {
     "alerts": "What needs attention.",
     "info": "What this server is.",
 }
+PREFIX: Final = "#/components/schemas/"
+_OF_TYPE: Final[Mapping[str, Any]] = {"string": "", "integer": 0, "number": 0.5, "boolean": False, "null": None}
+_DEPTH_MAX: Final = 12
 BINARY: Final = {"type": "string", "format": "binary"}
 _JSON: Final = "application/json"
 _DEFS: Final = "#/$defs/"
@@ -148,3 +150,34 @@ def _error(words: str, names: list[str]) -> dict[str, Any]:
 def _show_request(operation: Mapping[str, Any], declared: Operation, parts: Mapping[str, Any]) -> None:
     for content in operation.get("requestBody", {}).get("content", {}).values():
         content["example"] = example_of(content["schema"], parts) if declared.example is None else declared.example
+
+
+def example_of(schema: Mapping[str, Any], parts: Mapping[str, Any], depth: int = 0) -> Any:
+    """Return a document that a schema allows; `parts` are the schemas it may refer to."""
+    if "$ref" in schema:
+        return example_of(parts[schema["$ref"].removeprefix(PREFIX)], parts, depth + 1)
+    for key in ("examples", "enum"):
+        if schema.get(key):
+            return schema[key][0]
+    for key in ("const", "default"):
+        if key in schema:
+            return schema[key]
+    for key in ("anyOf", "oneOf", "allOf"):
+        if key in schema:
+            return example_of(schema[key][0], parts, depth + 1)
+    return _made(schema, parts, depth)
+
+
+def _made(schema: Mapping[str, Any], parts: Mapping[str, Any], depth: int) -> Any:
+    kind = schema.get("type", "object")
+    if kind == "array":
+        # Types that contain themselves, such as cells, end here.
+        return [example_of(schema["items"], parts, depth + 1)] if depth < _DEPTH_MAX and "items" in schema else []
+    if kind == "object":
+        needed = schema.get("required", ())
+        return {
+            name: example_of(of, parts, depth + 1)
+            for name, of in schema.get("properties", {}).items()
+            if name in needed or "examples" in of
+        }
+    return _OF_TYPE[kind]

@@ -21,6 +21,7 @@ from openpai.protocol.errors import Refused
 from openpai.wire import groups as wire
 from openpai.wire.groups import Member
 
+_GROUP: Final = "/api/v2/groups/{groupname}"
 router = Router("groups", {"/api/v2/groups": "/api/v2/group"}, written=201)
 Changing = Annotated[Caller, needs("group.change")]
 GROUP_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"
@@ -85,7 +86,7 @@ async def list_groups(request: Request, caller: Annotated[Caller, needs("group.l
     return reply([shapes.group(group) for group in await context_of(request).services.users.groups()])
 
 
-@router.serves("GET /api/v2/groups/{groupname}", "Show a group")
+@router.serves(f"GET {_GROUP}", "Show a group")
 async def get_group(
     request: Request, caller: Annotated[Caller, needs("group.list")], groupname: str
 ) -> Reply[wire.Group]:
@@ -93,7 +94,7 @@ async def get_group(
     return reply(shapes.group(await _group(request, groupname)))
 
 
-@router.serves("GET /api/v2/groups/{groupname}/userlist", "List the members of a group")
+@router.serves(f"GET {_GROUP}/userlist", "List the members of a group")
 async def list_members(
     request: Request, caller: Annotated[Caller, needs("group.members")], groupname: str
 ) -> Reply[list[Member]]:
@@ -134,7 +135,7 @@ async def change_group(request: Request, caller: Changing) -> Accepted:
     return await _changed(request, data.groupname, change)
 
 
-@router.serves("DELETE /api/v2/groups/{groupname}", "Remove a group", "ReadOnlyGroupError RemoveAdminError")
+@router.serves(f"DELETE {_GROUP}", "Remove a group", "ReadOnlyGroupError RemoveAdminError")
 async def delete_group(request: Request, caller: Changing, groupname: str) -> Accepted:
     """Remove a group; its members keep their accounts."""
     if groupname in (DEFAULT_GROUP, ADMIN_GROUP):
@@ -146,9 +147,7 @@ async def delete_group(request: Request, caller: Changing, groupname: str) -> Ac
     return accepted(f"group {groupname} is removed")
 
 
-@router.serves(
-    "PUT /api/v2/groups/{groupname}/extension", "Change what a group grants", _ACLS, takes=NewExtension, deprecated=True
-)
+@router.serves(f"PUT {_GROUP}/extension", "Change what a group grants", _ACLS, takes=NewExtension, deprecated=True)
 async def set_group_extension(request: Request, caller: Changing, groupname: str) -> Accepted:
     """Replace the given keys of a group's extension; `acls` is what it grants."""
     asked = await read_body(request, NewExtension)
@@ -156,7 +155,7 @@ async def set_group_extension(request: Request, caller: Changing, groupname: str
 
 
 @router.serves(
-    "PUT /api/v2/groups/{groupname}/extension/{path:path}",
+    f"PUT {_GROUP}/extension/{{path:path}}",
     "Change one value of a group's extension",
     _ACLS,
     takes=NewValue,
@@ -171,12 +170,7 @@ async def set_group_value(request: Request, caller: Changing, groupname: str, pa
     return await _changed(request, groupname, lambda group: shapes.with_value(group, keys, asked.data))
 
 
-@router.serves(
-    "PUT /api/v2/groups/{groupname}/description",
-    "Change the description of a group",
-    takes=NewDescription,
-    deprecated=True,
-)
+@router.serves(f"PUT {_GROUP}/description", "Change the description of a group", takes=NewDescription, deprecated=True)
 async def set_group_description(request: Request, caller: Changing, groupname: str) -> Accepted:
     """Change the description of a group."""
     asked = await read_body(request, NewDescription)
@@ -184,10 +178,7 @@ async def set_group_description(request: Request, caller: Changing, groupname: s
 
 
 @router.serves(
-    "PUT /api/v2/groups/{groupname}/externalname",
-    "Change the name of a group at a provider",
-    takes=NewExternalName,
-    deprecated=True,
+    f"PUT {_GROUP}/externalname", "Change the name of a group at a provider", takes=NewExternalName, deprecated=True
 )
 async def set_group_external_name(request: Request, caller: Changing, groupname: str) -> Accepted:
     """Change the name of a group at an identity provider."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Request
 from starlette.responses import Response
@@ -22,6 +22,7 @@ from openpai.wire.job_attempts import OldAttempt, ShortTask
 from openpai.wire.jobs import JobDetail
 from openpai.wire.tasks import TaskStatus
 
+_OLD: Final = "/api/v2/jobs/{job}/job-attempts"
 router = Router("jobs")
 Reading = Annotated[Caller, needs("job.read")]
 TaskShape = Callable[[JobRow, AttemptView, TaskHistory], TaskStatus | ShortTask]
@@ -62,20 +63,13 @@ async def _roles(tasks: Iterable[TaskHistory], shape: Callable[[TaskHistory], Ta
     return b"{%b}" % b",".join(roles)
 
 
-@router.serves(
-    "GET /api/v2/jobs/{job}/job-attempts/healthz",
-    "Check whether attempts are kept",
-    media={"text/plain": "ok"},
-    deprecated=True,
-)
+@router.serves(f"GET {_OLD}/healthz", "Check whether attempts are kept", media={"text/plain": "ok"}, deprecated=True)
 async def check_old_attempts(request: Request, caller: Annotated[Caller, needs("job.list")], job: str) -> Response:
     """Return `ok`: the history of attempts is always available."""
     return text("ok")
 
 
-@router.serves(
-    "GET /api/v2/jobs/{job}/job-attempts", "List attempts for older clients", "NoJobConfigError", deprecated=True
-)
+@router.serves(f"GET {_OLD}", "List attempts for older clients", "NoJobConfigError", deprecated=True)
 async def list_old_attempts(request: Request, caller: Reading, job: str) -> Reply[list[OldAttempt]]:
     """Return every attempt: the newest first, then the earlier ones from the oldest on."""
     row = await job_for(request, caller, job)
@@ -84,12 +78,7 @@ async def list_old_attempts(request: Request, caller: Reading, job: str) -> Repl
     return Reply(b"[%b]" % b",".join(found))
 
 
-@router.serves(
-    "GET /api/v2/jobs/{job}/job-attempts/{number}",
-    "Show an attempt for older clients",
-    "NoJobConfigError",
-    deprecated=True,
-)
+@router.serves(f"GET {_OLD}/{{number}}", "Show an attempt for older clients", "NoJobConfigError", deprecated=True)
 async def get_old_attempt(request: Request, caller: Reading, job: str, number: Number) -> Reply[OldAttempt]:
     """Return one attempt."""
     row = await job_for(request, caller, job)

@@ -71,7 +71,7 @@ async def begin_sign_on(
 
 
 @router.serves(
-    "POST /api/v2/authn/oidc/return",
+    f"POST {_RETURN}",
     "Return from a provider's page by a form",
     "InvalidParametersError",
     status=303,
@@ -86,9 +86,7 @@ async def pass_on_sign_on(request: Request) -> Response:
     return Response(status_code=303, headers={"location": f"{_RETURN}?{form.decode()}"})
 
 
-@router.serves(
-    "GET /api/v2/authn/oidc/return", "Return from a provider's page", "NoApiError UnauthorizedUserError", **_ONWARD
-)
+@router.serves(f"GET {_RETURN}", "Return from a provider's page", "NoApiError UnauthorizedUserError", **_ONWARD)
 async def end_sign_on(request: Request, provider: Provider) -> Response:
     """Accept the provider's answer, and redirect the browser with a `code`, or with an `errorMessage`."""
     context = context_of(request)

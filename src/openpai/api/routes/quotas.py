@@ -49,13 +49,7 @@ async def list_my_quotas(request: Request, caller: Annotated[Caller, needs("quot
     return reply([OwnQuota(**shapes.quota(row), used=shapes.used(row, gpus, unfinished, hours)) for row in held])
 
 
-@router.serves(
-    "PUT /api/v2/quotas",
-    "Set a quota",
-    "NoUserError NoVirtualClusterError",
-    takes=shapes.QuotaBody,
-    example={"virtualCluster": "vision", "user": "ann", "gpusRunning": 8},
-)
+@router.serves("PUT /api/v2/quotas", "Set a quota", "NoUserError NoVirtualClusterError", takes=shapes.QuotaBody)
 async def set_quota(request: Request, caller: Annotated[Caller, needs("quota.change")]) -> Done:
     """Set or replace a quota, or with `patch` the given limits of it; it holds from the next submission on."""
     body = await read_body(request, shapes.QuotaBody)

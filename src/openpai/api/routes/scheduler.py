@@ -55,7 +55,7 @@ async def _inspected(request: Request) -> Inspection:
     return await context_of(request).services.platform.inspect()
 
 
-@router.serves("GET /api/v2/scheduler/inspect/clusterstatus", "Show all cells")
+@router.serves(f"GET {INSPECT}/clusterstatus", "Show all cells")
 async def inspect_cells(request: Request, caller: Inspecting) -> Reply[ClusterCells]:
     """Return all physical cells and all virtual cells, in HiveD's shape."""
     found = await _inspected(request)
@@ -66,23 +66,21 @@ async def inspect_cells(request: Request, caller: Inspecting) -> Reply[ClusterCe
     return reply(cells)
 
 
-@router.serves("GET /api/v2/scheduler/inspect/clusterstatus/physicalcluster", "Show physical cells")
+@router.serves(f"GET {INSPECT}/clusterstatus/physicalcluster", "Show physical cells")
 async def inspect_physical_cells(request: Request, caller: Inspecting) -> Reply[Sequence[Cell]]:
     """Return the physical cells as trees."""
     return reply((await _inspected(request))["physicalCluster"])
 
 
-@router.serves("GET /api/v2/scheduler/inspect/clusterstatus/virtualclusters", "Show virtual cells")
-@router.serves("GET /api/v2/scheduler/inspect/clusterstatus/virtualclusters/")
+@router.serves(f"GET {INSPECT}/clusterstatus/virtualclusters", "Show virtual cells")
+@router.serves(f"GET {INSPECT}/clusterstatus/virtualclusters/")
 async def inspect_virtual_cells(request: Request, caller: Inspecting) -> Reply[Mapping[str, Sequence[Cell]]]:
     """Return the virtual cells of each virtual cluster as trees."""
     return reply((await _inspected(request))["virtualClusters"])
 
 
 @router.serves(
-    "GET /api/v2/scheduler/inspect/clusterstatus/virtualclusters/{vc}",
-    "Show a virtual cluster's cells",
-    "NoVirtualClusterError",
+    f"GET {INSPECT}/clusterstatus/virtualclusters/{{vc}}", "Show a virtual cluster's cells", "NoVirtualClusterError"
 )
 async def inspect_virtual_cluster(request: Request, caller: Inspecting, vc: str) -> Reply[Sequence[Cell]]:
     """Return the virtual cells of one virtual cluster."""
@@ -92,8 +90,8 @@ async def inspect_virtual_cluster(request: Request, caller: Inspecting, vc: str)
     return reply(found[vc])
 
 
-@router.serves("GET /api/v2/scheduler/inspect/affinitygroups", "List running affinity groups")
-@router.serves("GET /api/v2/scheduler/inspect/affinitygroups/")
+@router.serves(f"GET {INSPECT}/affinitygroups", "List running affinity groups")
+@router.serves(f"GET {INSPECT}/affinitygroups/")
 async def inspect_gangs(request: Request, caller: Inspecting) -> Reply[Gangs]:
     """Return the gangs that hold or have reserved cells, with their placements."""
     gangs: wire.Gangs = {"items": (await _inspected(request))["affinityGroups"]}
@@ -101,9 +99,7 @@ async def inspect_gangs(request: Request, caller: Inspecting) -> Reply[Gangs]:
 
 
 # A gang's name has slashes in it.
-@router.serves(
-    "GET /api/v2/scheduler/inspect/affinitygroups/{name:path}", "Show a running affinity group", "NoJobError"
-)
+@router.serves(f"GET {INSPECT}/affinitygroups/{{name:path}}", "Show a running affinity group", "NoJobError")
 async def inspect_gang(
     request: Request, caller: Inspecting, name: Annotated[str, Path(min_length=1, max_length=1000)]
 ) -> Reply[wire.Gang]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Query, Request
 from pydantic import ConfigDict
@@ -20,6 +20,7 @@ from openpai.protocol.errors import Refused
 from openpai.storage.kinds import schema
 from openpai.wire.storages import StorageConfig, StorageDetail, StorageList, StorageServer, StorageTest
 
+_NFS: Final = {"name": "datasets", "type": "nfs", "data": {"server": "nas.example.org", "path": "/export"}}
 router = Router("storages", written=201)
 Listing = Annotated[Caller, needs("storage.list")]
 Reading = Annotated[Caller, needs("storage.read")]
@@ -71,13 +72,7 @@ async def list_storages(request: Request, caller: Listing, default: bool = False
     return reply(StorageList(storages=[each for each in shown if each["default"] or not default]))
 
 
-@router.serves(
-    "POST /api/v2/storages",
-    "Add a storage",
-    "ConflictStorageError",
-    takes=_takes(),
-    example={"name": "datasets", "type": "nfs", "data": {"server": "nas.example.org", "path": "/export"}},
-)
+@router.serves("POST /api/v2/storages", "Add a storage", "ConflictStorageError", takes=_takes(), example=_NFS)
 async def create_storage(request: Request, caller: Changing) -> Reply[StorageDetail]:
     """Add a storage. Credentials in `data` are encrypted and never returned; the server does not connect to it yet."""
     said = await read_body(request, Said)
@@ -91,12 +86,7 @@ async def get_storage(request: Request, caller: Reading, name: str) -> Reply[Sto
     return reply(await _detail(request, caller, await storage_for(request, caller, name)))
 
 
-@router.serves(
-    "PUT /api/v2/storages/{name}",
-    "Replace a storage",
-    takes=_takes(is_named_by_path=True),
-    example={"name": "datasets", "type": "nfs", "data": {"server": "nas.example.org", "path": "/export"}},
-)
+@router.serves("PUT /api/v2/storages/{name}", "Replace a storage", takes=_takes(is_named_by_path=True), example=_NFS)
 async def change_storage(request: Request, caller: Changing, name: str) -> Reply[StorageDetail]:
     """Replace a storage. Without new credentials the stored ones remain, unless its address changes."""
     said = (await read_body(request, Said)).model_dump()

@@ -11,7 +11,7 @@ from fastapi import Request
 from pydantic import Field
 
 from openpai.api.answers import Accepted, Reply, accepted, reply
-from openpai.api.bodies import Body, read_body, taken
+from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of, needs
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller, digest_of
@@ -24,7 +24,7 @@ router = Router("tokens", {"/api/v2/tokens": "/api/v1/token"})
 YEARS_TEN_S: Final = 10 * 366 * 86_400
 
 
-class NewApplication(Body):
+class NewApplication(Body, example={"name": "ci", "scope": "jobs"}, is_required=False):
     """A new token: its scope, its lifetime in seconds (by default unlimited), and a name."""
 
     name: str = Field("", max_length=255, pattern=r"^[^\x00]*$")
@@ -43,12 +43,7 @@ async def list_tokens(request: Request, caller: Annotated[Caller, needs("token.l
     return reply(TokenList(tokens=[id_of(token) for token in found], details=details))
 
 
-@router.serves(
-    "POST /api/v2/tokens/application",
-    "Create a token for an application",
-    takes=taken(NewApplication, required=False),
-    example={"name": "ci", "scope": "jobs"},
-)
+@router.serves("POST /api/v2/tokens/application", "Create a token for an application", takes=NewApplication)
 async def create_application_token(
     request: Request, caller: Annotated[Caller, needs("token.create")]
 ) -> Reply[NewToken]:

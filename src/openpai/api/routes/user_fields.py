@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Request
 from pydantic import Field
@@ -23,6 +23,7 @@ from openpai.identity.passwords import PASSWORD_MAX
 from openpai.protocol.errors import Refused
 from openpai.wire.tokens import Revoked, TokenList
 
+_USER: Final = "/api/v2/users/{username}"
 router = Router("users", {"/api/v2/users/{username}": "/api/v2/user/{username}"}, written=201)
 ChangingOwn = Annotated[Caller, needs("user.change_own")]
 Changing = Annotated[Caller, needs("user.change")]
@@ -71,14 +72,14 @@ class NewUserExtension(Body, example={"extension": {"theme": "dark"}}):
     extension: dict[str, Any]
 
 
-@router.serves("PUT /api/v2/users/{username}/grouplist", "Set a user's groups", CHANGE, takes=NewGroups)
+@router.serves(f"PUT {_USER}/grouplist", "Set a user's groups", CHANGE, takes=NewGroups)
 async def set_user_groups(request: Request, caller: Changing, username: str) -> Accepted:
     """Put a user into exactly these groups, and the default group."""
     asked = await read_body(request, NewGroups)
     return await _changed(request, username, UserChange(groups=asked.grouplist))
 
 
-@router.serves("PUT /api/v2/users/{username}/group", "Put a user into a group", CHANGE, takes=OneGroup)
+@router.serves(f"PUT {_USER}/group", "Put a user into a group", CHANGE, takes=OneGroup)
 async def join_group(request: Request, caller: Changing, username: str) -> Accepted:
     """Add a user to a group."""
     asked = await read_body(request, OneGroup)
@@ -87,11 +88,7 @@ async def join_group(request: Request, caller: Changing, username: str) -> Accep
 
 
 @router.serves(
-    "DELETE /api/v2/users/{username}/group",
-    "Take a user out of a group",
-    f"{CHANGE} ReadOnlyGroupError",
-    status=201,
-    takes=OneGroup,
+    f"DELETE {_USER}/group", "Take a user out of a group", f"{CHANGE} ReadOnlyGroupError", status=201, takes=OneGroup
 )
 async def leave_group(request: Request, caller: Changing, username: str) -> Accepted:
     """Remove a user from a group."""
@@ -105,11 +102,7 @@ async def leave_group(request: Request, caller: Changing, username: str) -> Acce
 
 
 @router.serves(
-    "PUT /api/v2/users/{username}/virtualcluster",
-    "Set a user's virtual clusters",
-    CHANGE,
-    takes=NewClusters,
-    deprecated=True,
+    f"PUT {_USER}/virtualcluster", "Set a user's virtual clusters", CHANGE, takes=NewClusters, deprecated=True
 )
 async def set_user_virtual_clusters(request: Request, caller: Changing, username: str) -> Accepted:
     """Grant a user exactly these virtual clusters; administrators have all."""
@@ -121,9 +114,7 @@ async def set_user_virtual_clusters(request: Request, caller: Changing, username
     return await _changed(request, username, UserChange(virtual_clusters=asked.virtualCluster))
 
 
-@router.serves(
-    "PUT /api/v2/users/{username}/admin", "Make a user an administrator", CHANGE, takes=NewRight, deprecated=True
-)
+@router.serves(f"PUT {_USER}/admin", "Make a user an administrator", CHANGE, takes=NewRight, deprecated=True)
 async def set_user_admin(request: Request, caller: Changing, username: str) -> Accepted:
     """Make a user an administrator, or an ordinary user."""
     asked = await read_body(request, NewRight)
@@ -131,10 +122,7 @@ async def set_user_admin(request: Request, caller: Changing, username: str) -> A
 
 
 @router.serves(
-    "PUT /api/v2/users/{username}/extension",
-    "Change values that clients store with a user",
-    takes=NewUserExtension,
-    deprecated=True,
+    f"PUT {_USER}/extension", "Change values that clients store with a user", takes=NewUserExtension, deprecated=True
 )
 async def set_user_extension(request: Request, caller: ChangingOwn, username: str) -> Accepted:
     """Replace the given keys of the values that clients store with a user."""
@@ -143,7 +131,7 @@ async def set_user_extension(request: Request, caller: ChangingOwn, username: st
     return await _changed(request, username, UserChange(extension=asked.extension))
 
 
-@router.serves("PUT /api/v2/users/{username}/email", "Change an e-mail address", takes=NewEmail, deprecated=True)
+@router.serves(f"PUT {_USER}/email", "Change an e-mail address", takes=NewEmail, deprecated=True)
 async def set_user_email(request: Request, caller: ChangingOwn, username: str) -> Accepted:
     """Change an e-mail address."""
     caller.check(Thing(owner=username, label=username))
@@ -151,7 +139,7 @@ async def set_user_email(request: Request, caller: ChangingOwn, username: str) -
     return await _changed(request, username, UserChange(email=asked.email))
 
 
-@router.serves("PUT /api/v2/users/{username}/password", "Change a password", takes=NewPassword)
+@router.serves(f"PUT {_USER}/password", "Change a password", takes=NewPassword)
 async def set_user_password(request: Request, caller: ChangingOwn, username: str) -> Accepted:
     """Change a password: one's own with the old one, or as an administrator any. Ends the user's logins."""
     caller.check(Thing(owner=username, label=username))
@@ -165,7 +153,7 @@ async def set_user_password(request: Request, caller: ChangingOwn, username: str
     return accepted(f"the password of {username} is changed", 201)
 
 
-@router.serves("GET /api/v2/users/{username}/tokens", "List a user's tokens", tags=("tokens",))
+@router.serves(f"GET {_USER}/tokens", "List a user's tokens", tags=("tokens",))
 async def list_user_tokens(
     request: Request, caller: Annotated[Caller, needs("user.tokens")], username: str
 ) -> Reply[TokenList]:
@@ -178,7 +166,7 @@ async def list_user_tokens(
     return reply({"tokens": [token.digest for token in found], "details": details})
 
 
-@router.serves("DELETE /api/v2/users/{username}/tokens", "Revoke a user's tokens", tags=("tokens",))
+@router.serves(f"DELETE {_USER}/tokens", "Revoke a user's tokens", tags=("tokens",))
 async def revoke_user_tokens(
     request: Request, caller: Annotated[Caller, needs("user.sign_out")], username: str, browser: bool | None = None
 ) -> Reply[Revoked]:

@@ -61,7 +61,6 @@ def sku_types(types: Mapping[str, Amount]) -> dict[str, wire.Sku]:
 
 
 def cluster_config(config: ClusterConfig) -> wire.ClusterConfig:
-    """Return the guarantees of virtual clusters."""
     return {
         "promises": config.promises,
         "hived": config.hived,

@@ -29,7 +29,6 @@ class Acls(Body):
 
 
 def group(found: Group) -> groups.Group:
-    """Return a group."""
     return {
         "groupname": found.name,
         "description": found.description,

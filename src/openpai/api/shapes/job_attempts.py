@@ -33,7 +33,6 @@ def current_attempt(row: JobRow) -> AttemptView:
 
 
 def earlier_attempt(row: JobAttemptRow) -> AttemptView:
-    """Return an earlier attempt."""
     state = VERDICT_STATES[row.outcome.verdict]
     times = (row.created_at_ms, row.started_at_ms, row.ended_at_ms)
     return AttemptView(row.attempt, state, *times, row.outcome, is_latest=False)

@@ -44,7 +44,6 @@ def iso_time(at_ms: int) -> str:
 
 
 def wait(view: Wait) -> WaitDocument:
-    """Return one reason for waiting."""
     return {
         "code": view.code.value,
         "message": view.message,

@@ -23,7 +23,6 @@ _PHASES: Final = {TaskPhase.RUNNING: "Running"}
 
 
 def node_list(views: Iterable[NodeView]) -> KubernetesList:
-    """Return nodes as a NodeList."""
     return {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": [_node(view) for view in views]}
 
 

@@ -31,7 +31,6 @@ def node(view: NodeView) -> wire.Node:
 
 
 def holding(of: Holding) -> wire.Holding:
-    """Return what one job holds."""
     return {
         "job": f"{of.user}~{of.name}",
         "virtualCluster": of.virtual_cluster,

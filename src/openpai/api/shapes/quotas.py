@@ -18,7 +18,7 @@ NAME = r"^[A-Za-z0-9_.-]*$"
 _NAMED: Final = dict(zip(("gpusRunning", "gpusPerJob", "jobsUnfinished", "gpuHoursPerMonth"), LIMITS, strict=True))
 
 
-class QuotaBody(Body):
+class QuotaBody(Body, example={"virtualCluster": "vision", "user": "ann", "gpusRunning": 8}):
     """A new quota, or with `patch` changes of one; without `patch`, omitted limits are removed."""
 
     patch: bool = Field(False, description="true: omitted limits do not change.")
@@ -51,7 +51,6 @@ class QuotaBody(Body):
 
 
 def quota(row: Quota) -> wire.Quota:
-    """Return a quota."""
     return {
         "virtualCluster": row.virtual_cluster,
         "user": row.user,

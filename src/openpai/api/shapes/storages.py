@@ -78,12 +78,10 @@ def _type(storage: Storage) -> str:
 
 
 def step(tried: Step) -> wire.StorageStep:
-    """Return one step of a test."""
     return {"step": tried.what, "ok": tried.is_ok, "message": tried.message}
 
 
 def file_entry(found: Entry) -> wire.FileEntry:
-    """Return a file or directory."""
     return {
         "name": found.name,
         "type": "directory" if found.is_directory else "file",

@@ -35,7 +35,6 @@ class TaskHistory:
 
     @property
     def latest(self) -> TaskAttemptRow | None:
-        """Return the newest attempt."""
         return self.attempts[-1] if self.attempts else None
 
 

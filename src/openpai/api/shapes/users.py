@@ -31,5 +31,4 @@ def public_user(found: User) -> users.PublicUser:
 
 
 def member(found: User) -> groups.Member:
-    """Return a member of a group."""
     return {"username": found.name, "clusterAdmin": found.is_admin}
