@@ -138,7 +138,8 @@ def test_every_backend_takes_the_exam_and_is_chosen_described_and_kept_apart() -
     ]["contracts"]
     (apart,) = (set(one["modules"]) for one in contracts if one["name"] == "A backend never knows another backend")
     described = (ROOT / "README.md").read_text("utf-8").partition("## Backends")[2].partition("\n## ")[0]
-    assert there == HARNESSES.keys()
+    # A backend may take the exam in several worlds: `kubernetes on a node`.
+    assert there == {name.partition(" ")[0] for name in HARNESSES}
     assert there == set(get_args(BackendName))
     assert there == {name.rpartition(".")[2] for name in apart}
     assert there == set(re.findall(r"^\| `(\w+)`", described, re.MULTILINE))

@@ -11,13 +11,17 @@ import pytest_asyncio
 from openpai.store.database import Database
 from tests.contracts.harness import HARNESSES, Harness, harness_for
 
+# A pod of a real node takes a second to start and another one to go.
+_SLOW = {"kubernetes on a node": pytest.mark.full}
 
-@pytest_asyncio.fixture(params=sorted(HARNESSES))
+
+@pytest_asyncio.fixture(params=[pytest.param(name, marks=_SLOW.get(name, ())) for name in sorted(HARNESSES)])
 async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Harness]:
     """Give one backend and its empty world, and leave nothing of it behind."""
     cls, why_not = harness_for(request.param)
     if cls is None or why_not:
         pytest.skip(why_not)
+    cls.prepare(request)
     made = cls(tmp_path)
     try:
         yield made

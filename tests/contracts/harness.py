@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Backend
 
@@ -23,6 +25,7 @@ HARNESSES: Final = {
     "simulated": "tests.contracts.simulated_harness:SimulatedHarness",
     "docker": "tests.contracts.docker_harness:DockerHarness",
     "kubernetes": "tests.contracts.kubernetes_harness:KubernetesHarness",
+    "kubernetes on a node": "tests.contracts.kubernetes_node_harness:KubernetesNodeHarness",
 }
 """Where the harness of each backend lives; its class is made with one argument, an empty directory."""
 
@@ -61,12 +64,18 @@ class Harness(ABC):
     """Whether commands are shell text run by real processes that write real logs."""
     programs: Programs
     image = "none"
+    cpus = 64
+    """How many processors tasks can have at the same time."""
+
+    @classmethod  # noqa: B027  # most harnesses need nothing
+    def prepare(cls, request: pytest.FixtureRequest) -> None:
+        """Take what the tests of this process share, from its fixture."""
 
     def __init__(self, directory: Path) -> None:
         self.root = directory / "tasks"
         self.logs = directory / "logs"
         self.node = ""
-        """Name of a node with at least two devices, 64 CPUs to give away, and room for 50 small tasks."""
+        """Name of a node with at least two devices, `cpus` CPUs to give away, and room for 50 small tasks."""
         self._backend: Backend | None = None
 
     @classmethod

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import base64
 import contextlib
-import functools
 import json
 import re
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 from openpai.app.clock import SystemClock
 from openpai.backends.kubernetes.backend import KubernetesBackend, KubernetesOptions
@@ -28,7 +28,7 @@ from openpai.ports.backend import Backend
 from tests.contracts.harness import Harness
 from tests.contracts.simulated_harness import SimulatedPrograms
 from tests.kube.fake_nodes import LABEL, FakeNodes
-from tests.kube.server import shared, why_not
+from tests.kube.server import why_not
 
 _LOOK_EVERY_S: Final = 0.02
 _TRAP: Final = re.compile(r"trap '(.*)' TERM")
@@ -132,24 +132,16 @@ async def _first(*waits: object) -> int:
             task.cancel()
 
 
-@functools.cache
-def api_server(place: Path) -> Path:
-    """Return the kubeconfig of the API server that all processes of this run share."""
-    stack = contextlib.ExitStack()
-    atexit.register(stack.close)
-    return stack.enter_context(shared(place, "api"))
-
-
 class KubernetesHarness(Harness):
     """A kubernetes backend over a namespace and two fake nodes of its own."""
 
     runs_shell = False
     programs = SimulatedPrograms()
+    kubeconfig: Path
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        # The base of the run is above the directories of its processes and tests.
-        self.access = cluster_access(api_server(directory.parent.parent / "kube"))
+        self.access = cluster_access(self.kubeconfig)
         self.namespace = f"t-{uuid.uuid4().hex[:8]}"
         self.secret = uuid.uuid4().bytes
         self.nodes: PlayingNodes | None = None
@@ -159,6 +151,10 @@ class KubernetesHarness(Harness):
     @classmethod
     def why_not(cls) -> str | None:
         return why_not() or None
+
+    @classmethod
+    def prepare(cls, request: pytest.FixtureRequest) -> None:
+        cls.kubeconfig = request.getfixturevalue("kube_api")
 
     def make(self) -> KubernetesBackend:
         assert self.nodes is not None

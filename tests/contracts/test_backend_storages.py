@@ -38,17 +38,17 @@ echo made >{seen}/data/made
 echo mine >$PAI_STORAGE_HOME/mine
 """
     backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key("rw"), commands, mounts=mounts)])
-    (report,) = await Watch(backend).until_over(a_key("rw"))
-    assert (report.code, harness.output(a_key("rw"))) == (0, "hello\n")
+    await backend.apply([a_launch(harness, a_key(1), commands, mounts=mounts)])
+    (report,) = await Watch(backend).until_over(a_key(1))
+    assert (report.code, harness.output(a_key(1))) == (0, "hello\n")
     assert (tmp_path / "shared" / "made").read_text() == "made\n"
     assert (tmp_path / "shared" / "ann" / "mine").read_text() == "mine\n"
     # Whichever is named first: what is read-only under one name may be written to under another.
     fixed = (Mount("fixed", source, f"{seen}/fixed", is_read_only=True), Mount("free", source, f"{seen}/free"))
     commands = f"cat {seen}/fixed/made\nif echo x >{seen}/fixed/made; then exit 9; fi\necho x >{seen}/free/more"
-    await backend.apply([a_launch(harness, a_key("ro"), commands, mounts=fixed)])
-    (report,) = await Watch(backend).until_over(a_key("ro"))
-    assert (report.code, harness.output(a_key("ro"))) == (0, "made\n")
+    await backend.apply([a_launch(harness, a_key(2), commands, mounts=fixed)])
+    (report,) = await Watch(backend).until_over(a_key(2))
+    assert (report.code, harness.output(a_key(2))) == (0, "made\n")
     assert (tmp_path / "shared" / "made").read_text() == "made\n"
 
 

@@ -236,6 +236,8 @@ async def test_forgetting_what_still_runs_ends_it(harness: Harness) -> None:
 
 
 async def test_fifty_tasks_at_once_all_end_with_their_own_codes(harness: Harness) -> None:
+    if harness.cpus < 50:
+        pytest.skip(f"the node of {type(harness).__name__} has {harness.cpus} processors")
     backend = await harness.start()
     keys = [a_key(index) for index in range(50)]
     await backend.apply([a_launch(harness, key, harness.programs.exits(key.index)) for key in keys])

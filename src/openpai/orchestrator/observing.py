@@ -76,8 +76,8 @@ async def _facts(leader: Leader, found: JobRecord, seen: TaskSeen) -> list[Fact]
 
 
 def _notes(leader: Leader, found: JobRecord, seen: TaskSeen) -> Iterator[Event]:
-    """Yield the start-up step of a task, unless another task of the job has reported the same one."""
-    if not seen.step or found.job.tasks[seen.key.task].phase is not TaskPhase.STARTING:
+    """Yield the step of a task that is not over, unless another task of the job has reported the same one."""
+    if not seen.step or seen.exit is not None:
         return
     job = found.job
     known = leader.active.steps.setdefault(job.id, set())

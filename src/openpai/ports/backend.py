@@ -104,7 +104,7 @@ class TaskSeen:
     started_at_ms: int | None
     exit: ExitReport | None = None
     message: str = ""
-    """The current step of its start, in a sentence; may be empty."""
+    """The current step of its start, or what is wrong with its node, in a sentence; may be empty."""
     step: str = ""
     """A CamelCase word for a step that becomes an event of the job; empty for mere progress."""
 

@@ -38,7 +38,7 @@ class Attempt:
     started_at_ms: int | None = None
     exit: ExitReport | None = None
     message: str = ""
-    """The current step of starting it."""
+    """The current step of starting it, or what is wrong with it while it runs."""
     step: str = ""
     """The kind of that step, for the events of the job; empty for mere progress."""
     grace_s: float = 0.0
@@ -57,8 +57,7 @@ class Attempt:
 
     def seen(self) -> TaskSeen:
         """Return the observation of the attempt."""
-        is_starting = self.started_at_ms is None and self.exit is None
-        message, step = (self.message, self.step) if is_starting else ("", "")
+        message, step = (self.message, self.step) if self.exit is None else ("", "")
         return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit, message, step)
 
     def cancel_deadline(self) -> None:
@@ -179,7 +178,7 @@ class AttemptRegister(Generic[A]):
         self._announce(attempt)
 
     def progressed(self, attempt: A, message: str, step: str) -> None:
-        """Record the progress of starting an attempt; it is news if there is a `step`."""
+        """Record the progress of an attempt that is not over; it is news if there is a `step`."""
         attempt.message, attempt.step = message, step
         if step:
             self._announce(attempt)
@@ -187,6 +186,7 @@ class AttemptRegister(Generic[A]):
     def started(self, attempt: A, started_at_ms: int) -> None:
         """Record that an attempt runs, and stop it if that was requested meanwhile."""
         attempt.started_at_ms = started_at_ms
+        attempt.message = attempt.step = ""
         self._announce(attempt)
         self.stop_if_requested(attempt)
 

@@ -17,7 +17,11 @@ class PodAttempt(Attempt):
     is_fence: bool = False
     """Whether the pod is only there to take the name."""
     is_silent: bool = False
-    """Whether its node does not answer."""
+    """Whether its node does not answer, which is an event once."""
+    is_stuck: bool = False
+    """Whether its pod is deleted and stays, which is an event once."""
+    pod_grace_s: int | None = None
+    """The grace period with which its pod is to be deleted; None: it is not to be deleted."""
     is_ending: bool = False
     """Whether its task has ended and only the end of its log is missing."""
     waits_since_s: float = 0.0

@@ -217,11 +217,11 @@ class KubernetesBackend:
 
     def terminate(self, attempt: PodAttempt) -> None:
         """Delete the pod; its node sends SIGTERM, and SIGKILL after the grace period."""
-        self._ending.add(partial(self._delete, attempt, grace_seconds(attempt.grace_s)))
+        self._delete_soon(attempt, attempt.grace_s)
 
     def destroy(self, attempt: PodAttempt) -> None:
         """Delete the pod with the shortest grace period."""
-        self._ending.add(partial(self._delete, attempt, grace_seconds(0.0)))
+        self._delete_soon(attempt, 0.0)
 
     def ended(self, attempt: PodAttempt, report: ExitReport) -> None:
         """Keep nothing: the pod shows how it ended until it is removed."""
@@ -251,12 +251,21 @@ class KubernetesBackend:
                 if waits_for_binding(pod) and not attempt.is_fence:
                     self._creating.add(partial(self._launcher.resume, attempt, pod))
 
-    async def _delete(self, attempt: PodAttempt, grace_s: int) -> None:
+    def _delete_soon(self, attempt: PodAttempt, grace_s: float) -> None:
+        attempt.pod_grace_s = min(grace_seconds(grace_s), attempt.pod_grace_s or grace_seconds(grace_s))
+        self._ending.add(partial(self._delete, attempt))
+
+    async def _delete(self, attempt: PodAttempt) -> None:
         """Delete a pod, and repeat that while the API server does not answer."""
         if not attempt.uid or attempt.exit is not None:
             return
-        call = partial(self._client.delete, PODS, attempt.name, self._namespace, uid=attempt.uid, grace_s=grace_s)
-        error = await until_answered(call, lambda: attempt.exit is not None)
+
+        async def delete() -> None:
+            # The shortest of all that were asked for: of two requests in flight, the later one may arrive first.
+            grace_s = attempt.pod_grace_s
+            await self._client.delete(PODS, attempt.name, self._namespace, uid=attempt.uid, grace_s=grace_s)
+
+        error = await until_answered(delete, lambda: attempt.exit is not None)
         if error is not None and not (error.is_missing or error.is_conflict):
             log.error("a pod cannot be deleted, and runs on", pod=attempt.name, error=error.message)
 

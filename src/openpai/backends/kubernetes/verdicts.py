@@ -51,7 +51,9 @@ _DISRUPTED: Final = {
     NODE_GONE: ExitReason.NODE_LOST,
 }
 """By the reason of the condition DisruptionTarget."""
-_DISK: Final = re.compile(r"ephemeral.storage usage exceeds|exceeded its local ephemeral storage limit", re.IGNORECASE)
+_DISK: Final = re.compile(
+    r"ephemeral (local )?storage usage exceeds|exceeded its local ephemeral storage limit", re.IGNORECASE
+)
 _SHM: Final = re.compile(r'EmptyDir volume "pai-shm" exceeds')
 _NO_SHELL: Final = re.compile(r"/bin/sh.*(no such file or directory|not found in)|executable file not found")
 _OTHER_PROCESSOR: Final = "exec format error"

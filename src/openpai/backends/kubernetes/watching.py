@@ -39,8 +39,8 @@ _EVENTS_EVERY_S: Final = 4.0
 _EVENTS_AT_ONCE: Final = 8
 _LOG_PATIENCE_S: Final = 10.0
 """How long the end of a task waits for the end of its log."""
-_STUCK_S: Final = 30.0
-"""How much longer than its grace period a deleted pod may take before that is reported."""
+STUCK_S: Final = 30.0
+"""How much longer than its grace period a deleted pod may take before that is an event."""
 
 
 class NodeStates(Protocol):
@@ -166,21 +166,22 @@ class Watcher:
         if attempt.exit is not None or not attempt.node:
             return
         silence = self._nodes.silence(attempt.node)
-        attempt.is_silent = bool(silence)
         if self._nodes.is_certainly_gone(attempt.node):
             gone = f"its node {attempt.node} was removed from the cluster or taken out of service"
             self._register.end(attempt, lost(gone, ExitReason.NODE_LOST))
         elif silence and self._nodes.is_given_up(attempt.node):
             message = f"its node {attempt.node} does not answer: {silence}"
             self._register.end(attempt, lost(message, ExitReason.NODE_LOST))
-        elif silence:
-            self._register.progressed(attempt, _waits_for(attempt.node, silence), "NodeSilent")
-        elif pod.metadata.deletion_timestamp is not None:
+        elif bool(silence) is not attempt.is_silent:
+            attempt.is_silent = bool(silence)
+            message, step = (_waits_for(attempt.node), "NodeSilent") if silence else ("", "")
+            self._register.progressed(attempt, message, step)
+        elif pod.metadata.deletion_timestamp is not None and not silence and not attempt.is_stuck:
             late_s = self._clock.now_ms() / 1000 - pod.metadata.deletion_timestamp.timestamp()
-            if late_s > _STUCK_S:
-                message = f"its pod was deleted, and node {attempt.node} has not confirmed the end {late_s:.0f} s later"
-                # The number grows with every look, and each text is an event of its own.
-                self._register.progressed(attempt, message, "StuckTerminating" if attempt.step == "" else attempt.step)
+            if late_s > STUCK_S:
+                attempt.is_stuck = True
+                message = f"its pod {pod.name} was to be gone, and node {attempt.node} has not reported its end"
+                self._register.progressed(attempt, message, "StuckTerminating")
 
     def _is_of(self, attempt: PodAttempt, pod: Pod) -> bool:
         """Return whether a pod is the attempt's; the first under our seal is."""
@@ -295,6 +296,6 @@ def _when(event: Event) -> float:
     return at.timestamp() if at is not None else 0.0
 
 
-def _waits_for(node: str, silence: str) -> str:
+def _waits_for(node: str) -> str:
     advice = f"kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
-    return f"its node {node} does not answer, and the task may still run there ({silence}); if it is off: {advice}"
+    return f"its node {node} does not answer, and the task may still run there; if the node is off: {advice}"
