@@ -64,6 +64,8 @@ class Harness(ABC):
     """Whether commands are shell text run by real processes that write real logs."""
     programs: Programs
     image = "none"
+    merges_streams = False
+    """Whether standard error is in the log of standard output, because the system does not keep them apart."""
     cpus = 64
     """How many processors tasks can have at the same time."""
 

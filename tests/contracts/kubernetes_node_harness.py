@@ -39,6 +39,7 @@ class KubernetesNodeHarness(Harness):
 
     programs = ContainerPrograms()
     image = SHELL_IMAGE
+    merges_streams = True
     cpus = os.cpu_count() or 1
     machine: RealNode
 

@@ -44,13 +44,15 @@ from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Unavailable
-from openpai.system.supervision import supervise
+from openpai.system.supervision import background, supervise
 
 log: Final = structlog.get_logger(__name__)
 _SAVE_EVERY_S: Final = 5.0
 _REMOVAL_PATIENCE_S: Final = 10.0
 """How long closing waits for the removal of forgotten attempts."""
 _ACTIONS_PER_TURN: Final = 32
+_INSIST_AFTER_S: Final = 2.0
+_INSIST_TRIES: Final = 5
 _OPEN_PATIENCE_S: Final = 60.0
 GIVES_UP_AFTER_S: Final = 25.0
 
@@ -105,6 +107,7 @@ class KubernetesBackend:
         self._removing = Writes("remove pods", ENDING)
         self._grants = Grants()
         self._logs: LogShipper | None = None
+        self._insisting: set[asyncio.Task[None]] = set()
         self._opened = contextlib.AsyncExitStack()
         self._epoch = 0
 
@@ -153,6 +156,7 @@ class KubernetesBackend:
                 ("save what is known of nodes", self._save_forever),
             ):
                 opening.push_async_callback(_cancelled, supervise(name, loop))
+            opening.push_async_callback(_all_cancelled, self._insisting)
             for writes in (self._creating, self._ending, self._removing):
                 opening.push_async_callback(writes.close)
             opening.callback(self._register.close)
@@ -252,8 +256,13 @@ class KubernetesBackend:
                     self._creating.add(partial(self._launcher.resume, attempt, pod))
 
     def _delete_soon(self, attempt: PodAttempt, grace_s: float) -> None:
-        attempt.pod_grace_s = min(grace_seconds(grace_s), attempt.pod_grace_s or grace_seconds(grace_s))
+        before, now = attempt.pod_grace_s, grace_seconds(grace_s)
+        attempt.pod_grace_s = min(now, before or now)
         self._ending.add(partial(self._delete, attempt))
+        if before is not None:
+            task = background("end a pod early", self._insist(attempt))
+            self._insisting.add(task)
+            task.add_done_callback(self._insisting.discard)
 
     async def _delete(self, attempt: PodAttempt) -> None:
         """Delete a pod, and repeat that while the API server does not answer."""
@@ -268,6 +277,18 @@ class KubernetesBackend:
         error = await until_answered(delete, lambda: attempt.exit is not None)
         if error is not None and not (error.is_missing or error.is_conflict):
             log.error("a pod cannot be deleted, and runs on", pod=attempt.name, error=error.message)
+
+    async def _insist(self, attempt: PodAttempt) -> None:
+        """Let the wrapper itself end a task whose grace period was shortened: kubelets wait for the first one."""
+        for _ in range(_INSIST_TRIES):
+            await asyncio.sleep(_INSIST_AFTER_S)
+            if attempt.exit is not None or attempt.is_ending:
+                return
+            with contextlib.suppress(KubeError):
+                async with await self._client.exec(
+                    attempt.name, self._namespace, ("/bin/sh", "-c", "kill -USR1 1"), container=CONTAINER
+                ) as session:
+                    await session.collect()
 
     def _delete_stranger(self, pod: Pod) -> None:
         """Delete a pod of ours whose attempt is over: a launch that was believed lost."""
@@ -384,6 +405,11 @@ def _no_result(call: partial[Coroutine[Any, Any, Any]]) -> Any:
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    await _all_cancelled({task})
+
+
+async def _all_cancelled(tasks: set[asyncio.Task[None]]) -> None:
+    there = list(tasks)
+    for task in there:
+        task.cancel()
+    await asyncio.gather(*there, return_exceptions=True)

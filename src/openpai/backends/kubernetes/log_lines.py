@@ -156,7 +156,7 @@ class LogLines:
         line.skip -= skipped
         if len(data) > skipped:
             self._cursor.open_bytes += len(data) - skipped
-            yield line.stream, data[skipped:]
+            yield from _apart(line.stream, data[skipped:])
 
     def _was_read(self, at: int) -> bool:
         if not self._is_again:
@@ -202,3 +202,12 @@ class LogLines:
             except ValueError:
                 self._second = (text, 0)
         return self._second[1]
+
+
+def _apart(stream: str, data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield a piece, and apart from it a note of the wrapper that follows output without the end of its line."""
+    output, mark, note = data.partition(MARK) if stream == "stdout" else (data, b"", b"")
+    if output:
+        yield stream, output
+    if mark:
+        yield "runtime", mark + note
