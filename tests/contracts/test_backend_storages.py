@@ -45,7 +45,11 @@ echo mine >$PAI_STORAGE_HOME/mine
     assert (tmp_path / "shared" / "ann" / "mine").read_text() == "mine\n"
     # Whichever is named first: what is read-only under one name may be written to under another.
     fixed = (Mount("fixed", source, f"{seen}/fixed", is_read_only=True), Mount("free", source, f"{seen}/free"))
-    commands = f"cat {seen}/fixed/made\nif (echo x >{seen}/fixed/made) 2>/dev/null; then exit 9; fi\necho x >{seen}/free/more"
+    commands = f"""
+cat {seen}/fixed/made
+if (echo x >{seen}/fixed/made) 2>/dev/null; then exit 9; fi
+echo x >{seen}/free/more
+"""
     await backend.apply([a_launch(harness, a_key(2), commands, mounts=fixed)])
     (report,) = await Watch(backend).until_over(a_key(2))
     assert (report.code, harness.output(a_key(2))) == (0, "made\n")
