@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -21,20 +21,21 @@ import structlog
 from openpai.backends.kubernetes.attempts import PodAttempt, PodRegister
 from openpai.backends.kubernetes.claiming import Claims, waits_for_binding
 from openpai.backends.kubernetes.cluster import Cluster
+from openpai.backends.kubernetes.deleting import Deletions
 from openpai.backends.kubernetes.epochs import announce
 from openpai.backends.kubernetes.launching import Launcher, Shared
 from openpai.backends.kubernetes.leftovers import Leftovers
 from openpai.backends.kubernetes.log_shipping import LogShipper
 from openpai.backends.kubernetes.memory import Grants, Memory
-from openpai.backends.kubernetes.names import FINALIZER, is_node_name, pod_name
+from openpai.backends.kubernetes.names import is_node_name, pod_name
 from openpai.backends.kubernetes.node_health import NodeRules
 from openpai.backends.kubernetes.nodes import DeviceRules, NodeTable
-from openpai.backends.kubernetes.pods import CONTAINER, PORTS_MAX, PodOptions, grace_seconds
+from openpai.backends.kubernetes.pods import CONTAINER, PORTS_MAX, PodOptions
 from openpai.backends.kubernetes.seals import Seals
 from openpai.backends.kubernetes.volumes import VolumeRules
 from openpai.backends.kubernetes.watching import Watcher
 from openpai.backends.kubernetes.writes import CREATING, ENDING, Writes, until_answered
-from openpai.kube.client import STRATEGIC_PATCH, KubeClient
+from openpai.kube.client import KubeClient
 from openpai.kube.config import ClusterAccess
 from openpai.kube.errors import KubeError
 from openpai.kube.objects.devices import ResourceClaim
@@ -44,15 +45,13 @@ from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Unavailable
-from openpai.system.supervision import background, supervise
+from openpai.system.supervision import supervise
 
 log: Final = structlog.get_logger(__name__)
 _SAVE_EVERY_S: Final = 5.0
 _REMOVAL_PATIENCE_S: Final = 10.0
 """How long closing waits for the removal of forgotten attempts."""
 _ACTIONS_PER_TURN: Final = 32
-_INSIST_AFTER_S: Final = 2.0
-_INSIST_TRIES: Final = 5
 _OPEN_PATIENCE_S: Final = 60.0
 GIVES_UP_AFTER_S: Final = 25.0
 
@@ -107,7 +106,6 @@ class KubernetesBackend:
         self._removing = Writes("remove pods", ENDING)
         self._grants = Grants()
         self._logs: LogShipper | None = None
-        self._insisting: set[asyncio.Task[None]] = set()
         self._opened = contextlib.AsyncExitStack()
         self._epoch = 0
 
@@ -142,6 +140,8 @@ class KubernetesBackend:
             if self._logs_root is not None:
                 self._logs = LogShipper(self._pod_log, self._logs_root)
                 opening.push_async_callback(self._logs.close)
+            self._deletions = Deletions(self._client, self._namespace, self._ending)
+            opening.push_async_callback(self._deletions.close)
             self._watcher = self._make_watcher()
             opening.push_async_callback(self._watcher.close)
             self._launcher = self._make_launcher()
@@ -156,7 +156,6 @@ class KubernetesBackend:
                 ("save what is known of nodes", self._save_forever),
             ):
                 opening.push_async_callback(_cancelled, supervise(name, loop))
-            opening.push_async_callback(_all_cancelled, self._insisting)
             for writes in (self._creating, self._ending, self._removing):
                 opening.push_async_callback(writes.close)
             opening.callback(self._register.close)
@@ -221,11 +220,11 @@ class KubernetesBackend:
 
     def terminate(self, attempt: PodAttempt) -> None:
         """Delete the pod; its node sends SIGTERM, and SIGKILL after the grace period."""
-        self._delete_soon(attempt, attempt.grace_s)
+        self._deletions.end(attempt, attempt.grace_s)
 
     def destroy(self, attempt: PodAttempt) -> None:
         """Delete the pod with the shortest grace period."""
-        self._delete_soon(attempt, 0.0)
+        self._deletions.end(attempt, 0.0)
 
     def ended(self, attempt: PodAttempt, report: ExitReport) -> None:
         """Keep nothing: the pod shows how it ended until it is removed."""
@@ -255,52 +254,6 @@ class KubernetesBackend:
                 if waits_for_binding(pod) and not attempt.is_fence:
                     self._creating.add(partial(self._launcher.resume, attempt, pod))
 
-    def _delete_soon(self, attempt: PodAttempt, grace_s: float) -> None:
-        before, now = attempt.pod_grace_s, grace_seconds(grace_s)
-        attempt.pod_grace_s = min(now, before or now)
-        self._ending.add(partial(self._delete, attempt))
-        if before is not None:
-            task = background("end a pod early", self._insist(attempt))
-            self._insisting.add(task)
-            task.add_done_callback(self._insisting.discard)
-
-    async def _delete(self, attempt: PodAttempt) -> None:
-        """Delete a pod, and repeat that while the API server does not answer."""
-        if not attempt.uid or attempt.exit is not None:
-            return
-
-        async def delete() -> None:
-            # The shortest of all that were asked for: of two requests in flight, the later one may arrive first.
-            grace_s = attempt.pod_grace_s
-            await self._client.delete(PODS, attempt.name, self._namespace, uid=attempt.uid, grace_s=grace_s)
-
-        error = await until_answered(delete, lambda: attempt.exit is not None)
-        if error is not None and not (error.is_missing or error.is_conflict):
-            log.error("a pod cannot be deleted, and runs on", pod=attempt.name, error=error.message)
-
-    async def _insist(self, attempt: PodAttempt) -> None:
-        """Let the wrapper itself end a task whose grace period was shortened: kubelets wait for the first one."""
-        for _ in range(_INSIST_TRIES):
-            await asyncio.sleep(_INSIST_AFTER_S)
-            if attempt.exit is not None or attempt.is_ending:
-                return
-            with contextlib.suppress(KubeError):
-                async with await self._client.exec(
-                    attempt.name, self._namespace, ("/bin/sh", "-c", "kill -USR1 1"), container=CONTAINER
-                ) as session:
-                    await session.collect()
-
-    def _delete_stranger(self, pod: Pod) -> None:
-        """Delete a pod of ours whose attempt is over: a launch that was believed lost."""
-
-        async def delete() -> None:
-            call = partial(
-                self._client.delete, PODS, pod.name, self._namespace, uid=pod.uid, grace_s=grace_seconds(0.0)
-            )
-            await until_answered(call)
-
-        self._ending.add(delete)
-
     async def _remove(self, attempt: PodAttempt) -> None:
         if self._logs is not None:
             self._logs.forget(attempt.key)
@@ -309,25 +262,13 @@ class KubernetesBackend:
                 # The grant outlives its pod.
                 await until_answered(self._memory.save)
             if attempt.uid:
-                await self._let_go(attempt.name, attempt.uid)
+                await self._deletions.let_go(attempt.name, attempt.uid)
             if attempt.devices and not attempt.is_fence:
                 await until_answered(partial(self._claims.remove, attempt.name))
         finally:
             self._register.removed(attempt)
         if not self._register.has_job(attempt.key.job):
             await self._leftovers.remove_job(attempt.key.job)
-
-    async def _let_go(self, name: str, uid: str) -> None:
-        """Remove our finalizer from a pod, and delete it."""
-        body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-        patch = partial(self._client.patch, PODS, name, body, self._namespace, how=STRATEGIC_PATCH)
-        refusal = await until_answered(_no_result(patch))
-        if refusal is None:
-            refusal = await until_answered(
-                partial(self._client.delete, PODS, name, self._namespace, uid=uid, grace_s=0)
-            )
-        if refusal is not None and not (refusal.is_missing or refusal.is_conflict):
-            log.warning("a pod that is over cannot be removed", pod=name, error=refusal.message)
 
     async def _save_forever(self) -> None:
         while True:
@@ -352,7 +293,7 @@ class KubernetesBackend:
             self._cluster,
             self._clock,
             logs=self._logs,
-            removes=self._delete_stranger,
+            removes=self._deletions.end_stranger,
         )
 
     def _make_launcher(self) -> Launcher:
@@ -397,19 +338,6 @@ class KubernetesBackend:
         return Unavailable(f"the Kubernetes cluster at {self._access.server} cannot be used: {message}", advice)
 
 
-def _no_result(call: partial[Coroutine[Any, Any, Any]]) -> Any:
-    async def called() -> None:
-        await call()
-
-    return called
-
-
 async def _cancelled(task: asyncio.Task[None]) -> None:
-    await _all_cancelled({task})
-
-
-async def _all_cancelled(tasks: set[asyncio.Task[None]]) -> None:
-    there = list(tasks)
-    for task in there:
-        task.cancel()
-    await asyncio.gather(*there, return_exceptions=True)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,102 @@
+"""Ends pods, and removes those whose end is recorded. Every deletion names the UID, so no later pod is hit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from openpai.backends.kubernetes.attempts import PodAttempt
+from openpai.backends.kubernetes.names import FINALIZER
+from openpai.backends.kubernetes.pods import CONTAINER, grace_seconds
+from openpai.backends.kubernetes.writes import Writes, until_answered
+from openpai.kube.client import STRATEGIC_PATCH, KubeClient
+from openpai.kube.errors import KubeError
+from openpai.kube.objects.kinds import PODS
+from openpai.kube.objects.pods import Pod
+from openpai.system.supervision import background
+
+log: Final = structlog.get_logger(__name__)
+_INSIST_AFTER_S: Final = 2.0
+_INSIST_TRIES: Final = 5
+
+
+class Deletions:
+    """Deletes pods in the background."""
+
+    def __init__(self, client: KubeClient, namespace: str, writes: Writes) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._writes = writes
+        self._insisting: set[asyncio.Task[None]] = set()
+
+    async def close(self) -> None:
+        """Stop what is under way."""
+        tasks = list(self._insisting)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def end(self, attempt: PodAttempt, grace_s: float) -> None:
+        """Delete the pod of an attempt: its node sends SIGTERM, and SIGKILL after the grace period."""
+        before, now = attempt.pod_grace_s, grace_seconds(grace_s)
+        attempt.pod_grace_s = min(now, before or now)
+        self._writes.add(partial(self._delete, attempt))
+        if before is not None:
+            task = background("end a pod early", self._insist(attempt))
+            self._insisting.add(task)
+            task.add_done_callback(self._insisting.discard)
+
+    def end_stranger(self, pod: Pod) -> None:
+        """Delete a pod of ours whose attempt is over: a launch that was believed lost."""
+        grace_s = grace_seconds(0.0)
+        call = partial(self._client.delete, PODS, pod.name, self._namespace, uid=pod.uid, grace_s=grace_s)
+        self._writes.add(_no_result(partial(until_answered, call)))
+
+    async def let_go(self, name: str, uid: str) -> None:
+        """Remove our finalizer from a pod whose end is recorded, and delete it."""
+        body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+        patch = partial(self._client.patch, PODS, name, body, self._namespace, how=STRATEGIC_PATCH)
+        refusal = await until_answered(_no_result(patch))
+        if refusal is None:
+            delete = partial(self._client.delete, PODS, name, self._namespace, uid=uid, grace_s=0)
+            refusal = await until_answered(delete)
+        if refusal is not None and not (refusal.is_missing or refusal.is_conflict):
+            log.warning("a pod that is over cannot be removed", pod=name, error=refusal.message)
+
+    async def _delete(self, attempt: PodAttempt) -> None:
+        """Delete a pod, and repeat that while the API server does not answer."""
+        if not attempt.uid or attempt.exit is not None:
+            return
+
+        async def delete() -> None:
+            # The shortest of all that were asked for: of two requests in flight, the later one may arrive first.
+            grace_s = attempt.pod_grace_s
+            await self._client.delete(PODS, attempt.name, self._namespace, uid=attempt.uid, grace_s=grace_s)
+
+        error = await until_answered(delete, lambda: attempt.exit is not None)
+        if error is not None and not (error.is_missing or error.is_conflict):
+            log.error("a pod cannot be deleted, and runs on", pod=attempt.name, error=error.message)
+
+    async def _insist(self, attempt: PodAttempt) -> None:
+        """Let the wrapper itself end a task whose grace period was shortened: kubelets wait for the first one."""
+        for _ in range(_INSIST_TRIES):
+            await asyncio.sleep(_INSIST_AFTER_S)
+            if attempt.exit is not None or attempt.is_ending:
+                return
+            command = ("/bin/sh", "-c", "kill -USR1 1")
+            with contextlib.suppress(KubeError):
+                session = await self._client.exec(attempt.name, self._namespace, command, container=CONTAINER)
+                async with session:
+                    await session.collect()
+
+
+def _no_result(call: partial[Coroutine[Any, Any, Any]]) -> Any:
+    async def called() -> None:
+        await call()
+
+    return called
