@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Iterator
@@ -74,16 +75,106 @@ def answers() -> dict[str, Any]:
     }
 
 
+JOB = {
+    "protocolVersion": 2,
+    "name": "train",
+    "type": "job",
+    "prerequisites": [
+        {"type": "dockerimage", "name": "image", "uri": "python", "auth": {"username": "u", "password": "******"}}
+    ],
+    "secrets": "******",
+    "taskRoles": {
+        "Work_er": {
+            "instances": 2,
+            "dockerImage": "image",
+            "resourcePerInstance": {"cpu": 4, "memoryMB": 8192, "gpu": 2},
+            "commands": ["python train.py --key <% $secrets.key %>"],
+        }
+    },
+    "defaults": {"virtualCluster": "vision"},
+}
+DAY = 1_600_000_000_000
+
+
+def job(user: str, name: str, state: str = "SUCCEEDED", code: int | None = 0, **config: Any) -> dict[str, Any]:
+    """Return the answers about a job: its line in the list, its details and its file."""
+    summary = {
+        "debugId": hashlib.md5(f"{user}~{name}".encode()).hexdigest(),
+        "name": name,
+        "username": user,
+        "state": state,
+        "subState": "Completed",
+        "executionType": "START",
+        "tags": [],
+        "retries": 1,
+        "retryDetails": {"user": 1, "platform": 0, "resource": 0},
+        "retryDelayTime": None,
+        "submissionTime": DAY,
+        "createdTime": DAY + 1_000,
+        "launchedTime": DAY + 5_000,
+        "completedTime": None if code is None else DAY + 65_000,
+        "appExitCode": code,
+        "virtualCluster": "vision",
+        "totalGpuNumber": 4,
+        "totalTaskNumber": 2,
+        "totalTaskRoleNumber": 1,
+        "jobPriority": "prod",
+    }
+    status = {
+        **summary,
+        "attemptId": 1,
+        "appCreatedTime": DAY + 1_000,
+        "appLaunchedTime": DAY + 5_000,
+        "appCompletedTime": summary["completedTime"],
+        "appExitTriggerMessage": "FailedTaskCount 1 has reached MinFailedTaskCount 1." if code else None,
+        "appExitTriggerTaskRoleName": "worker" if code else None,
+        "appExitTriggerTaskIndex": 1 if code else None,
+    }
+    tasks = [
+        {
+            "taskIndex": index,
+            "taskState": state,
+            "containerIp": f"10.0.0.{index}",
+            "containerNodeName": f"gpu-{index}",
+            "containerPorts": {"ssh": "1"},
+            "containerExitCode": code,
+            "retries": 0,
+            "accountableRetries": 0,
+            "createdTime": DAY + 1_000,
+            "launchedTime": DAY + 5_000,
+            "completedTime": summary["completedTime"],
+            "attemptId": 0,
+        }
+        for index in range(2)
+    ]
+    roles = {"worker": {"taskRoleStatus": {"name": "worker"}, "taskStatuses": tasks}}
+    path = f"/jobs/{user}~{name}"
+    return {
+        "summary": summary,
+        path: {"debugId": summary["debugId"], "name": name, "jobStatus": status, "taskRoles": roles},
+        f"{path}/config": {**JOB, "name": name, **config},
+    }
+
+
+def with_jobs(*found: dict[str, Any]) -> dict[str, Any]:
+    """Return the answers of an OpenPAI that has these jobs."""
+    listed = {"/jobs": [one["summary"] for one in found]}
+    return {**answers(), **listed, **{path: one[path] for one in found for path in one if path != "summary"}}
+
+
 @contextmanager
 def open_openpai(found: dict[str, Any], prefix: str = "/rest-server/api/v2") -> Iterator[str]:
-    """Serve an OpenPAI; yield its address."""
+    """Serve an OpenPAI; yield its address. It refuses the first `busy` requests as too many."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             document = found.get(path.removeprefix(prefix)) if path.startswith(prefix) else None
             status = 200
-            if document is None:
+            if found.get("busy") and not path.endswith("/info"):
+                found["busy"] -= 1
+                status, document = 429, "Too many requests, please try again later."
+            elif document is None:
                 status, document = 404, {"code": "NoApiError", "message": f"API {path} is not found."}
             elif not path.endswith("/info") and self.headers["Authorization"] != f"Bearer {TOKEN}":
                 status, document = 401, {"code": "UnauthorizedUserError", "message": "Your token is invalid."}

@@ -62,6 +62,7 @@ ADMIN = {
     "check": ("openpai.app.check:check", "Check database, key, files and free space."),
     "config": ("openpai.app.admin:config", "Print a configuration file with every setting, explained."),
     "reset-password": ("openpai.app.admin:reset_password", "Make a user an administrator with a new password."),
+    "import-jobs": ("openpai.app.import_jobs:import_jobs", "Import the jobs of an OpenPAI that are over."),
     "rotate-key": ("openpai.app.keys:rotate_key", "Seal all secrets with a new key."),
 }
 

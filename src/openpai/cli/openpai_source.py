@@ -10,10 +10,12 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
+from urllib.parse import quote
 
 import yaml
 
@@ -23,6 +25,8 @@ from openpai.protocol.errors import Refused, Unavailable
 Document = dict[str, Any]
 FILES_MAX: Final = 2_000
 PATIENCE_S: Final = 60.0
+BUSY_TRIES: Final = 30
+BUSY_PAUSE_S: Final = 10.0
 ANSWER_MAX: Final = 256 * 2**20
 _PREFIXES: Final = ("/rest-server/api/v2", "/api/v2")
 
@@ -53,23 +57,79 @@ def read_source(place: str, token: str) -> Source:
     return read_directory(directory)
 
 
-def read_rest(url: str, token: str) -> Source:
-    """Return what the REST API of an OpenPAI tells an administrator."""
-    import httpx
+class OpenPai:
+    """The REST API of an OpenPAI, as an administrator. Use it as a context."""
 
+    def __init__(self, url: str, token: str, sleep: Callable[[float], None] = time.sleep) -> None:
+        import httpx
+
+        # Redirects are not followed: the token would go along.
+        self._http = httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S)
+        self._sleep = sleep
+        self._base = self._find(url.rstrip("/"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def _find(self, url: str) -> str:
+        for prefix in _PREFIXES:
+            answer = self._sent(f"{url}{prefix}/info")
+            if answer.status_code == 200 and _is_openpai(answer):
+                return f"{url}{prefix}"
+        message = (
+            f"there is no OpenPAI at {url}: neither {_PREFIXES[0]}/info nor {_PREFIXES[1]}/info answers as it does"
+        )
+        raise Refused("InvalidParametersError", message, "give the address of its web portal: https://pai.example.org")
+
+    def get(self, path: str) -> Any:
+        """Return the document at a path of the API."""
+        url = f"{self._base}{path}"
+        answer = self._sent(url)
+        if answer.status_code in (401, 403):
+            message = f"{url} refuses the token (HTTP {answer.status_code})"
+            raise Refused("UnauthorizedUserError", message, "give the token of an administrator of the OpenPAI")
+        if answer.status_code != 200:
+            message = f"{url} answers HTTP {answer.status_code}"
+            raise Refused("InvalidParametersError", message, "see the log of its server")
+        try:
+            return answer.json()
+        except ValueError as error:
+            message = f"{url} does not answer with JSON"
+            raise Refused("InvalidParametersError", message, "give the address of OpenPAI") from error
+
+    def _sent(self, url: str) -> Any:
+        import httpx
+
+        for _ in range(BUSY_TRIES):
+            try:
+                answer = self._http.get(url)
+            except httpx.HTTPError as error:
+                message = f"{url} does not answer: {error or type(error).__name__}"
+                raise Unavailable(message, "check address and network") from error
+            if answer.status_code != 429:
+                break
+            self._sleep(BUSY_PAUSE_S)  # it limits requests per minute
+        if len(answer.content) > ANSWER_MAX:
+            raise Refused("InvalidParametersError", f"{url} answers with more than {ANSWER_MAX >> 20} MiB", "export it")
+        return answer
+
+
+def read_rest(url: str, token: str) -> Source:
+    """Return what the REST API of an OpenPAI says to an administrator."""
     found = Source()
-    # Redirects are not followed: the token would go along.
-    with httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S) as http:
-        base = _base(http, url.rstrip("/"))
-        for user in _asked(http, f"{base}/users"):
+    with OpenPai(url, token) as old:
+        for user in old.get("/users"):
             found.users[str(user["username"])] = user
-        for group in _asked(http, f"{base}/groups"):
+        for group in old.get("/groups"):
             found.groups[str(group["groupname"])] = group
-        found.virtual_clusters = dict(_asked(http, f"{base}/virtual-clusters"))
-        names = {str(one["name"]): one for one in _asked(http, f"{base}/storages")["storages"]}
+        found.virtual_clusters = dict(old.get("/virtual-clusters"))
+        names = {str(one["name"]): one for one in old.get("/storages")["storages"]}
         for name, listed in names.items():
             try:
-                found.storages[name] = {**listed, **_asked(http, f"{base}/storages/{name}")}
+                found.storages[name] = {**listed, **old.get(f"/storages/{quote(name, safe='')}")}
             except Refused as error:
                 found.unread.append(("storage", name, error.message))
     granted = {name for group in found.groups.values() for name in acls_of(group).get("storageConfigs") or ()}
@@ -78,51 +138,11 @@ def read_rest(url: str, token: str) -> Source:
     return found
 
 
-def _base(http: Any, url: str) -> str:
-    for prefix in _PREFIXES:
-        answer = _sent(http, f"{url}{prefix}/info")
-        if answer.status_code == 200 and _is_openpai(answer):
-            return f"{url}{prefix}"
-    message = f"there is no OpenPAI at {url}: neither {_PREFIXES[0]}/info nor {_PREFIXES[1]}/info answers as it does"
-    raise Refused(
-        "InvalidParametersError", message, "give the address of its web portal, as in https://pai.example.org"
-    )
-
-
 def _is_openpai(answer: Any) -> bool:
     try:
         return "launcherType" in answer.json()
-    except ValueError:
+    except (ValueError, TypeError):
         return False
-
-
-def _asked(http: Any, url: str) -> Any:
-    answer = _sent(http, url)
-    if answer.status_code in (401, 403):
-        message = f"{url} refuses the token (HTTP {answer.status_code})"
-        raise Refused("UnauthorizedUserError", message, "give the token of an administrator of the OpenPAI")
-    if answer.status_code != 200:
-        raise Refused("InvalidParametersError", f"{url} answers HTTP {answer.status_code}", "see the log of its server")
-    try:
-        return answer.json()
-    except ValueError as error:
-        raise Refused(
-            "InvalidParametersError", f"{url} does not answer with JSON", "give the address of OpenPAI"
-        ) from error
-
-
-def _sent(http: Any, url: str) -> Any:
-    import httpx
-
-    try:
-        answer = http.get(url)
-    except httpx.HTTPError as error:
-        raise Unavailable(
-            f"{url} does not answer: {error or type(error).__name__}", "check address and network"
-        ) from error
-    if len(answer.content) > ANSWER_MAX:
-        raise Refused("InvalidParametersError", f"{url} answers with more than {ANSWER_MAX >> 20} MiB", "export it")
-    return answer
 
 
 def acls_of(group: Mapping[str, Any]) -> Document:
