@@ -6,17 +6,15 @@ import json as json_
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal
-
-import typer
+from typing import Final
 
 from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, look_at_data_dir
 from openpai.app.disk_guard import scarce_below
+from openpai.app.findings import Finding, report
 from openpai.app.keys import ENVIRONMENT
-from openpai.cli.output import Json, document, say
+from openpai.cli.output import Json
 from openpai.protocol.errors import PaiError
 from openpai.store.checking import Checking
 from openpai.store.database import Database
@@ -25,16 +23,6 @@ from openpai.system.disk_space import space_of
 
 _NAMED_MAX: Final = 5
 _MB: Final = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check."""
-
-    what: str
-    state: Literal["ok", "warning", "fault"]
-    message: str
-    advice: str = ""
 
 
 def check(
@@ -50,14 +38,7 @@ def check(
         data = look_at_data_dir(data_dir)
         stack.callback(data.close)
         findings = list(_findings(data, database_url))
-    if json:
-        document({"dataDir": str(data.root), "findings": [asdict(finding) for finding in findings]})
-    else:
-        for finding in findings:
-            advice = f"; {finding.advice}" if finding.advice else ""
-            say(f"{finding.state:8}{finding.what}: {finding.message}{advice}")
-    if any(finding.state == "fault" for finding in findings):
-        raise typer.Exit(1)
+    report(findings, {"dataDir": str(data.root)}, as_json=json)
 
 
 def _findings(data: DataDir, database_url: str | None) -> Iterator[Finding]:

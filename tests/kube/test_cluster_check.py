@@ -1,0 +1,87 @@
+"""`pai cluster check` on a real API server: a sound cluster, and one with each fault."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openpai.app import cluster_check, main
+from openpai.app.findings import Finding
+from openpai.kube.client import KubeClient
+from openpai.kube.config import cluster_access
+from openpai.kube.objects import NAMESPACES
+from openpai.kube.objects.kinds import kind
+from tests.kube.fake_nodes import FakeNodes
+from tests.outcome import run_pai
+
+
+async def findings(kubeconfig: Path, namespace: str) -> dict[str, list[Finding]]:
+    """Return what is found, by what it is about."""
+    found: dict[str, list[Finding]] = {}
+    for finding in await cluster_check._findings(cluster_access(kubeconfig), namespace):
+        found.setdefault(finding.what, []).append(finding)
+    return found
+
+
+def changed(kubeconfig: Path, directory: Path, change: Callable[[Any], object]) -> Path:
+    """Return a copy of a kubeconfig with a change."""
+    config = json.loads(kubeconfig.read_text())
+    change(config)
+    copy = directory / "config"
+    copy.write_text(json.dumps(config))
+    return copy
+
+
+async def test_a_sound_cluster_has_no_fault(kube_api: Path, kube_namespace: str, kube_nodes: FakeNodes) -> None:
+    await kube_nodes.add(2, gpus=8)
+    found = await findings(kube_api, kube_namespace)
+    assert "fault" not in {finding.state for every in found.values() for finding in every}
+    assert "is Kubernetes v1." in found["API server"][0].message
+    assert any("nvidia.com/gpu of a device plugin" in finding.message for finding in found["GPUs"])
+    assert found["clock"][0].state == "ok"
+
+
+async def test_faults_name_what_to_do(kube_api: Path, kube: KubeClient, kube_namespace: str) -> None:
+    await kube.patch(
+        NAMESPACES, kube_namespace, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}
+    )
+    limits = {"metadata": {"name": "limits"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": "500m"}}]}}
+    await kube.create(kind("v1", "LimitRange", "limitranges"), limits, kube_namespace)
+    found = await findings(kube_api, kube_namespace)
+    assert [finding.state for finding in found["namespace"]] == ["fault", "warning"]
+    assert f"kubectl label --overwrite namespace {kube_namespace}" in found["namespace"][0].advice
+    assert "the pod of a task would be refused" in found["pods"][0].message
+
+    found = await findings(kube_api, "nowhere-at-all")
+    assert found["namespace"][0].advice == "kubectl create namespace nowhere-at-all"
+
+
+async def test_missing_rights_are_listed(kube_api: Path, kube_namespace: str, tmp_path: Path) -> None:
+    limited = changed(kube_api, tmp_path, lambda config: config["users"][0]["user"].update({"as": "someone"}))
+    found = await findings(limited, kube_namespace)
+    assert f"get pods in {kube_namespace}" in found["rights"][0].message
+    assert found["nodes"][0].state == "fault"
+
+
+async def test_a_cluster_that_does_not_answer_is_one_fault(kube_api: Path, tmp_path: Path) -> None:
+    address = "https://127.0.0.1:1"
+    away = changed(kube_api, tmp_path, lambda config: config["clusters"][0]["cluster"].update(server=address))
+    found = await findings(away, "default")
+    assert list(found) == ["API server"]
+    assert f"{address} cannot be used" in found["API server"][0].message
+
+
+def test_the_command_prints_findings_and_exits_with_1_for_a_fault(
+    kube_api: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.CLUSTER
+    options = ("--kubeconfig", str(kube_api), "--kube-namespace", "nowhere-at-all")
+    printed = run_pai(monkeypatch, capsys, "cluster", "check", *options)
+    assert printed.code == 1
+    assert "fault   namespace: there is no nowhere-at-all; kubectl create namespace nowhere-at-all" in printed.out
+    as_json = run_pai(monkeypatch, capsys, "cluster", "check", *options, "--json")
+    assert as_json.json()["namespace"] == "nowhere-at-all"
