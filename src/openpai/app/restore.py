@@ -76,8 +76,7 @@ def _refuse_full(root: Path, *, force: bool) -> None:
     found = _entries(root)
     if found and not force:
         message = f"{root} is not empty: it holds {', '.join(found[:5])}"
-        advice = "choose a new directory with --data-dir, or use --force to move this one aside"
-        raise BadConfiguration(message, advice)
+        raise BadConfiguration(message, "choose a new directory with --data-dir, or use --force to move this one aside")
     if found and root.is_mount():
         message = f"{root} is a mount point, which cannot be moved aside"
         raise BadConfiguration(message, "move its content elsewhere, and try again")

@@ -61,19 +61,8 @@ def spec_for(code: int) -> ExitSpec:
 def _spec(row: Row) -> ExitSpec:
     issuer, causer = row.parties.split("/")
     reaction = "NEVER_RETRY" if row.code == 0 else _REACTION_OF[row.behavior]
-    return ExitSpec(
-        row.code,
-        row.phrase,
-        issuer,
-        causer,
-        row.type,
-        row.stage,
-        row.behavior,
-        reaction,
-        row.reason,
-        (row.repro,),
-        row.solution,
-    )
+    about = (row.type, row.stage, row.behavior, reaction)
+    return ExitSpec(row.code, row.phrase, issuer, causer, *about, row.reason, (row.repro,), row.solution)
 
 
 EXIT_SPECS: Final[Mapping[int, ExitSpec]] = MappingProxyType({row.code: _spec(row) for row in ROWS})

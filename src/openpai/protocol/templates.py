@@ -97,8 +97,7 @@ def render_commands(spec: JobSpec, role_name: str, room: Room | None = None) -> 
     role = spec.role(role_name)
     around = _around(spec, role_name)
     commands = (*around.pre, *role.commands, *around.post)
-    text = "\n".join(command.strip() for command in commands).strip()
-    return _render_all(text, scope_of(spec, role), room or Room())
+    return _render_all("\n".join(command.strip() for command in commands).strip(), scope_of(spec, role), room or Room())
 
 
 def render_value(value: Any, spec: JobSpec, role_name: str, room: Room | None = None) -> Any:

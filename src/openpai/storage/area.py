@@ -156,5 +156,4 @@ def folder_of(user: str) -> str:
 
 
 def _bad(path: str, why: str) -> Refused:
-    message = f"{path!r} is not a path in a storage: {why}"
-    return InvalidParameters(message, "write it like data/train/images.tar")
+    return InvalidParameters(f"{path!r} is not a path in a storage: {why}", "write it like data/train/images.tar")

@@ -77,8 +77,7 @@ class ErrorTranslator:
 
     def text(self, error: BaseException) -> str:
         """Return the text of an error, on one line and without secrets."""
-        message = str(getattr(error, "strerror", None) or error) or type(error).__name__
-        return self.clean(message)
+        return self.clean(str(getattr(error, "strerror", None) or error) or type(error).__name__)
 
 
 def _written(secrets: Iterable[str]) -> list[str]:

@@ -103,28 +103,20 @@ def outcome_from(text: str | None) -> Outcome | None:
     return Outcome(Verdict(verdict), code, _diagnosis_from(diagnosis), TaskId(*trigger) if trigger else None, message)
 
 
+_OF_JOB: Final = (
+    *("attempt", "is_stop_requested", "attempt_at_ms", "attempt_started_at_ms", "attempt_ended_at_ms"),
+    *("started_at_ms", "ended_at_ms", "retry_at_ms"),
+)
+_OF_RECORD: Final = ("version", "virtual_cluster", "priority", "priority_class", "rank", "checkpoint_at_ms")
+"""The columns of jobs that change and are called as the fields of `Job` and of `JobRecord`."""
+
+
 def job_columns(record: JobRecord) -> dict[str, Any]:
     """Return the columns of a job that change during its life."""
     job = record.job
-    return {
-        "version": record.version,
-        "phase": job.phase.value,
-        "virtual_cluster": record.virtual_cluster,
-        "priority": record.priority,
-        "priority_class": record.priority_class,
-        "is_stop_requested": job.is_stop_requested,
-        "attempt": job.attempt,
-        "retries_counted": job.retries.counted,
-        "retries_free": job.retries.free,
-        "attempt_at_ms": job.attempt_at_ms,
-        "attempt_started_at_ms": job.attempt_started_at_ms,
-        "attempt_ended_at_ms": job.attempt_ended_at_ms,
-        "started_at_ms": job.started_at_ms,
-        "ended_at_ms": job.ended_at_ms,
-        "retry_at_ms": job.retry_at_ms,
-        "rank": record.rank,
-        "checkpoint_at_ms": record.checkpoint_at_ms,
-    }
+    columns = {name: getattr(job, name) for name in _OF_JOB} | {name: getattr(record, name) for name in _OF_RECORD}
+    retries = {"retries_counted": job.retries.counted, "retries_free": job.retries.free}
+    return {**columns, **retries, "phase": job.phase.value}
 
 
 def new_job_columns(new: NewJob) -> dict[str, Any]:
@@ -177,33 +169,21 @@ def record_from(row: Row, attempts: Iterable[Row]) -> JobRecord:
         plan=plan,
         phase=JobPhase(row["phase"]),
         submitted_at_ms=row["submitted_at_ms"],
-        attempt=row["attempt"],
-        is_stop_requested=row["is_stop_requested"],
         tasks=Tasks(tasks),
         retries=Retries(row["retries_counted"], row["retries_free"]),
-        attempt_at_ms=row["attempt_at_ms"],
-        attempt_started_at_ms=row["attempt_started_at_ms"],
-        attempt_ended_at_ms=row["attempt_ended_at_ms"],
-        started_at_ms=row["started_at_ms"],
-        ended_at_ms=row["ended_at_ms"],
-        retry_at_ms=row["retry_at_ms"],
         outcome=outcome_from(row["outcome"]),
+        **{name: row[name] for name in _OF_JOB},
     )
     return JobRecord(
         job=job,
         user=row["owner"],
         name=row["name"],
-        virtual_cluster=row["virtual_cluster"],
-        priority=row["priority"],
         spec=spec_from(row["spec"]),
         sealed=Sealed(bytes(row["sealed"])) if row["sealed"] is not None else None,
-        priority_class=row["priority_class"],
         slots=slots,
-        version=row["version"],
-        rank=row["rank"],
         time_limit_ms=row["time_limit_ms"],
-        checkpoint_at_ms=row["checkpoint_at_ms"],
         is_private=row["is_private"],
+        **{name: row[name] for name in _OF_RECORD},
     )
 
 

@@ -104,8 +104,7 @@ class Networks:
                 return _subnet(await self._engine.network(name))
             else:
                 return subnet
-        message = f"all subnets of {self._subnets} are in use; give tasks a larger range with --task-subnets"
-        raise EngineError(message)
+        raise EngineError(f"all subnets of {self._subnets} are in use; give tasks a larger range with --task-subnets")
 
     async def _remove(self, job: str, name: str) -> None:
         # A network that is still in use is found by the next sweep.

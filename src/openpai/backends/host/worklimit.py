@@ -29,8 +29,7 @@ log: Final = structlog.get_logger(__name__)
 
 def disk_exceeded(most: int, place: str = "its working directory") -> ExitReport:
     """Return the report of a task that exceeded `most` bytes in `place`."""
-    message = f"it put more than {most >> 20} MiB into {place} and was ended"
-    return ExitReport(137, ExitReason.DISK_EXCEEDED, message)
+    return ExitReport(137, ExitReason.DISK_EXCEEDED, f"it put more than {most >> 20} MiB into {place} and was ended")
 
 
 class WorkLimit(Generic[H]):
