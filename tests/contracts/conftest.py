@@ -22,11 +22,8 @@ async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     if cls is None or why_not:
         pytest.skip(why_not)
     cls.prepare(request)
-    made = cls(tmp_path)
-    try:
+    async with cls(tmp_path) as made:
         yield made
-    finally:
-        await made.destroy()
 
 
 @pytest.fixture

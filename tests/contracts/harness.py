@@ -13,7 +13,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import pytest
 
@@ -79,6 +79,12 @@ class Harness(ABC):
         self.node = ""
         """Name of a node with at least two devices, `cpus` CPUs to give away, and room for 50 small tasks."""
         self._backend: Backend | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.destroy()
 
     @classmethod
     def why_not(cls) -> str | None:

@@ -68,6 +68,14 @@ class Watch:
         return seen.exit if seen else None
 
 
+async def ran(harness: Harness, commands: str, **rest: Any) -> ExitReport:
+    """Launch an attempt on the open backend of the harness, or on one opened for it; return how it ended."""
+    backend = harness._backend or await harness.start()
+    await backend.apply([a_launch(harness, a_key(), commands, **rest)])
+    (report,) = await Watch(backend).until_over(a_key())
+    return report
+
+
 async def observed(backend: Backend, key: AttemptKey) -> TaskSeen | None:
     """Return how the backend sees one attempt now."""
     return next((seen for seen in await backend.observe() if seen.key == key), None)

@@ -11,7 +11,7 @@ from openpai.lifecycle.model import ExitReason
 from openpai.ports.backend import Mount
 from tests.contracts.harness import Harness
 from tests.contracts.process_harness import ProcessHarness
-from tests.contracts.seen import Watch, a_key, a_launch
+from tests.contracts.seen import Watch, a_key, a_launch, ran
 
 
 def _needs_shell(harness: Harness) -> None:
@@ -58,10 +58,8 @@ echo x >{seen}/free/more
 
 async def test_a_storage_that_is_not_there_is_reported(harness: Harness, tmp_path: Path) -> None:
     _needs_shell(harness)
-    backend = await harness.start()
     missing = (Mount("data", str(tmp_path / "missing"), "/mnt/data"),)
-    await backend.apply([a_launch(harness, a_key(), "echo never", mounts=missing)])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, "echo never", mounts=missing)
     assert report.reason is ExitReason.LAUNCH_FAILED
     assert f"there is no directory {tmp_path / 'missing'} on this machine" in report.message
     assert harness.output(a_key()) == ""

@@ -10,7 +10,7 @@ import pytest
 from openpai.lifecycle.model import ExitReason
 from openpai.ports.backend import KillTask
 from tests.contracts.harness import Harness
-from tests.contracts.seen import PATIENCE_S, Watch, a_key, a_launch, forget, observed
+from tests.contracts.seen import PATIENCE_S, Watch, a_key, a_launch, forget, observed, ran
 from tests.ports import free_port
 
 
@@ -21,9 +21,7 @@ def _needs_shell(harness: Harness) -> None:
 
 @pytest.mark.parametrize("code", [0, 3, 255])
 async def test_the_real_exit_code_is_reported(harness: Harness, code: int) -> None:
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), harness.programs.exits(code))])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, harness.programs.exits(code))
     assert (report.code, report.reason) == (code, ExitReason.EXITED)
     assert report.started_at_ms is not None
     assert report.ended_at_ms is not None
@@ -53,8 +51,7 @@ async def test_a_running_attempt_is_news_and_observed(harness: Harness) -> None:
 
 async def test_an_exit_is_observed_until_it_is_forgotten(harness: Harness) -> None:
     backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), harness.programs.exits(4))])
-    await Watch(backend).until_over(a_key())
+    await ran(harness, harness.programs.exits(4))
     seen = await observed(backend, a_key())
     assert seen is not None
     assert seen.exit is not None
@@ -95,9 +92,7 @@ async def test_launching_again_after_a_restart_runs_once(harness: Harness) -> No
 
 
 async def test_a_refused_launch_has_ended_and_never_begun(harness: Harness) -> None:
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), harness.programs.exits(0), node="no such node")])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, harness.programs.exits(0), node="no such node")
     assert (report.code, report.reason) == (1, ExitReason.LAUNCH_REFUSED)
     assert (report.started_at_ms, report.ended_at_ms is None) == (None, False)
 
@@ -149,8 +144,7 @@ async def test_killing_what_never_was_reports_absent_and_keeps_it_from_beginning
     # As of any task that SIGTERM ended; 0 would read as success where only the code is shown.
     assert (report.code, report.reason) == (143, ExitReason.ABSENT)
     assert (report.started_at_ms, report.ended_at_ms is None) == (None, False)
-    await backend.apply([a_launch(harness, a_key(), harness.programs.waits())])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, harness.programs.waits())
     assert (report.code, report.reason) == (143, ExitReason.ABSENT)
     assert harness.processes(a_key()) == 0
     await forget(backend, a_key())
@@ -158,9 +152,7 @@ async def test_killing_what_never_was_reports_absent_and_keeps_it_from_beginning
 
 
 async def test_killing_right_after_launching_leaves_nothing(harness: Harness) -> None:
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), harness.programs.waits()), KillTask(a_key(), 5.0)])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, harness.programs.waits()), KillTask(a_key(), 5.0)
     assert report.reason is ExitReason.EXITED
     assert report.code in (143, 137)
     assert harness.processes(a_key()) == 0
@@ -168,8 +160,7 @@ async def test_killing_right_after_launching_leaves_nothing(harness: Harness) ->
 
 async def test_killing_what_is_over_reports_its_own_exit(harness: Harness) -> None:
     backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), harness.programs.exits(4))])
-    await Watch(backend).until_over(a_key())
+    await ran(harness, harness.programs.exits(4))
     await backend.apply([KillTask(a_key(), 5.0)])
     (report,) = await Watch(backend).until_over(a_key())
     assert (report.code, report.reason) == (4, ExitReason.EXITED)
@@ -265,17 +256,14 @@ async def test_apply_returns_before_a_grace_period_is_over(harness: Harness) -> 
 async def test_logs_stay_when_the_attempt_is_forgotten(harness: Harness) -> None:
     _needs_shell(harness)
     backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), "echo to be kept\necho other >&2")])
-    await Watch(backend).until_over(a_key())
+    await ran(harness, "echo to be kept\necho other >&2")
     await forget(backend, a_key())
     assert harness.output(a_key()) == ("to be kept\nother\n" if harness.merges_streams else "to be kept\n")
 
 
 async def test_processes_left_in_the_background_neither_prolong_nor_outlive_the_task(harness: Harness) -> None:
     _needs_shell(harness)
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), "sleep 1000 &\n(sleep 1000; echo never) &\necho done")])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, "sleep 1000 &\n(sleep 1000; echo never) &\necho done")
     assert report.code == 0
     await harness.until_gone(a_key())
 
@@ -293,48 +281,38 @@ async def test_environment_reaches_the_task(harness: Harness) -> None:
 
 async def test_the_complete_list_of_hosts_is_a_file(harness: Harness) -> None:
     _needs_shell(harness)
-    backend = await harness.start()
     hosts = "Worker_A 0 127.0.0.1 ssh=20000 http=20001\n"
     command = 'while read -r line; do echo "$line"; done <"$PAI_HOSTS_FILE"'
-    await backend.apply([a_launch(harness, a_key(), command, hosts=hosts)])
-    await Watch(backend).until_over(a_key())
+    await ran(harness, command, hosts=hosts)
     assert harness.output(a_key()) == hosts
 
 
 async def test_a_task_starts_in_an_empty_directory_it_may_write_to(harness: Harness) -> None:
     _needs_shell(harness)
-    backend = await harness.start()
     commands = 'echo hello >file\nread -r word <file\necho "$word"\n[ "$PWD" = "$PAI_WORK_DIR" ]'
-    await backend.apply([a_launch(harness, a_key(), commands)])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, commands)
     assert (report.code, harness.output(a_key())) == (0, "hello\n")
 
 
 async def test_the_first_failing_command_ends_the_task_and_unset_variables_do_not(harness: Harness) -> None:
     _needs_shell(harness)
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), 'echo "[$SURELY_UNSET]"\nfalse\necho never')])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, 'echo "[$SURELY_UNSET]"\nfalse\necho never')
     assert (report.code, harness.output(a_key())) == (1, "[]\n")
 
 
 async def test_a_command_that_does_not_exist_ends_with_127(harness: Harness) -> None:
     _needs_shell(harness)
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), "surely-no-such-command")])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, "surely-no-such-command")
     assert (report.code, report.reason) == (127, ExitReason.EXITED)
 
 
 async def test_a_port_that_a_stranger_uses_is_reported(harness: Harness) -> None:
     _needs_shell(harness)
-    backend = await harness.start()
     with socket.socket() as stranger:
         stranger.bind(("0.0.0.0", 0))
         stranger.listen()
         port = stranger.getsockname()[1]
-        await backend.apply([a_launch(harness, a_key(), harness.programs.exits(0), ports=(port,))])
-        (report,) = await Watch(backend).until_over(a_key())
+        report = await ran(harness, harness.programs.exits(0), ports=(port,))
     assert report.reason is ExitReason.PORT_TAKEN
     assert str(port) in report.message
 

@@ -12,6 +12,7 @@ import pytest_asyncio
 if TYPE_CHECKING:
     from tests.contracts.docker_harness import DockerHarness
     from tests.contracts.process_harness import ProcessHarness
+    from tests.integration.api_world import World
 
 
 @pytest_asyncio.fixture
@@ -21,22 +22,25 @@ async def harness(tmp_path: Path) -> AsyncIterator[DockerHarness]:
 
     if why_not := DockerHarness.why_not():
         pytest.skip(why_not)
-    made = DockerHarness(tmp_path)
-    try:
+    async with DockerHarness(tmp_path) as made:
         yield made
-    finally:
-        await made.destroy()
 
 
 @pytest_asyncio.fixture
-async def world(tmp_path: Path) -> AsyncIterator[ProcessHarness]:
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """The real API over a database of its own, with people who have passwords."""
+    from tests.integration.api_world import open_world
+
+    async with open_world(tmp_path) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def host(tmp_path: Path) -> AsyncIterator[ProcessHarness]:
     """A process backend over a directory of its own; nothing is left of its processes."""
     from tests.contracts.process_harness import ProcessHarness
 
     if why_not := ProcessHarness.why_not():
         pytest.skip(why_not)
-    made = ProcessHarness(tmp_path)
-    try:
+    async with ProcessHarness(tmp_path) as made:
         yield made
-    finally:
-        await made.destroy()

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openpai.lifecycle.model import AttemptKey
 
-from .api_world import Here, World, job_file, open_world
+from .api_world import Here, World, job_file
 
 MINUTE = 60_000
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
 
 
 def names(found: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,18 +18,12 @@ from openpai.ports.usage import AuditEntry, AuditFilter
 from openpai.protocol.errors import Unavailable
 from openpai.store.usage import SqlUsageStore
 
-from .api_world import PASSWORD, World, open_world
+from .api_world import PASSWORD, World
 from .sign_on import Liar, sign_on_with
 
 READING = {"GET", "HEAD", "OPTIONS"}
 LOGIN = "/api/v2/authn/basic/login"
 ENDING_A_LOGIN = {"logout", "token.revoke", "user.sign_out"}
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
 
 
 async def entries(world: World, **asked: Any) -> list[AuditEntry]:

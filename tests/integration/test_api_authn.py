@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -16,12 +15,6 @@ from openpai.api.services import Rate
 from openpai.identity import passwords
 
 from .api_world import PASSWORD, World, open_world
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
 
 
 async def test_a_login_gives_a_token_that_says_who_one_is(world: World) -> None:

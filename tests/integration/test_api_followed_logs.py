@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import pytest
 
-from .api_world import World, open_world
+from .api_world import World
 from .log_readers import TASK, Events, addresses, running, serving
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
 
 
 async def test_a_log_is_followed_by_its_address_until_the_login_ends(world: World) -> None:

@@ -7,7 +7,6 @@ import copy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,7 +22,7 @@ from openpai.ports.platform import NodeView, NotLeading
 from openpai.ports.store import Sealed
 from openpai.scheduler.model import Wait
 
-from .api_world import Here, World, open_world
+from .api_world import Here, World
 
 
 class Elsewhere(Here):
@@ -40,12 +39,6 @@ class Elsewhere(Here):
 
     async def stop(self, user: str, name: str, by: str, reason: str = "") -> None:
         raise NotLeading(self.leader_url)
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
 
 
 @asynccontextmanager

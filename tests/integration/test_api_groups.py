@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,8 @@ import pytest
 
 from openpai.app.startup import ensure_groups
 
-from .api_world import World, open_world
+from .api_world import World
 from .sharing_world import open_sharing
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
-
 
 NEW: dict[str, Any] = {
     "groupname": "vision",

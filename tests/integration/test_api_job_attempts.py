@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
 from openpai.lifecycle.model import AttemptKey, Preempted
 
-from .api_world import World, job_file, open_world
+from .api_world import World, job_file
 from .job_acts import failed_once, refused, submitted
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
 
 
 async def test_each_attempt_of_a_job_stays_readable(world: World) -> None:

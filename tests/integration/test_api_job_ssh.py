@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
-
-import pytest
 
 from openpai.lifecycle.model import AttemptKey
 
-from .api_world import World, job_file, open_world
+from .api_world import World, job_file
 from .job_acts import LOOKS, QUOTE, TASK, TWO_ROLES, make_private, refused, submitted
 from .sharing_world import open_sharing
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
 
 
 async def test_who_shares_a_virtual_cluster_sees_its_jobs_but_not_their_logs(world: World) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,14 +16,8 @@ from openpai.orchestrator import commands
 from openpai.ports.cluster_settings import CLUSTER
 from openpai.store.cluster_settings import SqlSettingsStore
 
-from .api_world import World, job_file, open_world
+from .api_world import World, job_file
 from .job_acts import failed_once, refused, submitted
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
 
 
 @pytest.mark.parametrize("kind", ["text/yaml", "text/plain", "application/json", "application/octet-stream", None])

@@ -20,12 +20,6 @@ from openpai.system.supervision import failures
 from .api_world import PASSWORD, World, job_file, open_world
 
 
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
-
-
 async def test_the_server_says_what_it_is(world: World) -> None:
     info = {"name": "PAI RESTful API", "version": "1.2.3", "launcherType": "k8s", "authnMethod": "basic"}
     for method in ("GET", "POST", "PUT"):

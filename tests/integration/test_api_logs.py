@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,8 @@ import pytest
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.capping import cap_logs
 
-from .api_world import World, open_world
+from .api_world import World
 from .log_readers import TASK, addresses, running, serving
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
 
 
 async def test_locations_name_every_log(world: World) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openpai.api.shapes import prometheus
 
-from .api_world import Here, World, open_world
+from .api_world import Here, World
 
 UNAME = "node_uname_info"
 CPU = '100 - (avg by (instance)(irate(node_cpu_seconds_total{mode="idle"}[300s])) * 100)'
@@ -26,12 +24,6 @@ NOT_MEASURED = (
     "avg(avg_over_time(task_gpu_percent[10m]) < 10) by (job_name)",
 )
 NODE = Here.node
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
 
 
 async def ask(world: World, kind: str, user: str = "ann", **params: Any) -> Any:

@@ -7,13 +7,12 @@ nor the action a route names is believed: a route that names another one, or non
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
-import pytest
 from fastapi.routing import APIRoute
 
 from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
@@ -23,7 +22,7 @@ from openpai.api.context import action_of
 from openpai.lifecycle.model import AttemptKey
 from openpai.protocol.errors import Unavailable
 
-from .api_world import World, open_world
+from .api_world import World
 from .permissions_text import BODIES, QUERIES, ROUTES, WHO_MAY
 
 _NAMES: Final = {"nodes": "n1", "storages": "data", "config": "data", "server": "data", "logs": "stdout"}
@@ -117,12 +116,6 @@ def test_a_route_that_asks_for_nothing_is_listed_as_open() -> None:
     paths = {name.split()[1] for name in is_open}
     assert {name.split()[1] for name in OPEN} == paths
     assert set(OPEN.values()) <= ACTIONS.keys()
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
 
 
 async def _people(world: World, root: Path) -> dict[str, dict[str, str]]:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from openpai.lifecycle.model import AttemptKey
 
-from .api_world import PASSWORD, World, open_world
+from .api_world import PASSWORD, World
 
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
 
 
 async def succeed(world: World) -> None:

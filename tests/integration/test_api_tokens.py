@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openpai.api.token_format import new_token
 
-from .api_world import PASSWORD, World, open_world
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
+from .api_world import PASSWORD, World
 
 
 async def new(world: World, user: str = "ann", **promise: Any) -> dict[str, str]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +14,7 @@ from openpai.orchestrator.vc_groups import ensure_vc_groups, forget_vc_groups
 from openpai.ports.identity import Vouched
 from openpai.protocol.errors import Refused
 
-from .api_world import PASSWORD, World, open_world
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
+from .api_world import PASSWORD, World
 
 
 async def test_an_admin_lets_people_in_and_out(world: World) -> None:

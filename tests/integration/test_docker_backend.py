@@ -17,7 +17,7 @@ from openpai.backends.host.directory import TaskDirectory
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask
 from openpai.protocol.errors import Unavailable
-from tests.contracts.seen import Watch, a_key, a_launch, forget
+from tests.contracts.seen import Watch, a_key, a_launch, forget, ran
 from tests.integration.docker_engine import IMAGE
 
 pytest.importorskip("aiodocker", reason="the docker backend needs the package 'aiodocker', which is not installed")
@@ -44,35 +44,25 @@ async def direct(harness: DockerHarness) -> AsyncIterator[Engine]:
 
 class TestLimits:
     async def test_memory_beyond_the_limit_is_reported_as_such(self, harness: DockerHarness) -> None:
-        backend = await harness.start()
-        await backend.apply([a_launch(harness, a_key(), EATS_MEMORY, memory_mb=24)])
-        (report,) = await Watch(backend).until_over(a_key())
+        report = await ran(harness, EATS_MEMORY, memory_mb=24)
         assert (report.code, report.reason) == (137, ExitReason.OOM_KILLED)
 
     async def test_a_task_that_copes_with_a_killed_child_did_not_fail(self, harness: DockerHarness) -> None:
-        backend = await harness.start()
-        await backend.apply([a_launch(harness, a_key(), f"sh -c '{EATS_MEMORY}' || echo coped", memory_mb=24)])
-        (report,) = await Watch(backend).until_over(a_key())
+        report = await ran(harness, f"sh -c '{EATS_MEMORY}' || echo coped", memory_mb=24)
         assert (report.code, report.reason) == (0, ExitReason.EXITED)
         assert harness.output(a_key()) == "coped\n"
 
     async def test_what_was_asked_for_is_what_the_engine_receives(self, harness: DockerHarness) -> None:
-        backend = await harness.start()
         says_shm = "while read -r l; do case $l in *' /dev/shm '*) echo \"$l\";; esac; done </proc/mounts"
-        await backend.apply([a_launch(harness, a_key(), says_shm, shm_mb=33)])
-        await Watch(backend).until_over(a_key())
+        await ran(harness, says_shm, shm_mb=33)
         assert f"size={33 * 1024}k" in harness.output(a_key())
 
     async def test_more_processors_than_there_are_is_as_many_as_there_are(self, harness: DockerHarness) -> None:
-        backend = await harness.start()
-        await backend.apply([a_launch(harness, a_key(), "exit 3", cpus=1000)])
-        (report,) = await Watch(backend).until_over(a_key())
+        report = await ran(harness, "exit 3", cpus=1000)
         assert report.code == 3
 
     async def test_what_cannot_be_made_is_refused(self, harness: DockerHarness) -> None:
-        backend = await harness.start()
-        await backend.apply([a_launch(harness, a_key(), "exit 0", memory_mb=1)])
-        (report,) = await Watch(backend).until_over(a_key())
+        report = await ran(harness, "exit 0", memory_mb=1)
         assert report.reason is ExitReason.LAUNCH_REFUSED
         assert "memory" in report.message.lower()
 
@@ -109,11 +99,10 @@ class TestStrangers:
         assert report.reason is ExitReason.LOST
 
     async def test_a_name_that_is_taken_is_refused(self, harness: DockerHarness, direct: Engine) -> None:
-        backend = await harness.start()
+        await harness.start()
         await direct.create(name_of(a_key()), {"Image": IMAGE, "Cmd": ["sleep", "1000"]})
         try:
-            await backend.apply([a_launch(harness, a_key(), "exit 0")])
-            (report,) = await Watch(backend).until_over(a_key())
+            report = await ran(harness, "exit 0")
             assert report.reason is ExitReason.LAUNCH_REFUSED
         finally:
             await direct.remove(name_of(a_key()))
@@ -122,8 +111,7 @@ class TestStrangers:
         self, harness: DockerHarness, direct: Engine
     ) -> None:
         backend = await harness.start()
-        await backend.apply([a_launch(harness, a_key(), "echo kept")])
-        await Watch(backend).until_over(a_key())
+        await ran(harness, "echo kept")
         await forget(backend, a_key())
         await harness.stop()
         with pytest.raises(NoContainer):

@@ -50,11 +50,8 @@ async def world(tmp_path: Path) -> AsyncIterator[LimitedHarness]:
     if why_not:
         pytest.skip(why_not)
     build(url, IMAGE, "FROM scratch", "COPY root /", "VOLUME /data", files=root_files("head", "sync"))
-    made = LimitedHarness(tmp_path)
-    try:
+    async with LimitedHarness(tmp_path) as made:
         yield made
-    finally:
-        await made.destroy()
 
 
 async def test_a_task_that_fills_the_disk_is_ended_with_a_reason(world: LimitedHarness) -> None:

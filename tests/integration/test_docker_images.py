@@ -11,7 +11,7 @@ import pytest
 
 from openpai.lifecycle.model import AttemptKey, ExitReason
 from openpai.ports.backend import KillTask, RegistryAuth
-from tests.contracts.seen import Watch, a_key, a_launch, observed
+from tests.contracts.seen import Watch, a_key, a_launch, observed, ran
 from tests.integration.docker_engine import IMAGE, build, remove_image
 from tests.integration.docker_registry import PASSWORD, USER, Registry, serving
 
@@ -45,18 +45,14 @@ async def test_an_image_is_pulled_and_its_progress_reported(harness: DockerHarne
 
 async def test_the_user_of_a_pulled_image_goes_on_with_its_log(harness: DockerHarness, registry: Registry) -> None:
     registry.set_user("1234:1234")
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), "id -u\nexit 6", image=registry.image)])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, "id -u\nexit 6", image=registry.image)
     assert (report.code, harness.output(a_key())) == (6, "1234\n")
     assert "pulled" in runtime_log(harness, a_key())
     assert "ended with exit code 6" in runtime_log(harness, a_key())
 
 
 async def test_an_image_that_does_not_exist(harness: DockerHarness, registry: Registry) -> None:
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), "exit 0", image=registry.missing_image)])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, "exit 0", image=registry.missing_image)
     assert report.reason is ExitReason.IMAGE_MISSING
     assert registry.missing_image in report.message
 
@@ -82,9 +78,7 @@ async def test_a_registry_in_trouble_is_worth_another_try(
 ) -> None:
     monkeypatch.setattr(images, "TRY_AGAIN_S", 0.01)
     registry.is_broken = True
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), "exit 0", image=registry.image)])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, "exit 0", image=registry.image)
     assert report.reason is ExitReason.LAUNCH_FAILED
     assert registry.image in report.message
     assert "is tried again" in runtime_log(harness, a_key())
@@ -96,18 +90,14 @@ async def test_a_pull_that_hangs_is_given_up(
     monkeypatch.setattr(images, "TRY_AGAIN_S", 0.01)
     monkeypatch.setattr(images, "SILENCE_S", 0.5)
     registry.may_answer.clear()
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), "exit 0", image=registry.image)])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, "exit 0", image=registry.image)
     assert report.reason is ExitReason.LAUNCH_FAILED
     assert "made no progress" in report.message
 
 
 @pytest.mark.parametrize("image", ["../../version#", f"{IMAGE}?x=y", "x/../../version", "a b", "a%2fb", "ä:1", ""])
 async def test_what_is_no_name_of_an_image_leads_nowhere(harness: DockerHarness, image: str) -> None:
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), "exit 0", image=image)])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, "exit 0", image=image)
     assert report.reason is ExitReason.IMAGE_MISSING
     assert "cannot be the name of an image" in report.message
 
@@ -129,9 +119,7 @@ async def test_an_attempt_may_end_while_its_image_is_pulled(harness: DockerHarne
 
 async def test_an_image_without_a_shell_is_refused(harness: DockerHarness) -> None:
     build(harness.url, "openpai-test-empty:1", "FROM scratch", "LABEL empty=1")
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), "exit 0", image="openpai-test-empty:1")])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, "exit 0", image="openpai-test-empty:1")
     assert report.reason is ExitReason.LAUNCH_REFUSED
     assert "/bin/sh" in report.message
 
@@ -143,16 +131,12 @@ async def test_an_image_for_other_processors_is_refused(harness: DockerHarness, 
     shell.write_bytes(b"\x7fELF\x02\x01\x01".ljust(16, b"\0") + bytes((2, 0, machine, 0)) + bytes(4000))
     shell.chmod(0o755)
     build(harness.url, "openpai-test-other:1", "FROM scratch", "COPY root /", files=[("/bin/sh", str(shell))])
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), "exit 0", image="openpai-test-other:1")])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, "exit 0", image="openpai-test-other:1")
     assert report.reason is ExitReason.LAUNCH_REFUSED
     assert "another kind of processor" in report.message
 
 
 async def test_an_image_may_have_a_user_of_its_own(harness: DockerHarness) -> None:
     build(harness.url, "openpai-test-user:1", f"FROM {IMAGE}", "WORKDIR /tmp", "USER 1234:1234")
-    backend = await harness.start()
-    await backend.apply([a_launch(harness, a_key(), "id -u\nexit 6", image="openpai-test-user:1")])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(harness, "id -u\nexit 6", image="openpai-test-user:1")
     assert (report.code, harness.output(a_key())) == (6, "1234\n")

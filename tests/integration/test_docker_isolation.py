@@ -18,7 +18,7 @@ from openpai.backends.docker.security import Allowed
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.logs.files import FileLogs
 from openpai.ports.backend import Backend, KillTask
-from tests.contracts.seen import Watch, a_key, a_launch, forget
+from tests.contracts.seen import Watch, a_key, a_launch, forget, ran
 from tests.integration.docker_engine import another_engine, ask, build, engine, root_files, socket_at_engine
 
 pytest.importorskip("aiodocker", reason="the docker backend needs the package 'aiodocker', which is not installed")
@@ -78,11 +78,8 @@ class HostileHarness(DockerHarness):
 async def a_world(directory: Path, **allowed: Any) -> AsyncIterator[HostileHarness]:
     if reason := hostile_image():
         pytest.skip(reason)
-    made = HostileHarness(directory, **allowed)
-    try:
+    async with HostileHarness(directory, **allowed) as made:
         yield made
-    finally:
-        await made.destroy()
 
 
 @pytest_asyncio.fixture
@@ -305,10 +302,8 @@ async def test_a_removed_network_is_created_again(world: HostileHarness) -> None
 
 
 async def test_a_port_that_the_engine_finds_taken_is_the_platforms_fault(world: HostileHarness) -> None:
-    backend = await world.start()
     with a_service("0.0.0.0") as port:
-        await backend.apply([a_launch(world, a_key(), "exit 0", ports=(port,))])
-        (report,) = await Watch(backend).until_over(a_key())
+        report = await ran(world, "exit 0", ports=(port,))
     assert report.reason is ExitReason.PORT_TAKEN, report
 
 
@@ -343,9 +338,7 @@ async def test_links_and_pipes_in_place_of_what_the_server_reads_lead_nowhere(
 
 
 async def test_a_task_cannot_have_the_machine_filled_with_proxies(world: HostileHarness) -> None:
-    backend = await world.start()
-    await backend.apply([a_launch(world, a_key(), "exit 0", ports=tuple(range(15000, 16000)))])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(world, "exit 0", ports=tuple(range(15000, 16000)))
     assert report.reason is ExitReason.LAUNCH_REFUSED
     assert "at most 64" in report.message
 

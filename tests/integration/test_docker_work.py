@@ -62,11 +62,8 @@ async def world(tmp_path: Path) -> AsyncIterator[KeepingHarness]:
         pytest.skip(why_not or "only a server that is root keeps what containers leave")
     steps = ("FROM scratch", "COPY root /", "RUN chmod 1777 /tmp", "USER 1234:1234", "WORKDIR /tmp")
     build(url, IMAGE, *steps, files=root_files(*PROGRAMS))
-    made = KeepingHarness(tmp_path)
-    try:
+    async with KeepingHarness(tmp_path) as made:
         yield made
-    finally:
-        await made.destroy()
 
 
 def kept(world: KeepingHarness) -> KeptDirectories:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import httpx
 import pytest
@@ -19,7 +18,7 @@ from openpai.ports.identity import Vouched
 from openpai.protocol.errors import Refused, Unavailable
 from tests.ports import free_port
 
-from .api_world import World, open_world
+from .api_world import World
 from .ldap_server import BASE, LdapServer, ldap_server
 from .sign_on import sign_on_with
 
@@ -28,12 +27,6 @@ from .sign_on import sign_on_with
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LdapServer]:
     with ldap_server(tmp_path_factory.mktemp("ldap")) as server:
         yield server
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
-        yield world
 
 
 def settings_of(server: LdapServer) -> LdapSettings:

@@ -16,7 +16,7 @@ from openpai.app.disk_guard import RoomGuard
 from openpai.lifecycle.model import AttemptKey
 from tests.contracts.harness import Harness
 from tests.contracts.process_harness import ProcessHarness
-from tests.contracts.seen import Watch, a_key, a_launch
+from tests.contracts.seen import a_key, ran
 
 MIB = 1 << 20
 CAP = 8 * MIB
@@ -44,11 +44,8 @@ async def harness(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     why_not = kind.why_not()
     if why_not:
         pytest.skip(why_not)
-    made = kind(tmp_path)
-    try:
+    async with kind(tmp_path) as made:
         yield made
-    finally:
-        await made.destroy()
 
 
 async def test_logs_are_cut_while_the_event_loop_is_busy(tmp_path: Path) -> None:
@@ -86,8 +83,7 @@ async def test_the_log_of_a_task_that_writes_without_end_stays_small(harness: Ha
     guard = RoomGuard(harness.logs, harness.logs, CAP, running)
     guarding = asyncio.create_task(guard.run())
     try:
-        await backend.apply([a_launch(harness, a_key(), WRITES)])
-        (report,) = await Watch(backend).until_over(a_key())
+        report = await ran(harness, WRITES)
         await guard.round(is_scarce=False)
     finally:
         guarding.cancel()

@@ -25,17 +25,17 @@ from openpai.ports.backend import KillTask
 from openpai.protocol.errors import Unavailable
 from openpai.runtime.script import Ticket
 from tests.contracts.process_harness import ProcessHarness
-from tests.contracts.seen import Watch, a_key, a_launch, forget, observed
+from tests.contracts.seen import Watch, a_key, a_launch, forget, observed, ran
 
 PATIENCE_S = 90.0
 
 
-def directory_of(world: ProcessHarness, key: AttemptKey) -> Path:
-    return Path(TaskDirectory(str(world.root), key).path)
+def directory_of(host: ProcessHarness, key: AttemptKey) -> Path:
+    return Path(TaskDirectory(str(host.root), key).path)
 
 
-def wrapper_of(world: ProcessHarness, key: AttemptKey) -> int:
-    ticket = Ticket.parse((directory_of(world, key) / "ticket").read_text())
+def wrapper_of(host: ProcessHarness, key: AttemptKey) -> int:
+    ticket = Ticket.parse((directory_of(host, key) / "ticket").read_text())
     assert ticket is not None
     assert ticket.pid is not None
     return ticket.pid
@@ -70,8 +70,8 @@ asyncio.run(serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.arg
 """
 
 
-def a_server(world: ProcessHarness, first: int, count: int, commands: str) -> subprocess.Popen[str]:
-    arguments = [sys.executable, "-c", SERVER, str(world.root.parent), str(first), str(count), commands]
+def a_server(host: ProcessHarness, first: int, count: int, commands: str) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-c", SERVER, str(host.root.parent), str(first), str(count), commands]
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
 
 
@@ -85,30 +85,30 @@ def killed_after(server: subprocess.Popen[str], lines: int) -> None:
     server.stdout.close()
 
 
-async def test_exits_after_the_server_was_killed_are_reported_with_their_real_codes(world: ProcessHarness) -> None:
+async def test_exits_after_the_server_was_killed_are_reported_with_their_real_codes(host: ProcessHarness) -> None:
     commands = 'while [ ! -e ../resume ]; do sleep 0.02; done\nexit "$(cat ../resume)"'
-    killed_after(a_server(world, 0, 3, commands), 3)
+    killed_after(a_server(host, 0, 3, commands), 3)
     keys = [a_key(index) for index in range(3)]
     for key in keys[:2]:
         # Two end while no server is there, the third after the next one took it up.
-        fresh = directory_of(world, key) / "resume.new"
+        fresh = directory_of(host, key) / "resume.new"
         fresh.write_text(str(10 + key.index))
         fresh.rename(fresh.with_name("resume"))
     for key in keys[:2]:
-        await world.until_gone(key)
-    backend = await world.start()
+        await host.until_gone(key)
+    backend = await host.start()
     watch = Watch(backend)
     reports = await watch.until_over(*keys[:2])
     assert [(report.code, report.reason) for report in reports] == [(10, ExitReason.EXITED), (11, ExitReason.EXITED)]
     await watch.until_running(keys[2])
-    (directory_of(world, keys[2]) / "resume").write_text("12")
+    (directory_of(host, keys[2]) / "resume").write_text("12")
     (report,) = await watch.until_over(keys[2])
     assert (report.code, report.reason) == (12, ExitReason.EXITED)
 
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_servers_killed_at_random_moments_run_nothing_twice_and_lose_nothing(
-    world: ProcessHarness, tmp_path: Path, seed: int
+    host: ProcessHarness, tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
     ran = tmp_path / "ran"
@@ -116,15 +116,15 @@ async def test_servers_killed_at_random_moments_run_nothing_twice_and_lose_nothi
     per_server, servers = 40, 6
     for first in range(0, servers * per_server, per_server):
         # Every server launches what its predecessor may have launched as well.
-        server = a_server(world, max(0, first - per_server), 2 * per_server, commands)
+        server = a_server(host, max(0, first - per_server), 2 * per_server, commands)
         killed_after(server, chance.randrange(1, 2 * per_server))
-    backend = await world.start()
+    backend = await host.start()
     watch = Watch(backend)
     keys = [seen.key for seen in await backend.observe()]
     reports = await watch.until_over(*keys)
     times = Counter(ran.read_text().split())
     for key, report in zip(keys, reports, strict=True):
-        began = times[str(directory_of(world, key) / "work")]
+        began = times[str(directory_of(host, key) / "work")]
         if report.reason is ExitReason.LAUNCH_FAILED:
             assert began == 0, (seed, key, report)
         else:
@@ -133,67 +133,63 @@ async def test_servers_killed_at_random_moments_run_nothing_twice_and_lose_nothi
     assert len(times) == sum(times.values())
 
 
-async def test_only_one_server_uses_a_root(world: ProcessHarness) -> None:
-    await world.start()
-    second = ProcessBackend(world.root, world.logs, SystemClock())
+async def test_only_one_server_uses_a_root(host: ProcessHarness) -> None:
+    await host.start()
+    second = ProcessBackend(host.root, host.logs, SystemClock())
     with pytest.raises(Unavailable, match=f"process {os.getpid()}"):
         await second.open()
-    await world.stop()
+    await host.stop()
     await second.open()
     await second.close()
 
 
-async def test_an_unclaimed_launch_of_a_dead_server_is_fenced(world: ProcessHarness) -> None:
-    backend = await world.start()
-    await backend.apply([a_launch(world, a_key(), "echo ran")])
-    await Watch(backend).until_over(a_key())
-    await world.stop()
-    directory = directory_of(world, a_key())
+async def test_an_unclaimed_launch_of_a_dead_server_is_fenced(host: ProcessHarness) -> None:
+    await ran(host, "echo ran")
+    await host.stop()
+    directory = directory_of(host, a_key())
     for name in ("ticket", "exit"):
         (directory / name).unlink()
-    backend = await world.start()
+    backend = await host.start()
     (report,) = await Watch(backend).until_over(a_key())
     assert report.reason is ExitReason.LAUNCH_FAILED
-    logs = str(world.logs / a_key().path())
+    logs = str(host.logs / a_key().path())
     late = await asyncio.create_subprocess_exec(
-        "/bin/sh", str(world.root / ".wrapper.sh"), str(directory), logs, "", "1", start_new_session=True
+        "/bin/sh", str(host.root / ".wrapper.sh"), str(directory), logs, "", "1", start_new_session=True
     )
     assert await asyncio.wait_for(late.wait(), PATIENCE_S) == 75
-    assert world.output(a_key()) == "ran\n"
+    assert host.output(a_key()) == "ran\n"
 
 
-async def test_a_process_that_left_its_session_dies_with_a_killed_task(world: ProcessHarness) -> None:
-    backend = await world.start()
-    await backend.apply([a_launch(world, a_key(), "setsid sh -c 'echo ready; sleep 1000' &\nwait")])
-    await world.until_said(a_key(), "ready")
+async def test_a_process_that_left_its_session_dies_with_a_killed_task(host: ProcessHarness) -> None:
+    backend = await host.start()
+    await backend.apply([a_launch(host, a_key(), "setsid sh -c 'echo ready; sleep 1000' &\nwait")])
+    await host.until_said(a_key(), "ready")
     await backend.apply([KillTask(a_key(), 5.0)])
     await Watch(backend).until_over(a_key())
-    assert world.processes(a_key()) == 0
+    assert host.processes(a_key()) == 0
 
 
-async def test_a_process_that_left_its_session_dies_before_its_device_is_free(world: ProcessHarness) -> None:
-    backend = await world.start()
+async def test_a_process_that_left_its_session_dies_before_its_device_is_free(host: ProcessHarness) -> None:
     commands = "setsid sh -c 'echo >ready; exec sleep 1000' &\nuntil [ -s ready ]; do sleep 0.01; done"
-    await backend.apply([a_launch(world, a_key(), commands, devices=(0,))])
-    await Watch(backend).until_over(a_key())
-    assert world.processes(a_key()) == 0
+    await ran(host, commands, devices=(0,))
+    assert host.processes(a_key()) == 0
 
 
-async def test_the_regular_sweep_finds_what_escaped_and_spares_what_runs(world: ProcessHarness) -> None:
-    await world.start()
-    await world.stop()
-    backend = ProcessBackend(world.root, world.logs, SystemClock(), sweep_every_s=0.05)
+async def test_the_regular_sweep_finds_what_escaped_and_spares_what_runs(host: ProcessHarness) -> None:
+    await host.start()
+    await host.stop()
+    backend = ProcessBackend(host.root, host.logs, SystemClock(), sweep_every_s=0.05)
     await backend.open()
     try:
         escapes = "setsid sh -c 'echo ready; exec sleep 1000' &\nwhile [ ! -e ../resume ]; do sleep 0.02; done"
-        await backend.apply([a_launch(world, a_key(1), escapes), a_launch(world, a_key(2), world.programs.waits())])
-        await world.until_said(a_key(1), "ready")
-        await world.until_said(a_key(2), "ready")
-        assert world.processes(a_key(1)) > 1
-        await world.resume(a_key(1))
+        await backend.apply([a_launch(host, a_key(1), escapes), a_launch(host, a_key(2), host.programs.waits())])
+        await host.until_said(a_key(1), "ready")
+        await host.until_said(a_key(2), "ready")
+        assert host.processes(a_key(1)) > 1
+        await host.resume(a_key(1))
         await Watch(backend).until_over(a_key(1))
-        await world.until_gone(a_key(1))
-        assert world.processes(a_key(2)) > 1
+        await host.until_gone(a_key(1))
+        assert host.processes(a_key(2)) > 1
         seen = await observed(backend, a_key(2))
         assert seen is not None
         assert seen.exit is None
@@ -201,89 +197,81 @@ async def test_the_regular_sweep_finds_what_escaped_and_spares_what_runs(world: 
         await backend.close()
 
 
-async def test_strays_of_unknown_attempts_are_killed_at_the_start(world: ProcessHarness) -> None:
-    backend = await world.start()
-    await backend.apply([a_launch(world, a_key(), "setsid sh -c 'echo ready; exec sleep 1000' &\nwait")])
-    await world.until_said(a_key(), "ready")
-    await world.crash()
-    os.killpg(wrapper_of(world, a_key()), signal.SIGKILL)
-    backend = await world.start()
+async def test_strays_of_unknown_attempts_are_killed_at_the_start(host: ProcessHarness) -> None:
+    backend = await host.start()
+    await backend.apply([a_launch(host, a_key(), "setsid sh -c 'echo ready; exec sleep 1000' &\nwait")])
+    await host.until_said(a_key(), "ready")
+    await host.crash()
+    os.killpg(wrapper_of(host, a_key()), signal.SIGKILL)
+    backend = await host.start()
     (report,) = await Watch(backend).until_over(a_key())
     assert report.code == 137
-    assert world.processes(a_key()) == 0
+    assert host.processes(a_key()) == 0
 
 
-async def test_a_wrapper_that_was_killed_is_reported_by_its_signal(world: ProcessHarness) -> None:
-    backend = await world.start()
-    await backend.apply([a_launch(world, a_key(), world.programs.waits())])
-    await world.until_said(a_key(), "ready")
-    os.kill(wrapper_of(world, a_key()), signal.SIGKILL)
+async def test_a_wrapper_that_was_killed_is_reported_by_its_signal(host: ProcessHarness) -> None:
+    backend = await host.start()
+    await backend.apply([a_launch(host, a_key(), host.programs.waits())])
+    await host.until_said(a_key(), "ready")
+    os.kill(wrapper_of(host, a_key()), signal.SIGKILL)
     (report,) = await Watch(backend).until_over(a_key())
     assert (report.code, report.reason) == (137, ExitReason.EXITED)
-    await world.until_gone(a_key())
+    await host.until_gone(a_key())
 
 
 @pytest.mark.parametrize("act", ["rm -rf ../exit ../ticket ../task.json", 'cd ..; rm -rf "$PWD"'])
 async def test_a_task_that_removes_its_own_directory_is_reported_with_its_own_code(
-    world: ProcessHarness, act: str
+    host: ProcessHarness, act: str
 ) -> None:
-    backend = await world.start()
-    await backend.apply([a_launch(world, a_key(), f"{act}\nexit 9")])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(host, f"{act}\nexit 9")
     assert (report.code, report.reason) == (9, ExitReason.EXITED)
 
 
-async def test_a_wrapper_that_was_killed_while_no_server_was_there_is_lost(world: ProcessHarness) -> None:
-    killed_after(a_server(world, 0, 1, "echo ready\nsleep 1000"), 1)
-    await world.until_said(a_key(), "ready")
-    os.kill(wrapper_of(world, a_key()), signal.SIGKILL)
-    backend = await world.start()
+async def test_a_wrapper_that_was_killed_while_no_server_was_there_is_lost(host: ProcessHarness) -> None:
+    killed_after(a_server(host, 0, 1, "echo ready\nsleep 1000"), 1)
+    await host.until_said(a_key(), "ready")
+    os.kill(wrapper_of(host, a_key()), signal.SIGKILL)
+    backend = await host.start()
     (report,) = await Watch(backend).until_over(a_key())
     assert report.reason is ExitReason.LOST
-    assert world.processes(a_key()) == 0
+    assert host.processes(a_key()) == 0
 
 
 @pytest.mark.parametrize("change", ["boot", "birth"])
 async def test_a_process_that_only_has_the_same_number_is_not_taken_for_the_task(
-    world: ProcessHarness, change: str
+    host: ProcessHarness, change: str
 ) -> None:
-    backend = await world.start()
-    await backend.apply([a_launch(world, a_key(), "true")])
-    await Watch(backend).until_over(a_key())
-    await world.stop()
-    directory = directory_of(world, a_key())
+    await ran(host, "true")
+    await host.stop()
+    directory = directory_of(host, a_key())
     (directory / "exit").unlink()
     record = json.loads((directory / "task.json").read_text())
     own_birth = born_at(os.getpid())
     (directory / "ticket").write_text(f"{os.getpid()} {own_birth if change == 'boot' else 1}\n")
     if change == "boot":
         (directory / "task.json").write_text(json.dumps({**record, "boot": "another"}))
-    backend = await world.start()
+    backend = await host.start()
     (report,) = await Watch(backend).until_over(a_key())
     assert report.reason is ExitReason.LOST
 
 
-async def test_a_damaged_record_does_not_keep_the_server_from_starting(world: ProcessHarness) -> None:
-    backend = await world.start()
-    await backend.apply([a_launch(world, a_key(), "exit 3")])
-    await Watch(backend).until_over(a_key())
-    await world.stop()
-    (directory_of(world, a_key()) / "task.json").write_text("{")
-    (world.root / "stranger").mkdir()
-    (world.root / "file").touch()
-    backend = await world.start()
+async def test_a_damaged_record_does_not_keep_the_server_from_starting(host: ProcessHarness) -> None:
+    await ran(host, "exit 3")
+    await host.stop()
+    (directory_of(host, a_key()) / "task.json").write_text("{")
+    (host.root / "stranger").mkdir()
+    (host.root / "file").touch()
+    backend = await host.start()
     (report,) = await Watch(backend).until_over(a_key())
     assert report.code == 3
 
 
 async def test_tasks_get_every_signal_and_no_secret_of_the_server(
-    world: ProcessHarness, monkeypatch: pytest.MonkeyPatch
+    host: ProcessHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PAI_ADMIN_PASSWORD", "very-secret")
-    backend = await world.start()
-    await backend.apply([a_launch(world, a_key(), "grep SigIgn /proc/self/status\nenv")])
-    await Watch(backend).until_over(a_key())
-    message = world.output(a_key())
+    await ran(host, "grep SigIgn /proc/self/status\nenv")
+    message = host.output(a_key())
     assert "very-secret" not in message
     assert "PATH=" in message
     # Beyond 31 are the signals that threads use among themselves.
@@ -295,10 +283,9 @@ async def test_tasks_get_every_signal_and_no_secret_of_the_server(
     [{"env": {"PAI_BIG": "x" * (1 << 18)}}, {"env": {"PAI_NUL": "a\0b"}}, {"node": "no-such-node"}],
     ids=["too big", "impossible", "unknown node"],
 )
-async def test_what_can_never_start_is_refused(world: ProcessHarness, field: dict[str, object]) -> None:
-    backend = await world.start()
-    await backend.apply([a_launch(world, a_key(), "true", **field)])
-    (report,) = await Watch(backend).until_over(a_key())
+async def test_what_can_never_start_is_refused(host: ProcessHarness, field: dict[str, object]) -> None:
+    backend = await host.start()
+    report = await ran(host, "true", **field)
     assert report.reason is ExitReason.LAUNCH_REFUSED
     assert report.message
     await forget(backend, a_key())
@@ -328,15 +315,15 @@ def fill(path: Path) -> None:
 
 
 async def test_on_a_full_disk_a_launch_fails_and_an_exit_code_survives(small_disk: Path) -> None:
-    world = ProcessHarness(small_disk)
+    host = ProcessHarness(small_disk)
     try:
-        backend = await world.start()
+        backend = await host.start()
         running, late = a_key(1), a_key(2)
-        await backend.apply([a_launch(world, running, world.programs.saves_on_term(6))])
-        await world.until_said(running, "ready")
+        await backend.apply([a_launch(host, running, host.programs.saves_on_term(6))])
+        await host.until_said(running, "ready")
         filler = small_disk / "filler"
         fill(filler)
-        await backend.apply([a_launch(world, late, "true")])
+        await backend.apply([a_launch(host, late, "true")])
         watch = Watch(backend)
         (report,) = await watch.until_over(late)
         assert report.reason is ExitReason.LAUNCH_FAILED
@@ -348,27 +335,26 @@ async def test_on_a_full_disk_a_launch_fails_and_an_exit_code_survives(small_dis
         await forget(backend, running, late)
         assert await backend.observe() == ()
     finally:
-        await world.destroy()
+        await host.destroy()
 
 
-async def test_forgotten_directories_vanish_at_once_and_their_contents_soon(world: ProcessHarness) -> None:
-    backend = await world.start()
-    await backend.apply([a_launch(world, a_key(), "mkdir deep\nfor n in 1 2 3; do echo >deep/$n; done")])
-    await Watch(backend).until_over(a_key())
+async def test_forgotten_directories_vanish_at_once_and_their_contents_soon(host: ProcessHarness) -> None:
+    backend = await host.start()
+    await ran(host, "mkdir deep\nfor n in 1 2 3; do echo >deep/$n; done")
     await forget(backend, a_key())
-    assert not directory_of(world, a_key()).exists()
-    await until(lambda: not any((world.root / TRASH).iterdir()))
+    assert not directory_of(host, a_key()).exists()
+    await until(lambda: not any((host.root / TRASH).iterdir()))
 
 
-async def test_several_nodes_share_the_machine_and_keep_their_devices_apart(world: ProcessHarness) -> None:
-    backend = ProcessBackend(world.root, world.logs, SystemClock(), nodes=3, gpus_per_node=2)
+async def test_several_nodes_share_the_machine_and_keep_their_devices_apart(host: ProcessHarness) -> None:
+    backend = ProcessBackend(host.root, host.logs, SystemClock(), nodes=3, gpus_per_node=2)
     await backend.open()
     try:
         nodes = await backend.nodes()
         assert len({node.name for node in nodes}) == 3
         assert [node.gpus for node in nodes] == [2, 2, 2]
         launches = [
-            a_launch(world, a_key(index), "true", node=node.name, devices=(0,), grant=9 - index)
+            a_launch(host, a_key(index), "true", node=node.name, devices=(0,), grant=9 - index)
             for index, node in enumerate(nodes)
         ]
         await backend.apply(launches)

@@ -20,13 +20,13 @@ from tests.contracts.seen import Watch, a_key, a_launch, forget
 
 
 @pytest.mark.parametrize("whom", ["wrapper", "group"])
-async def test_a_stopped_task_ends_as_soon_as_any_other(world: ProcessHarness, whom: str) -> None:
+async def test_a_stopped_task_ends_as_soon_as_any_other(host: ProcessHarness, whom: str) -> None:
     key = a_key()
-    backend = await world.start()
+    backend = await host.start()
     watch = Watch(backend)
-    await backend.apply([a_launch(world, key, "echo up; sleep 600")])
-    await world.until_said(key, "up")
-    ticket = Ticket.parse((Path(TaskDirectory(str(world.root), key).path) / "ticket").read_text())
+    await backend.apply([a_launch(host, key, "echo up; sleep 600")])
+    await host.until_said(key, "up")
+    ticket = Ticket.parse((Path(TaskDirectory(str(host.root), key).path) / "ticket").read_text())
     assert ticket is not None
     wrapper = ticket.pid
     assert wrapper is not None
@@ -40,9 +40,9 @@ async def test_a_stopped_task_ends_as_soon_as_any_other(world: ProcessHarness, w
     assert report.code == 143
 
 
-async def test_a_task_that_fills_the_disk_is_ended_with_a_reason(world: ProcessHarness) -> None:
+async def test_a_task_that_fills_the_disk_is_ended_with_a_reason(host: ProcessHarness) -> None:
     key, other = a_key(1), a_key(2)
-    backend = ProcessBackend(world.root, world.logs, SystemClock(), work_bytes_max=4 << 20, measure_every_s=0.05)
+    backend = ProcessBackend(host.root, host.logs, SystemClock(), work_bytes_max=4 << 20, measure_every_s=0.05)
     await backend.open()
     try:
         watch = Watch(backend)
@@ -63,9 +63,9 @@ async def test_a_task_that_fills_the_disk_is_ended_with_a_reason(world: ProcessH
     assert diagnose(ended).phrase == "UserContainerDiskLimitExceeded"
 
 
-async def test_what_a_task_left_is_said_and_kept_when_it_is_forgotten(world: ProcessHarness) -> None:
+async def test_what_a_task_left_is_said_and_kept_when_it_is_forgotten(host: ProcessHarness) -> None:
     left, tidy = a_key(1), a_key(2)
-    backend = ProcessBackend(world.root, world.logs, SystemClock(), keeps_work=True)
+    backend = ProcessBackend(host.root, host.logs, SystemClock(), keeps_work=True)
     await backend.open()
     try:
         (node,) = await backend.nodes()
@@ -80,9 +80,9 @@ async def test_what_a_task_left_is_said_and_kept_when_it_is_forgotten(world: Pro
         await forget(backend, left, tidy)
     finally:
         await backend.close()
-    assert files_below(world.root / ".kept") == {f"{left.path()}/out/model": "weights\n"}
-    assert "pai job fetch" in (world.logs / left.path() / "runtime.log").read_text().splitlines()[-1]
-    assert "pai job fetch" not in (world.logs / tidy.path() / "runtime.log").read_text()
+    assert files_below(host.root / ".kept") == {f"{left.path()}/out/model": "weights\n"}
+    assert "pai job fetch" in (host.logs / left.path() / "runtime.log").read_text().splitlines()[-1]
+    assert "pai job fetch" not in (host.logs / tidy.path() / "runtime.log").read_text()
 
 
 def files_below(root: Path) -> dict[str, str]:

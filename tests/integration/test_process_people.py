@@ -71,12 +71,9 @@ async def world() -> AsyncIterator[PeopleHarness]:
     if find_namespaces() is None:
         pytest.skip("the system lets nobody make namespaces here")
     directory = Path(tempfile.mkdtemp(dir="/var/lib", prefix="pai-people-"))
-    made = PeopleHarness(directory)
-    try:
+    async with PeopleHarness(directory) as made:
         yield made
-    finally:
-        await made.destroy()
-        shutil.rmtree(directory)
+    shutil.rmtree(directory)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from openpai.ports.backend import Backend, KillTask, Mount
 from openpai.ports.cluster_settings import SettingsStore
 from openpai.protocol.errors import Refused
 from tests.contracts.process_harness import ProcessHarness
-from tests.contracts.seen import Watch, a_key, a_launch
+from tests.contracts.seen import Watch, a_key, a_launch, ran
 
 USER = "nobody"
 
@@ -95,12 +95,9 @@ async def world() -> AsyncIterator[UserHarness]:
     if reason:
         pytest.skip(reason)
     directory = Path(tempfile.mkdtemp(dir="/var/lib", prefix="pai-user-"))
-    made = UserHarness(directory)
-    try:
+    async with UserHarness(directory) as made:
         yield made
-    finally:
-        await made.destroy()
-        shutil.rmtree(directory)
+    shutil.rmtree(directory)
 
 
 def other_job(index: int = 0) -> AttemptKey:
@@ -115,9 +112,7 @@ echo made >"$PAI_WORK_DIR/made"; chmod 755 .; touch .; mkdir -p "$HOME/below"
 echo said >>/dev/stdout
 echo cried >>/dev/stderr
 exit 4"""
-    backend = await world.start()
-    await backend.apply([a_launch(world, a_key(), commands)])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(world, commands)
     found = find_user(USER)
     message = f"{found.uid} {group_of(a_key().job)} {USER} 1\nsaid\n"
     assert (report.code, world.output(a_key())) == (4, message)
@@ -141,9 +136,7 @@ kill -0 "$PPID" && echo "may kill the wrapper"
 cat "/proc/$PPID/environ" && echo "read the wrapper"
 rm -rf "$PWD/.."
 exit 4"""
-    backend = await world.start()
-    await backend.apply([a_launch(world, a_key(), commands)])
-    (report,) = await Watch(backend).until_over(a_key())
+    report = await ran(world, commands)
     assert (report.code, world.output(a_key())) == (4, "")
 
 
