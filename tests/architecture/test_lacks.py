@@ -28,5 +28,5 @@ def test_a_shell_is_installed_by_its_name(shell: str) -> None:
     assert missing(f"Skipped: {shell} is not installed here") == f"no {shell} (apt-get install {shell})"
 
 
-def test_a_reason_nobody_knows_is_shown_as_it_is() -> None:
+def test_an_unknown_reason_is_shown_as_it_is() -> None:
     assert missing("Skipped: the moon is not full") == "other reasons (the moon is not full)"

@@ -71,7 +71,7 @@ def test_make_knows_every_target_that_a_page_names(page: Path) -> None:
     assert set(_TARGET.findall(code(page.read_text("utf-8")))) <= targets
 
 
-def test_readme_names_the_commands_everybody_needs() -> None:
+def test_readme_names_the_most_needed_commands() -> None:
     assert {"demo", "test", "check"} <= set(_TARGET.findall(code((ROOT / "README.md").read_text("utf-8"))))
 
 

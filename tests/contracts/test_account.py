@@ -176,7 +176,7 @@ def _describe(rows: tuple[UseRow, ...]) -> Sums:
 
 @pytest.mark.parametrize("begins_ms", BEGINS)
 @pytest.mark.parametrize("seed", range(3))
-async def test_the_account_is_that_of_an_accountant_who_watches(database: Database, begins_ms: int, seed: int) -> None:
+async def test_the_usage_is_what_an_observer_counts(database: Database, begins_ms: int, seed: int) -> None:
     lives = Lives(database, Random(seed), begins_ms)
     usage = SqlUsageStore(database)
     records = [await lives.add(number) for number in range(JOBS)]

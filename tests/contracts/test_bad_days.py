@@ -30,7 +30,7 @@ async def names(database: Database) -> list[str]:
 
 
 @pytest.mark.parametrize("database_kind", ["sqlite"])
-async def test_a_file_that_another_process_holds_keeps_nobody_from_reading(
+async def test_a_file_that_another_process_holds_can_still_be_read(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doors, "BUSY_TIMEOUT_S", 300.0)

@@ -84,7 +84,7 @@ async def test_grants_need_both_ends(
     assert message.value.code == code
 
 
-async def test_a_storage_that_is_being_removed_is_granted_to_nobody(
+async def test_a_storage_that_is_being_removed_cannot_be_granted(
     store: SqlStorageStore, database: Database, database_url: str
 ) -> None:
     if not database_url.startswith("postgresql"):

@@ -167,7 +167,7 @@ async def test_a_clock_that_was_set_back_makes_no_negative_hours(database: Datab
     assert [row.gpu_hours for row in await usage.use(MONDAY_MS, MONDAY_MS + DAY_MS)] in ([], [0.0])
 
 
-async def test_nobody_gets_hours_back_by_deleting_a_job(database: Database) -> None:
+async def test_deleting_a_job_gives_no_hours_back(database: Database) -> None:
     usage, store = SqlUsageStore(database), SqlJobStore(database)
     all_held = [
         Held("ann", "a", MONDAY_MS + HOUR_MS, MONDAY_MS + 5 * HOUR_MS, gpus=4),

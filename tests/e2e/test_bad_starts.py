@@ -139,7 +139,7 @@ def test_a_database_damaged_in_the_middle(database: Path) -> None:
     assert "the database file is damaged" in refused("--data-dir", database.parent)
 
 
-def test_a_key_that_is_missing_or_open_to_everybody(database: Path) -> None:
+def test_a_key_that_is_missing_or_readable_by_other_users(database: Path) -> None:
     key = database.with_name("secret.key")
     sealed = Vault(key_from(key)).seal({"password": "hush"})
     assert sealed is not None

@@ -258,7 +258,7 @@ def test_the_key_of_another_database_is_not_dropped(data: Path) -> None:
     assert key_from(data / "secret.key") == old
 
 
-def test_it_waits_for_nobody_but_says_who_is_in_the_way(data: Path, tmp_path: Path) -> None:
+def test_it_does_not_wait_and_names_the_process_in_the_way(data: Path, tmp_path: Path) -> None:
     held = open_data_dir(data)
     message = rotate(data)
     assert message.returncode != 0

@@ -57,7 +57,7 @@ def uid_in_a_job(somebody: Person, directory: Path, name: str) -> int:
     return int(somebody("job", "logs", name).out)
 
 
-def test_people_keep_their_numbers_and_nobody_gets_that_of_another(server: Server, tmp_path: Path) -> None:
+def test_users_keep_their_uids_and_none_gets_that_of_another(server: Server, tmp_path: Path) -> None:
     admin = logged_in(tmp_path / "admin", server.url)
     ann = as_user(admin, tmp_path / "ann", server.url, "ann")
     bob = as_user(admin, tmp_path / "bob", server.url, "bob")

@@ -275,7 +275,7 @@ async def test_a_body_of_another_kind_is_a_bad_request(world: World, kind: str, 
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError")
 
 
-async def test_a_body_that_comes_slowly_keeps_nobody_waiting(world: World) -> None:
+async def test_a_body_that_comes_slowly_delays_no_other_request(world: World) -> None:
     headers = await world.login("ann")
     answered = 0
 

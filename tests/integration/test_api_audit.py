@@ -91,7 +91,7 @@ async def test_reading_leaves_no_entry(world: World) -> None:
     assert await entries(world) == before
 
 
-async def test_an_entry_says_who_did_what_to_what_from_where(world: World) -> None:
+async def test_an_entry_names_the_user_the_action_the_target_and_the_address(world: World) -> None:
     body = {"username": "eve", "password": "secret-of-eve", "email": "eve@example.com"}
     assert (await world.ask("POST", "/users", "root", json=body)).status_code == 201
     entry = await newest(world)
@@ -170,7 +170,7 @@ async def test_owners_read_what_was_done_to_theirs_and_not_from_where(world: Wor
     assert all(row["address"] == "192.0.2.7" for row in everything)
 
 
-async def test_nobody_asks_about_others_who_may_not_read_it_all(world: World) -> None:
+async def test_only_users_who_may_read_everything_ask_about_others(world: World) -> None:
     answer = await world.ask("GET", "/audit", "bob", params={"concerning": "ann"})
     assert (answer.status_code, answer.json()["code"]) == (403, "ForbiddenUserError")
     assert (await world.ask("GET", "/audit", "root", params={"concerning": "ann"})).status_code == 200

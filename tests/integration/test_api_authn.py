@@ -17,7 +17,7 @@ from openpai.identity import passwords
 from .api_world import PASSWORD, World, open_world
 
 
-async def test_a_login_gives_a_token_that_says_who_one_is(world: World) -> None:
+async def test_a_login_gives_a_token_that_names_the_user(world: World) -> None:
     body = {"username": "root", "password": PASSWORD, "expiration": 120}
     answer = await world.http.post("/api/v2/authn/basic/login", json=body)
     assert answer.json() == {"user": "root", "token": answer.json()["token"], "admin": True, "hasGitHubPAT": False}
@@ -173,7 +173,7 @@ async def test_no_login_with_an_old_password_outlives_its_change(world: World, m
     assert await world.users.tokens("ann") == ()
 
 
-async def test_an_owner_is_not_locked_out_by_who_guesses_from_many_places(world: World) -> None:
+async def test_an_owner_is_not_locked_out_by_guesses_from_many_addresses(world: World) -> None:
     right = {"username": "ann", "password": PASSWORD}
 
     async def tried(address: str, body: dict[str, str]) -> int:

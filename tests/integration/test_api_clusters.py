@@ -287,7 +287,7 @@ async def test_a_job_moved_to_the_front_goes_first_and_one_moved_to_the_back_las
     assert order == ["first", "d", "c", "b", "a"]
 
 
-async def test_a_more_urgent_job_goes_first_and_stops_nobody(shared: Sharing) -> None:
+async def test_a_more_urgent_job_goes_first_and_stops_no_other(shared: Sharing) -> None:
     await shared.submit("first", "speech", 8, extras="{hivedScheduler: {jobPriorityClass: prod}}")
     await shared.until("first", "RUNNING")
     for name in ("a", "b"):

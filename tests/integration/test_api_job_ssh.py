@@ -28,7 +28,7 @@ async def test_a_private_job_is_for_its_owner_and_administrators(world: World) -
     assert (entry["name"], entry["username"], entry["private"]) == ("train", "ann", True)
 
 
-async def test_nobody_touches_the_jobs_of_others(world: World) -> None:
+async def test_users_cannot_change_the_jobs_of_others(world: World) -> None:
     await submitted(world)
     commands: list[tuple[str, str, dict[str, str]]] = [
         ("PUT", "/executionType", {"value": "STOP"}),
@@ -47,7 +47,7 @@ async def test_nobody_touches_the_jobs_of_others(world: World) -> None:
     assert stopped.status_code == 202
 
 
-async def test_what_quotes_the_log_is_for_those_who_may_read_it(world: World) -> None:
+async def test_quotes_from_the_log_are_only_for_users_who_may_read_it(world: World) -> None:
     id_ = await submitted(world, TWO_ROLES.replace("jobRetryCount: 1", "jobRetryCount: 0"))
     await world.grant()
     await world.started(AttemptKey(id_, 0, "worker", 0, 0))

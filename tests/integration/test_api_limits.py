@@ -128,7 +128,7 @@ async def test_a_wrong_method_says_which_are_right(world: World) -> None:
     assert answer.headers["allow"] == "GET"
 
 
-async def test_answers_of_the_api_are_data_that_nobody_keeps(world: World) -> None:
+async def test_answers_of_the_api_are_not_cached(world: World) -> None:
     answer = await world.ask("GET", "/jobs", headers={"Origin": "https://elsewhere.example"})
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["x-frame-options"] == "DENY"

@@ -44,7 +44,7 @@ async def test_a_drained_node_keeps_what_runs_and_gets_nothing_new(shared: Shari
     assert [node["name"] for node in await shared.get("/nodes") if node["tasks"]] == [name]
 
 
-async def test_who_holds_what_is_shown_to_those_who_may_see_it(shared: Sharing) -> None:
+async def test_grants_are_shown_only_to_users_who_may_see_them(shared: Sharing) -> None:
     await shared.add_user("eve", "speech")
     await shared.submit("big", "vision", 8, instances=2, extras="{timeLimitMinutes: 60}")
     await shared.submit("hers", "speech", 8, user="eve")
@@ -90,7 +90,7 @@ async def test_a_deadline_puts_jobs_back_into_the_queue(shared: Sharing) -> None
     assert [one["detail"]["deadlineSeconds"] for one in history if one["status"] == 200] == [0]
 
 
-async def test_bad_devices_are_counted_out_and_given_to_nobody(shared: Sharing) -> None:
+async def test_bad_devices_are_not_counted_and_not_granted(shared: Sharing) -> None:
     for node in await shared.get("/nodes"):
         changed = await shared.put(f"/nodes/{node['name']}", {"badDevices": [2, 5], "reason": " fell off\nthe bus"})
         assert (changed["badDevices"], changed["badBecause"]) == ([2, 5], "fell off the bus")

@@ -181,7 +181,7 @@ class Copy:
         now.close()
 
 
-async def test_every_route_lets_in_whom_it_should_and_nobody_else(world: World, tmp_path: Path) -> None:
+async def test_every_route_allows_exactly_the_users_of_the_table(world: World, tmp_path: Path) -> None:
     headers = await _people(world, tmp_path)
     await _job(world, tmp_path)
     copy = Copy(tmp_path / "pai.db")
@@ -221,9 +221,7 @@ async def _asked(world: World, route: Route, headers: Mapping[str, str]) -> http
     return await world.http.request(method, route.url, headers=dict(headers), **json)
 
 
-async def test_everybody_is_denied_with_the_status_that_says_whether_a_login_would_help(
-    world: World, tmp_path: Path
-) -> None:
+async def test_a_denial_has_the_status_that_says_whether_a_login_would_help(world: World, tmp_path: Path) -> None:
     headers = await _people(world, tmp_path)
     for who, status in (("guest", 401), ("expired", 401), ("bob", 403), ("rootapp", 403), ("read", 403)):
         answer = await world.http.post("/api/v2/users", headers=headers[who], json={})

@@ -170,7 +170,7 @@ async def test_gpus_beyond_what_may_run_at_a_time_wait_and_say_why(world: Sharin
     assert (await world.get("/quotas/me", "ann"))[0]["used"]["gpusRunning"] == 8
 
 
-async def test_ones_own_quota_counts_before_the_one_for_everybody(world: Sharing) -> None:
+async def test_a_users_own_quota_counts_before_the_general_one(world: Sharing) -> None:
     await set_quota(world, virtualCluster="vision", gpusPerJob=1)
     await set_quota(world, virtualCluster="vision", user="ann", gpusPerJob=4)
     await world.add_user("bob", "vision")

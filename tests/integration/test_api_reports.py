@@ -56,7 +56,7 @@ async def hours(world: World, user: str, /, **asked: Any) -> dict[str, float]:
     return {"/".join(row[words[word]] for word in report["by"]): row["gpuHours"] for row in report["rows"]}
 
 
-async def test_an_administrator_sees_what_everybody_used(world: World) -> None:
+async def test_an_administrator_sees_what_every_user_used(world: World) -> None:
     assert await hours(world, "root") == {"=eve": 1.0, "ann": 10.0, "bob": 4.0}
     report = await world.get("/reports/use", "root", **DAYS)
     assert report["total"] == {"gpuHours": 15.0, "cpuHours": 26.0, "memoryGbHours": 9.0, "taskAttempts": 4}
@@ -108,7 +108,7 @@ async def test_a_manager_learns_no_groups_that_do_not_concern_their_virtual_clus
     assert await hours(world, "max", by="user,group") == {"ann/": 8.0, "bob/": 4.0, "mia/lab": 1.0}
 
 
-async def test_the_current_month_until_now_is_what_nobody_asked_for_gets(world: World) -> None:
+async def test_the_default_period_is_the_current_month_until_now(world: World) -> None:
     report = await world.get("/reports/use", "ann")
     assert (report["from"], report["to"], report["by"]) == (19_662 * DAY_MS, world.clock.at_ms, ["user"])
     assert report["total"]["gpuHours"] == 10.0

@@ -66,7 +66,7 @@ async def test_a_job_of_the_first_does_not_run_again_in_the_name_of_the_second(w
     assert "the name belongs to a new account" in answer.json()["message"]
 
 
-async def test_nobody_is_sent_to_themselves_for_what_has_their_name(world: World) -> None:
+async def test_a_person_is_not_sent_to_an_account_only_because_it_has_their_name(world: World) -> None:
     await ended(world)
     await succeed(world)
     answer = await world.ask("GET", "/jobs/train/ssh")

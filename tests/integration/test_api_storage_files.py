@@ -109,7 +109,7 @@ async def test_the_top_of_a_storage_is_no_file(place: Place) -> None:
     assert (await place.ask("GET", "/storages/data")).status_code == 200
 
 
-async def test_many_who_come_first_at_once_are_all_served(place: Place) -> None:
+async def test_many_first_requests_at_once_are_all_served(place: Place) -> None:
     await place.world.login("ann")
     files = [f"file{number}" for number in range(12)]
     answers = await asyncio.gather(
@@ -227,7 +227,7 @@ async def test_a_read_only_storage_takes_nothing_from_any_user(place: Place) -> 
     assert (place.root / "file").read_text() == "kept"
 
 
-async def test_everybody_sees_their_own_folder_only(place: Place) -> None:
+async def test_users_see_only_their_own_folder(place: Place) -> None:
     await place.add("home", share=False)
     for group in ("vision", "default"):
         await place.ask("PUT", f"/storages/home/groups/{group}", "root")

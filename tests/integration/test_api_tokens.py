@@ -121,7 +121,7 @@ async def test_all_tokens_are_taken_back_together(world: World) -> None:
     assert await status(world, bob) == 200
 
 
-async def test_an_administrator_ends_somebodys_logins(world: World) -> None:
+async def test_an_administrator_ends_the_logins_of_a_user(world: World) -> None:
     app, headers = await new(world), await world.login("ann")
     listed = await world.get("/users/ann/tokens", "root")
     assert [each["application"] for each in listed["details"]] == [False, True]

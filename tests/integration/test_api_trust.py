@@ -186,7 +186,7 @@ async def test_a_revoked_token_of_an_application_is_worth_nothing(world: World) 
     assert [await _status(world, each) for each in (token, other)] == [401, 200]
 
 
-async def test_nothing_of_a_user_who_is_gone_opens_a_door(world: World) -> None:
+async def test_no_credential_of_a_removed_user_is_accepted(world: World) -> None:
     login = await _token(world, "bob")
     application = await _application(world, login)
     assert await _status(world, application) == 200

@@ -63,7 +63,7 @@ async def test_nothing_of_a_user_but_the_name_is_shown_to_others(world: World) -
 
 
 @pytest.mark.parametrize("name", ["nobody", "..%2Fx", "%F0%9F%92%A9"])
-async def test_a_user_who_is_not_there_is_missing_for_everybody(world: World, name: str) -> None:
+async def test_a_user_who_does_not_exist_is_missing_for_every_role(world: World, name: str) -> None:
     for user in ("root", "ann"):
         missing = await world.ask("GET", f"/users/{name}", user)
         assert missing.status_code == 404
@@ -95,7 +95,7 @@ async def test_one_changes_ones_own_password_with_the_old_one(world: World) -> N
         assert answer.status_code == status
 
 
-async def test_nobody_changes_others_by_the_way_meant_for_oneself(world: World) -> None:
+async def test_the_route_for_ones_own_account_changes_no_other(world: World) -> None:
     body = {"patch": True, "data": {"username": "bob", "email": "evil@example.org"}}
     for user in ("ann", "root"):
         refused = await world.ask("PUT", "/users/me", user, json=body)

@@ -83,7 +83,7 @@ def test_all_that_match_are_meant_only_when_one_is_sure(pai):
     assert "3 jobs: stopping." in message.out
 
 
-def test_everybody_is_meant_only_by_name(pai):
+def test_all_users_are_meant_only_by_name(pai):
     submit(pai, "a")
     submit(pai, "b", user="bob")
     assert "2 jobs" in pai.ok("job", "stop", "--where", "user=*", "--where", "state=WAITING", "--yes").out

@@ -138,7 +138,7 @@ def test_arguments_for_tokens_that_mean_nothing_are_refused(pai, arguments, mess
     assert message in answer.err
 
 
-def test_everybody_in_a_file_is_let_in(pai, tmp_path):
+def test_every_user_in_a_file_is_added(pai, tmp_path):
     file = tmp_path / "people.csv"
     file.write_text(
         "username,password,email,admin,virtual cluster,groups\n"

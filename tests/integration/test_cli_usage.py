@@ -95,7 +95,7 @@ def test_a_report_adds_up_what_was_used(pai, tmp_path, monkeypatch):
     assert "Nothing was used" in pai.ok("report", "--to", "2001-01-01", "--from", "2000-01-01").out
 
 
-def test_the_audit_log_shows_who_did_what(pai):
+def test_the_audit_log_shows_users_and_actions(pai):
     pai.ok("group", "add", "vision")
     message = pai.ok("audit", "list").out
     assert "group.change" in message

@@ -49,7 +49,7 @@ def test_two_requests_for_one_name_are_still_two(pai):
     assert caught.value.code == "ConflictJobError"
 
 
-async def test_a_submission_whose_answer_is_lost_makes_one_job_for_who_awaits_it(tmp_path):
+async def test_a_submission_of_an_async_client_whose_answer_is_lost_makes_one_job(tmp_path):
     async with open_world(tmp_path) as world:
         token = (await world.login("ann"))["Authorization"].removeprefix("Bearer ")
         lossy = Lossy(httpx.ASGITransport(world.api), 1)

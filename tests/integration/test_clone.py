@@ -66,7 +66,7 @@ async def test_secrets_may_be_changed_on_the_way(world: World) -> None:
     assert hidden["secrets"] == {"word": "changed", "other": "x"}
 
 
-async def test_nobody_clones_the_secrets_of_others(world: World) -> None:
+async def test_secrets_of_another_users_job_are_not_cloned(world: World) -> None:
     text = (await masked(world)).encode()
     for who in ("bob", "root"):
         for origin in ("first", "ann~first", (await world.get("/jobs/first"))["debugId"]):
@@ -74,7 +74,7 @@ async def test_nobody_clones_the_secrets_of_others(world: World) -> None:
             assert (answer.status_code, answer.json()["code"]) == (404, "NoJobError"), origin
 
 
-async def test_who_gets_a_name_later_gets_nothing_of_who_had_it_before(world: World) -> None:
+async def test_a_new_user_of_an_old_name_gets_nothing_of_the_former(world: World) -> None:
     key = {"Idempotency-Key": "a-key-of-ann"}
     old = (await world.ask("POST", "/jobs", content=FILE.replace("first", "keyed").encode(), headers=key)).json()["id"]
     text = (await masked(world)).encode()

@@ -113,7 +113,7 @@ async def test_a_password_is_compared_as_it_was_typed(server: LdapServer) -> Non
     assert await Directory(settings_of(server)).check("heidi", "½ \u00ad\tpound") is not None
 
 
-async def test_capital_letters_make_nobody_another_person(world: World, server: LdapServer) -> None:
+async def test_names_in_capital_letters_are_the_same_user(world: World, server: LdapServer) -> None:
     await world.users.add_group(Group("team", external_name="unix"))
     sign_on_with(world, None, directory=Directory(settings_of(server)))
     for name in ("ERIN", "erin", "Erin"):

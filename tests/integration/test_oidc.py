@@ -244,7 +244,7 @@ STRANGERS = [
 
 @pytest.mark.parametrize("target", STRANGERS)
 @pytest.mark.parametrize("path", ["login", "logout"])
-async def test_nobody_is_sent_to_strangers(world: World, target: str, path: str) -> None:
+async def test_a_login_redirects_to_no_foreign_site(world: World, target: str, path: str) -> None:
     liar = Liar(world)
     sign_on_with(world, liar.provider(), origins=("https://portal.example.org",))
     asked = {"challenge": challenge_of(VERIFIER), "redirect_uri": target}

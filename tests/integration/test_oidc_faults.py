@@ -79,14 +79,14 @@ async def test_an_address_that_is_none_is_left_away(world: World, liar: Liar) ->
 
 
 @pytest.mark.parametrize("name", ["me", {"a": 1}, "..", "a/b", "аdmin", "x" * 200], ids=lambda each: repr(each)[:20])
-async def test_nobody_is_called_what_no_user_may_be_called(world: World, liar: Liar, name: Any) -> None:
+async def test_a_provider_cannot_name_a_user_as_no_user_may_be_named(world: World, liar: Liar, name: Any) -> None:
     liar.claims = {"preferred_username": name, "email": None}
     before = {user.name for user in await world.users.users()}
     assert "errorMessage" in await finished(world, liar)
     assert {user.name for user in await world.users.users()} == before
 
 
-async def test_a_key_of_a_kind_that_nobody_knows_yet_stands_in_nobodys_way(world: World, liar: Liar) -> None:
+async def test_a_key_of_an_unknown_kind_is_ignored(world: World, liar: Liar) -> None:
     liar.more_keys = [{"kty": "AKP", "alg": "ML-DSA-44", "pub": "AA", "kid": "new"}, {"kty": "RSA"}, 7]
     assert "code" in await finished(world, liar)
 
@@ -142,9 +142,7 @@ async def test_json_without_bottom_is_no_answer(world: World) -> None:
         await provider.about()
 
 
-async def test_a_provider_that_trickles_keeps_nobody_waiting_for_ever(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_provider_that_answers_byte_by_byte_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provider_module, "ANSWER_S", 0.05)
     asked = asyncio.Event()
 
@@ -217,7 +215,7 @@ async def test_a_code_brings_no_login_back_that_was_ended(world: World, liar: Li
         assert (again.status_code, again.json()["code"]) == (401, "UnauthorizedUserError")
 
 
-async def test_a_code_lets_nobody_in_who_was_given_the_name_since(world: World, liar: Liar) -> None:
+async def test_a_code_does_not_log_in_a_later_user_of_the_same_name(world: World, liar: Liar) -> None:
     code = (await finished(world, liar))["code"]
     assert (await world.ask("DELETE", "/users/carol", "root")).status_code == 200
     world.clock.at_ms += 1

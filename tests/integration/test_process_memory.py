@@ -63,7 +63,7 @@ async def until_removed(cgroup: Path) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_who_uses_too_much_memory_is_killed_and_its_neighbour_is_not(host: ProcessHarness) -> None:
+async def test_a_task_that_uses_too_much_memory_is_killed_and_its_neighbour_is_not(host: ProcessHarness) -> None:
     backend = await host.start()
     await backend.apply(
         [

@@ -279,7 +279,9 @@ class TestTasksGoOn:
         (report,) = await Watch(backend).until_over(job_of("ann"))
         assert report.code == 143
 
-    async def test_who_saves_has_time_and_who_does_not_listen_is_killed(self, world: PeopleHarness) -> None:
+    async def test_a_task_that_saves_has_time_and_one_that_ignores_sigterm_is_killed(
+        self, world: PeopleHarness
+    ) -> None:
         saves = "trap 'echo saved; exit 5' TERM\necho ready\nwhile :; do sleep 0.05; done"
         backend = await world.start()
         await backend.apply([world.launch("ann", saves), world.launch("bob", saves.replace("echo saved; exit 5", ""))])

@@ -186,7 +186,7 @@ async def test_no_reader_gets_parts_of_two_files(it: Served) -> None:
     assert set(b"".join(read)) == {ord("o")}
 
 
-async def test_everybody_has_a_folder_of_their_own(it: Served) -> None:
+async def test_every_user_has_their_own_folder(it: Served) -> None:
     await it.service.change("it", {**it.said, "share": False})
     ann, bob = await it.area("ann"), await it.area("bob")
     assert await ann.list("") == ()

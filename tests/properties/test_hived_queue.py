@@ -278,7 +278,7 @@ class Histories(RuleBasedStateMachine):
             assert {gang: after[gang] for gang in kept} == kept
 
     @rule()
-    def restart_by_seats(self) -> None:
+    def restart_by_placement_hints(self) -> None:
         """Report to a new scheduler what runs where, and what waits."""
         fresh = HivedScheduler(read_config(self.text), patience_ms=PATIENCE_MS) if self.text else HivedScheduler()
         for node in self.nodes.values():
@@ -327,7 +327,7 @@ class Histories(RuleBasedStateMachine):
         assert json.dumps(self.scheduler.snapshot(), sort_keys=True) == before
 
     @rule()
-    def ask_who_is_ahead(self) -> None:
+    def ask_which_gangs_are_ahead(self) -> None:
         """Counted line by line, it is what sorting everybody gives."""
         state = self.scheduler.state
         ranked = sorted(state.queue.all(), key=state.order_key)

@@ -35,7 +35,7 @@ def test_parameters_can_be_changed_from_outside(pai):
     assert "root=3.0" in message.out
 
 
-def test_secrets_reach_the_task_and_nobody_else(pai, server):
+def test_secrets_reach_only_the_task(pai, server):
     message = run(pai, "03-secrets")
     assert "has 16 characters and begins with 'tell'" in message.out
     for command in (("config", "secrets"), ("show", "secrets", "--json"), ("events", "secrets", "--json")):

@@ -81,7 +81,7 @@ def test_an_actor_without_a_name_owns_nothing() -> None:
     assert not may(Principal("ann", Role.USER), "job.stop", NOTHING)
 
 
-def test_a_private_job_is_hidden_from_those_who_share_its_virtual_cluster() -> None:
+def test_a_private_job_is_hidden_from_other_users_of_its_virtual_cluster() -> None:
     mate = Principal("mia", Role.USER, frozenset({"team"}))
     manager = Principal("max", Role.USER, frozenset({"team"}), frozenset({"team"}))
     for is_private in (False, True):
@@ -134,7 +134,7 @@ def test_a_private_job_is_hidden_from_those_who_share_its_virtual_cluster() -> N
         ),
     ],
 )
-def test_a_refusal_says_who_what_and_who_else(
+def test_a_refusal_names_the_user_the_action_and_the_users_who_may_do_it(
     who: Principal, action: str, thing: Thing, message: str, advice: str
 ) -> None:
     with pytest.raises(Refused) as refused:

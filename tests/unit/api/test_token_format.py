@@ -17,7 +17,7 @@ def claims(token: str) -> dict[str, object]:
     return found
 
 
-def test_clients_read_who_and_how_long() -> None:
+def test_clients_read_the_user_and_the_time_limit() -> None:
     said = claims(new_token("ann", is_application=False, created_at_ms=5_999, expires_at_ms=9_000))
     assert said == {"username": "ann", "application": False, "iat": 5, "exp": 9}
     said = claims(new_token("bö", is_application=True, created_at_ms=5_999, expires_at_ms=None))

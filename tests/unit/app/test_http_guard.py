@@ -57,7 +57,7 @@ async def describe(port: int, *pieces: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("begin", [b"GET /endless HTTP/1.1\r\nx: ", b"GET /many HTTP/1.1\r\n"])
-async def test_headers_without_end_reach_nobody(port: int, begin: bytes) -> None:
+async def test_headers_without_end_reach_no_handler(port: int, begin: bytes) -> None:
     many = b"".join(b"x-%d: y\r\n" % number for number in range(8000))
     piece = PIECE if begin.endswith(b": ") else many
     await describe(port, begin, *[piece] * 60, b"\r\n\r\n")

@@ -27,7 +27,7 @@ def test_a_thousand_tasks_have_one_list_and_each_finds_it(tmp_path: Path) -> Non
     assert files[0].read_text() == files[-1].read_text() == LARGE
 
 
-def test_a_task_keeps_its_list_when_everybody_else_and_the_server_are_gone(tmp_path: Path) -> None:
+def test_a_task_keeps_its_list_when_all_others_and_the_server_are_gone(tmp_path: Path) -> None:
     shared = SharedHosts(str(tmp_path))
     first, last = (prepared(tmp_path, "j", index, LARGE, shared) for index in range(2))
     (first / "hosts").unlink()

@@ -15,7 +15,7 @@ from openpai.protocol.errors import Refused
 RANGE = UidRange(200_000, 200_009)
 
 
-def test_everybody_gets_a_number_of_their_own_and_keeps_it(tmp_path: Path) -> None:
+def test_every_user_gets_their_own_uid_and_keeps_it(tmp_path: Path) -> None:
     table = UidTable(tmp_path / "uids", RANGE)
     given = {name: table.uid_of(name) for name in "abcdefghij"}
     assert sorted(given.values()) == list(range(200_000, 200_010))
@@ -43,7 +43,7 @@ def test_a_lost_table_gives_most_people_the_number_they_had(tmp_path: Path) -> N
     assert sum(before[person] == after[person] for person in people) >= 195
 
 
-def test_half_an_entry_is_nobodys_and_spoils_no_later_one(tmp_path: Path) -> None:
+def test_half_an_entry_is_ignored_and_spoils_no_later_one(tmp_path: Path) -> None:
     path = tmp_path / "uids"
     uid = UidTable(path, RANGE).uid_of("ann")
     with path.open("a") as file:

@@ -64,7 +64,7 @@ def test_show_names_the_first_of_several_failures_and_the_cause_of_each(pai, pla
     assert message.count("advice: Mend [it].") == 1
 
 
-def test_show_says_who_stopped_a_job_and_which_tasks_others_ended(pai, platform):
+def test_show_names_the_user_who_stopped_a_job_and_the_tasks_that_others_ended(pai, platform):
     stopped = detail("STOPPED", appExitCode=-210, appExitTriggerMessage="root stopped the job: [typo]")
     done = detail("SUCCEEDED", appExitTriggerTaskRoleName="w", appExitTriggerTaskIndex=0, appExitTriggerMessage="w did")
     done["taskRoles"]["ps"]["taskStatuses"][0]["taskState"] = "STOPPED"
@@ -101,7 +101,7 @@ def test_start_and_restart_hand_on_their_reason(pai, platform, word):
     assert json.loads(platform.requests[1].content)["reason"] == "new data"
 
 
-def test_show_counts_the_run_of_the_attempt_and_says_who_restarted_the_job(pai, platform):
+def test_show_counts_the_run_of_the_attempt_and_names_the_user_who_restarted_the_job(pai, platform):
     times = {"launchedTime": 2000, "appLaunchedTime": 100_000, "completedTime": 104_000, "appCompletedTime": 104_000}
     job = detail("SUCCEEDED", attemptId=3, retries=3, **times)
     job["timeLimitMinutes"] = 1.5
@@ -200,7 +200,7 @@ def test_a_list_fits_eighty_columns_and_loses_no_name(pai, platform):
     assert platform.requests[0].url.params["username"] == "ann"
 
 
-def test_all_lists_the_jobs_of_everybody(pai, platform):
+def test_all_lists_the_jobs_of_every_user(pai, platform):
     platform.on("GET", "/jobs", {"totalCount": 1, "data": [{"username": "bob", "name": "x", "state": "RUNNING"}]})
     assert "bob~x" in pai("job", "list", "--all").out
     assert "username" not in platform.requests[0].url.params

@@ -47,7 +47,7 @@ def test_nothing_is_offered_without_a_login(monkeypatch, tmp_path):
         assert offer("") == []
 
 
-def test_a_file_of_credentials_that_is_damaged_complains_to_nobody(monkeypatch, tmp_path):
+def test_a_damaged_file_of_credentials_prints_no_complaint(monkeypatch, tmp_path):
     (tmp_path / "openpai").mkdir()
     (tmp_path / "openpai" / "credentials.json").write_text("{")
     monkeypatch.delenv("PAI_TOKEN", raising=False)

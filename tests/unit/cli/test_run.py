@@ -155,7 +155,7 @@ def test_memory_is_read_in_any_usual_spelling(given, mb):
     assert run_defaults.megabytes(given) == mb
 
 
-def test_what_nobody_shares_out_is_guessed(pai, platform, project):
+def test_shares_that_are_not_configured_are_guessed(pai, platform, project):
     message = pai("run", "--gpus", "1", "--no-code", "--print", "nvidia-smi")
     need = yaml.safe_load(message.out)["taskRoles"]["main"]["resourcePerInstance"]
     assert need == {"cpu": 4, "memoryMB": 8192, "gpu": 1}

@@ -82,7 +82,7 @@ def test_without_gpus_processors_are_drawn(pai, platform):
     assert "GPUS" not in message
 
 
-def test_a_cluster_nobody_shares_yet_says_how_to_share_it(pai, platform):
+def test_a_cluster_without_virtual_clusters_says_how_to_share_it(pai, platform):
     platform.on("GET", "/virtual-clusters", {"default": VISION})
     assert "pai vc set" in pai("vc", "list").out
 
@@ -176,7 +176,7 @@ def test_inspection_without_cells_says_what_to_do(pai, platform):
     assert "pai vc set team" in pai("vc", "inspect", "team").out
 
 
-def test_nodes_show_who_takes_nothing_new_and_count_only_what_can_be_had(pai, platform):
+def test_nodes_show_which_are_drained_and_count_only_usable_devices(pai, platform):
     drained = NODE | {"name": "gpu-02", "drained": True, "drainedBecause": "new fan"}
     broken = NODE | {"name": "gpu-03", "badDevices": [7], "badBecause": "dust"}
     platform.on("GET", "/nodes", [NODE, drained, broken])
@@ -236,7 +236,7 @@ def wait(**more):
         (None, None, "unknown: nothing ended yet", "may start: unknown: nothing ended yet"),
     ],
 )
-def test_why_shows_who_is_ahead_what_would_change_it_and_when(
+def test_why_shows_the_jobs_ahead_what_would_change_it_and_when(
     pai, platform, monkeypatch, earliest, latest, basis, message
 ):
     estimate = {"earliestTime": earliest, "latestTime": latest, "basis": basis}
@@ -367,7 +367,7 @@ def test_a_node_is_shown_with_its_devices_its_jobs_and_its_history(pai, platform
     assert pai("node", "drain", "n1", "--deadline", "soon").code == 2
 
 
-def test_jobs_of_a_node_are_those_of_everybody(pai, platform):
+def test_jobs_of_a_node_are_those_of_all_users(pai, platform):
     platform.on("GET", "/jobs", {"totalCount": 0, "data": []})
     pai("job", "list", "--node", "n1")
     params = platform.requests[-1].url.params

@@ -66,7 +66,7 @@ def advised_on_retries(job_retries: int, task_retries: int = 0) -> bool:
     return RETRY_ADVICE in outcome.diagnosis.advice
 
 
-def test_retries_are_advised_only_to_who_asked_for_none() -> None:
+def test_retries_are_advised_only_for_jobs_without_any() -> None:
     assert advised_on_retries(0)
     assert not advised_on_retries(2)
     assert not advised_on_retries(0, task_retries=1)

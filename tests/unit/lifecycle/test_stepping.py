@@ -241,7 +241,7 @@ def test_news_of_what_was_never_started_is_impossible() -> None:
         story.exit(task())
 
 
-def test_a_stop_says_who_asked_for_it_and_why() -> None:
+def test_a_stop_names_the_user_who_requested_it_and_the_reason() -> None:
     story = Story(role())
     story.run()
     story.report(StopRequested(story.tick(), "root", "wrong data"))

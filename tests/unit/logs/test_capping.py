@@ -118,7 +118,7 @@ def test_an_event_says_what_was_cut_out() -> None:
     assert "id: stdout=55" in message
 
 
-async def test_a_file_without_any_data_costs_nobody_an_endless_download(directory: Path, logs: FileLogs) -> None:
+async def test_a_file_without_any_data_does_not_download_without_end(directory: Path, logs: FileLogs) -> None:
     with (directory / "stdout.log").open("wb") as file:
         file.truncate(1 << 40)
     chunk = await logs.read(KEY, "stdout", 0, 100)

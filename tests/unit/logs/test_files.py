@@ -72,7 +72,7 @@ async def test_a_part_is_what_was_asked_for(place: Place, offset: int, limit: in
     assert await place.logs.read(KEY, "stdout", offset, limit) == LogChunk("stdout", start, data, 10)
 
 
-async def test_a_stream_nobody_wrote_to_is_empty(place: Place) -> None:
+async def test_a_stream_without_output_is_empty(place: Place) -> None:
     place.write(b"x")
     assert await place.logs.read(KEY, "stderr", 0, 10) == LogChunk("stderr", 0, b"", 0)
     assert await place.logs.streams(KEY) == ("stdout",)
@@ -218,7 +218,7 @@ async def test_a_thousand_readers_of_one_log_cost_one_read_each_time(
     assert reads < 500
 
 
-async def test_nothing_runs_while_nobody_follows(place: Place) -> None:
+async def test_nothing_runs_without_a_follower(place: Place) -> None:
     assert place.logs.is_idle
     place.write(b"x")
     chunks = place.logs.follow(KEY, ("stdout",), {})

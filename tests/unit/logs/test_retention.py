@@ -40,7 +40,7 @@ def test_the_oldest_go_until_the_rest_is_small_enough() -> None:
     assert plan(logs, 130, Limits(24 * HOUR_MS, 0), NOW_MS) == (key(1), key(2), key(0))
 
 
-def test_nobody_is_asked_about_logs_that_may_stay() -> None:
+def test_logs_that_may_stay_are_not_looked_up() -> None:
     logs = [Kept(key(hours), 10, NOW_MS - hours * HOUR_MS) for hours in (1, 24, 25, 30)]
     limits = Limits(24 * HOUR_MS, 1000)
     assert [each.key for each in suspects(logs, 40, limits, NOW_MS)] == [key(30), key(25)]

@@ -34,7 +34,7 @@ def test_a_running_job_runs_again_from_its_beginning() -> None:
     live(story)
 
 
-def test_a_server_that_does_not_lead_records_who_restarted_a_job() -> None:
+def test_a_server_that_does_not_lead_records_the_user_who_restarted_a_job() -> None:
     async def story(servers: Servers) -> None:
         await servers.submit("a", command="trap 'exit 9' TERM; sleep 100000")
         await servers.in_phase("a", "running")

@@ -110,7 +110,7 @@ def test_the_stored_form_of_what_people_read_back_says_the_same():
     assert masked_yaml(dump_masked(spec)) == to_yaml(spec)
 
 
-def test_what_people_read_back_names_the_virtual_cluster_though_nobody_wrote_it() -> None:
+def test_a_job_that_is_read_back_names_the_default_virtual_cluster() -> None:
     document = json.loads(dump_masked(read(extras={"private": True})))
     assert document["defaults"] == {"virtualCluster": "default"}
     assert list(document)[-2:] == ["defaults", "extras"]

@@ -31,7 +31,7 @@ def test_a_damaged_report_is_none(text: str) -> None:
     assert ExitText.parse(text) is None
 
 
-def test_a_ticket_names_its_owner_or_nobody() -> None:
+def test_a_ticket_names_its_owner_or_no_process() -> None:
     assert Ticket.parse("4711 99\n") == Ticket(4711, 99)
     assert Ticket.parse(f"{FENCED}\n") == Ticket(None)
 

@@ -65,7 +65,7 @@ def test_bad_nodes_are_avoided_by_splitting_cells_that_are_not_needed_whole() ->
     assert {spot.node for spot in decision.spots} == {"0.0.4.0", "0.0.4.1", "0.0.4.2", "0.0.4.3"}
 
 
-def test_a_new_configuration_stops_nobody() -> None:
+def test_a_new_configuration_stops_no_job() -> None:
     core = Hived.from_text((SAMPLES / "design.yaml").read_text())
     for request in REQUESTS:
         core.schedule(request)

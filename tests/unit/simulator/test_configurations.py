@@ -123,7 +123,7 @@ def test_what_ifs_add_up() -> None:
     assert parse_what_if(["a=+8, b=-8", "a=4"]) == {"a": 12, "b": -8}
 
 
-def test_pinned_cells_are_for_those_who_name_them() -> None:
+def test_pinned_cells_are_only_for_gangs_that_name_them() -> None:
     document = json.loads(SKUS)
     document["physicalCluster"]["physicalCells"].append({"cellType": "NODE", "cellAddress": "n3", "pinnedCellId": "p"})
     document["virtualClusters"]["b"]["pinnedCells"] = [{"pinnedCellId": "p"}]

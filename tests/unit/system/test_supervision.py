@@ -56,7 +56,7 @@ async def test_a_loop_ends_when_it_is_stopped() -> None:
     assert "test cancelled" not in failures()
 
 
-async def test_an_error_in_work_that_nobody_awaits_is_counted() -> None:
+async def test_an_error_in_a_task_that_is_not_awaited_is_counted() -> None:
     async def work() -> None:
         raise RuntimeError("no")
 

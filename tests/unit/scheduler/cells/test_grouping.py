@@ -113,7 +113,7 @@ def test_a_gang_with_groups_survives_a_snapshot(racks: Make) -> None:
     assert again.cluster.gangs["gang"].request == driver.core.cluster.gangs["gang"].request
 
 
-def test_a_group_leaves_the_larger_promised_cell_to_those_who_need_it(racks: Make) -> None:
+def test_a_group_leaves_the_larger_promised_cell_to_gangs_that_need_it(racks: Make) -> None:
     driver = racks(2, {"a": {"RACK.NODE.SWITCH": 1, "RACK.NODE": 1}})
     spots = driver.run("gang", "a", 2, 3, groups=in_switches(0)).spots
     assert spots[0].node != spots[1].node

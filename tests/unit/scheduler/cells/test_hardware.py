@@ -156,7 +156,7 @@ def test_a_gang_beyond_the_promise_runs_on_without_a_right(text_of_racks: Make) 
     assert core.cluster.gangs["two"].lazily_preempted_by is None
 
 
-def test_a_smaller_promise_stops_nobody(racks: Make, text_of_racks: Make) -> None:
+def test_a_smaller_promise_stops_no_job(racks: Make, text_of_racks: Make) -> None:
     driver = racks(2, {"a": {"RACK.NODE": 4}})
     for number in range(4):
         driver.run(f"gang{number}", "a", 4, priority=number)
@@ -169,7 +169,7 @@ def test_a_smaller_promise_stops_nobody(racks: Make, text_of_racks: Make) -> Non
     assert set(driver.threaten("owner", "b", 4).victims) <= {"gang0", "gang1"}
 
 
-def test_a_new_shape_of_the_cluster_stops_nobody(racks: Make, text_of_racks: Make) -> None:
+def test_a_new_shape_of_the_cluster_stops_no_job(racks: Make, text_of_racks: Make) -> None:
     driver = racks(2, {"a": {"RACK": 2}})
     driver.run("pair", "a", 4, 4)
     driver.run("small", "a", 2)

@@ -16,7 +16,7 @@ def leaves(cell: dict[str, Any]) -> list[dict[str, Any]]:
     return [leaf for child in cell["cellChildren"] for leaf in leaves(child)]
 
 
-def test_physical_cells_show_who_uses_them(racks: Make) -> None:
+def test_physical_cells_show_their_virtual_clusters_and_priorities(racks: Make) -> None:
     driver = racks(1, {"a": {"RACK.NODE": 2}})
     driver.run("gang", "a", 2, priority=7)
     driver.run("guest", "a", 1, priority=-1)

@@ -101,7 +101,7 @@ def test_members_of_odd_sizes_are_fitted_together_if_they_fit_at_all(racks: Make
     assert isinstance(driver.ask("gang", "a", 3, 3, 2, 2, 1), Bind)
 
 
-def test_a_pinned_cell_serves_only_those_who_name_it(racks: Make) -> None:
+def test_a_pinned_cell_serves_only_gangs_that_name_it(racks: Make) -> None:
     driver = racks(1, {"a": {"RACK.NODE": 1}}, pins={"r0n0": "a"})
     assert driver.run("plain", "a", 4).spots[0].node == "r0n1"
     assert isinstance(driver.ask("more", "a", 4), Wait)

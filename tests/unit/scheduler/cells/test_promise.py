@@ -89,7 +89,7 @@ def test_a_restart_from_records_gives_every_gang_the_promise_it_had(racks: Make,
         assert bare.restore(record.request, record.spots)
 
 
-def test_who_had_no_right_before_a_restart_takes_none_from_those_who_had(text_of_racks: Make) -> None:
+def test_a_gang_without_a_guarantee_before_a_restart_takes_none_from_others(text_of_racks: Make) -> None:
     core = Hived.from_text(text_of_racks(1, {"a": {"RACK.NODE": 1}}))
     assert not core.restore(GangRequest("without", "a", ((1, 4),)), [Spot("r0n0", WHOLE)], cell_types=[""])
     assert core.restore(GangRequest("with", "a", ((1, 4),)), [Spot("r0n1", WHOLE)], cell_types=["NODE"])

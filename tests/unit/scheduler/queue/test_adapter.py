@@ -240,7 +240,7 @@ def test_a_cancelled_preemption_spares_its_victims(scheduler: HivedScheduler) ->
     assert placed(scheduler) == {}
 
 
-def test_priority_then_age_decide_who_goes_first(scheduler: HivedScheduler) -> None:
+def test_priority_then_age_decide_which_gang_goes_first(scheduler: HivedScheduler) -> None:
     scheduler.add(gang("young", 4, submitted_at_ms=2, job="u~young"))
     scheduler.add(gang("old", 4, submitted_at_ms=1, job="u~old"))
     scheduler.add(gang("high", 4, priority=5, submitted_at_ms=3, job="u~high"))

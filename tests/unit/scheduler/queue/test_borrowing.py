@@ -38,7 +38,7 @@ def test_a_gang_that_may_be_interrupted_borrows_and_is_promoted_where_it_is(text
     assert placed(scheduler, 30) == ["lender"]
 
 
-def test_a_restart_from_records_knows_who_borrows(text_of_racks: Text) -> None:
+def test_a_restart_from_records_knows_which_gangs_borrow(text_of_racks: Text) -> None:
     config = read_config(text_of_racks(2, {"a": {"RACK.NODE": 2}, "b": {"RACK.NODE": 1}}))
     gangs = {name: gang(name, *sizes, is_interruptible=True) for name, sizes in (("own", (4, 4)), ("borrows", (4,)))}
     old, new = HivedScheduler(config), HivedScheduler(config)

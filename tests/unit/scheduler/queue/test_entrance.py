@@ -63,7 +63,7 @@ def code_of(scheduler: HivedScheduler, name: str) -> Why:
     return why.code
 
 
-def test_without_a_configuration_everybody_waits_for_one() -> None:
+def test_without_a_configuration_every_gang_waits_for_one() -> None:
     scheduler = HivedScheduler()
     for node in NODES:
         scheduler.set_node(node)
@@ -169,7 +169,7 @@ def test_members_are_restored_exactly_also_where_only_cpus_were_taken(scheduler:
         assert fresh.core.spots_held(name) == scheduler.core.spots_held(name)
 
 
-def test_a_restored_gang_whose_seat_is_not_known_any_more_gets_what_its_gpus_say(scheduler: HivedScheduler) -> None:
+def test_a_restored_gang_with_an_unknown_placement_hint_gets_the_cells_of_its_gpus(scheduler: HivedScheduler) -> None:
     scheduler.restore(gang("g", 2), [Spot("v1", (2, 3), "GONE-POOL:2,3")])
     assert scheduler.core.spots_held("g") == (Spot("v1", (2, 3)),)
     scheduler.restore(Gang("c", (Ask(2, 1024, 0),), "b"), [Spot("c0", ())])

@@ -91,7 +91,7 @@ def test_a_limit_over_all_virtual_clusters_holds_beside_the_one_of_each(schedule
     assert placed(scheduler) == ["there"]
 
 
-def test_a_limit_of_ones_own_takes_the_place_of_everybodys_also_where_it_limits_nothing(
+def test_a_users_own_limit_replaces_the_general_one_even_when_it_limits_nothing(
     scheduler: HivedScheduler,
 ) -> None:
     scheduler.set_limits([Limit(2), Limit(1, "a"), Limit(None, "a", "ann"), Limit(None, "", "ann")])
@@ -129,7 +129,7 @@ def test_a_gang_that_bad_hardware_blocks_delays_no_other(scheduler: HivedSchedul
     assert placed(scheduler, LONG_MS) == ["both"]
 
 
-def test_cancelling_who_holds_others_up_lets_them_go_at_once(scheduler: HivedScheduler) -> None:
+def test_cancelling_a_job_that_blocks_others_starts_them_at_once(scheduler: HivedScheduler) -> None:
     scheduler.add(gang("runs", 1))
     placed(scheduler)
     scheduler.add(gang("whole", 4, 4))
