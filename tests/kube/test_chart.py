@@ -152,12 +152,14 @@ def test_the_server_may_run_jobs_in_their_namespace_and_nothing_elsewhere(cluste
     for verb, kind in (
         ("create", "pods"), ("delete", "pods"), ("get", "pods/log"), ("create", "secrets"), ("delete", "services"),
         ("create", "resourceclaims.resource.k8s.io"), ("update", "resourceclaims.resource.k8s.io/status"),
+        ("create", "pods/binding"),
     ):  # fmt: skip
         assert cluster.can(verb, kind, cluster.jobs), (verb, kind)
         assert not cluster.can(verb, kind, cluster.name), (verb, kind)
         assert not cluster.can(verb, kind, "kube-system"), (verb, kind)
     assert cluster.can("list", "pods", "kube-system")
     assert cluster.can("watch", "nodes", "default")
+    assert cluster.can("patch", "resourceclaims.resource.k8s.io/binding", "default")
     assert cluster.can("watch", "leases.coordination.k8s.io", "kube-node-lease")
     for verb, kind in (
         ("get", "secrets"), ("patch", "nodes"), ("create", "pods/exec"), ("create", "serviceaccounts/token"),

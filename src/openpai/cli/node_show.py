@@ -41,7 +41,8 @@ def show(node: Node, json: output.Json = False) -> None:
 def _facts(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
     yield "node", node.name
     yield "address", node.address
-    yield "health", "good" if node.is_healthy else node.message or "not healthy"
+    health = "good" if node.is_healthy else "" if node.message else "not healthy"
+    yield "health", "; ".join(filter(None, (health, node.message)))
     if node.is_drained:
         until = (
             ""

@@ -102,7 +102,7 @@ def capacity(node: NodeSeen, note: NodeNote | None) -> Node:
 
 def _problems(node: NodeSeen, note: NodeNote) -> Iterator[str]:
     """Yield why not all of a node may be used."""
-    if not node.is_healthy:
+    if node.message or not node.is_healthy:
         yield node.message or "not healthy"
     if note.is_drained:
         yield f"drained: {note.reason}" if note.reason else "drained"

@@ -123,7 +123,7 @@ class NodeSeen:
     bad_devices: frozenset[int] = frozenset()
     gpu_model: str = ""
     message: str = ""
-    """Why it is not healthy, in a sentence."""
+    """Why it is not healthy, or why devices are bad, in a sentence."""
 
 
 class Backend(Protocol):

@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from openpai.backends.simulated.backend import virtual_nodes
+from openpai.orchestrator.node_sync import capacity
+from openpai.ports.backend import NodeSeen
 from openpai.ports.platform import NodeChange
 from openpai.protocol.errors import Refused
 from openpai.scheduler.model import Why
@@ -31,6 +33,13 @@ def test_nodes_that_are_away_and_that_no_promise_needs_are_forgotten_at_the_next
         assert [view.name for view in await servers.commands.nodes()] == ["node-01", "node-02", "node-03"]
 
     live(story)
+
+
+def test_a_healthy_node_says_why_its_devices_are_bad() -> None:
+    seen = NodeSeen("n1", "10.0.0.1", 8, 1024, 4, bad_devices=frozenset({1}), message="GPU 1: held by claim a/b")
+
+    assert capacity(seen, None).message == "GPU 1: held by claim a/b; bad GPUs 1"
+    assert capacity(seen, None).is_schedulable
 
 
 def test_a_drained_node_takes_no_new_tasks_and_keeps_those_it_has() -> None:

@@ -179,7 +179,7 @@ class NodeTable:
         use = self.foreign.of(node.name)
         wrong = list(problems(node, self._rules))
         if self.leases.is_dead(node.name):
-            wrong.insert(0, f"its kubelet has not renewed its lease for {self.leases.silent_s(node.name):.0f} s")
+            wrong.insert(0, "its kubelet does not renew its lease")
         bad = devices.problems
         allocatable = node.status.allocatable
         return NodeSeen(
