@@ -68,7 +68,7 @@ class SyntheticSpec:
             if not 0 < number < math.inf:
                 raise InvalidParameters(f"--synthetic: {name} must be more than 0, not {number}")
         if not 0 <= made.opportunistic <= 1:
-            raise InvalidParameters(message)
+            raise InvalidParameters(f"--synthetic: opportunistic is a share between 0 and 1, not {made.opportunistic}")
         return made
 
     def shares(self) -> dict[str, float]:
