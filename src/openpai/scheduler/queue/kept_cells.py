@@ -61,6 +61,9 @@ class KeptCells:
 
     def note_failure(self, group: str, waiting: Waiting) -> None:
         """Record that a gang found no room: cells are kept for it when its patience ends."""
+        kept, patient = self._state.kept.get(group), self._patient.get(group)
+        if kept and patient and patient[0].gang.id == kept.gang and _urgency(patient[0]) <= _urgency(waiting):
+            return  # the gang whose cells are kept was considered first, and goes first
         patient_ms = waiting.gang.submitted_at_ms + self._patience_ms(waiting)
         if self._now_ms >= patient_ms:
             self._patient.setdefault(group, []).append(waiting)
@@ -87,7 +90,7 @@ class KeptCells:
         first = min(
             found,
             key=lambda waiting: (
-                -waiting.gang.priority, -waiting.gang.rank, kept is None or kept.gang != waiting.gang.id,
+                _urgency(waiting), kept is None or kept.gang != waiting.gang.id,
                 not self._is_closed(waiting), waiting.gang.submitted_at_ms, waiting.number,
             ),
         )  # fmt: skip
@@ -172,3 +175,8 @@ class KeptCells:
         """Return whether keeping costs little idle time, past and expected, compared with how long the gang waited."""
         idle_ms = kept.idle_ms + idle * max(0, kept.free_ms - self._now_ms)
         return idle_ms <= IDLE_SHARE * waiting.devices * self._waited_ms(waiting)
+
+
+def _urgency(waiting: Waiting) -> tuple[int, int]:
+    """Return what comes before age: the smaller is the more urgent."""
+    return -waiting.gang.priority, -waiting.gang.rank

@@ -163,6 +163,8 @@ class Queue:
             lane = self._lane_of.pop(gang)
             if waiting.gang.is_interruptible:
                 self._interruptible[lane.group] -= 1
+                if not self._interruptible[lane.group]:
+                    del self._interruptible[lane.group]
             line = lane.lines[waiting.gang.user]
             del line[bisect_left(line, waiting.order, key=_order)]
             if not line:
@@ -180,10 +182,12 @@ class Queue:
         anywhere = freed[""]
         if anywhere == self._all_seen and not self._touched:
             return {}
-        worth = {}
+        seen, touched, worth = self._seen, self._touched, {}
         for group in self._groups:
-            now = freed.get(group, 0) + (anywhere if self._interruptible.get(group) else 0)
-            if self._seen.get(group) != now or group in self._touched:
+            now = freed.get(group, 0)
+            if group in self._interruptible:
+                now += anywhere
+            if seen.get(group) != now or group in touched:
                 worth[group] = now
         return worth
 
