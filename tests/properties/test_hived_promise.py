@@ -338,6 +338,7 @@ def test_the_promise_holds(seed: int) -> None:
 
 
 @pytest.mark.full
-def test_the_promise_holds_over_many_more_histories() -> None:
-    for seed in range(QUICK, QUICK + SWEEP):
+@pytest.mark.parametrize("first", range(QUICK, QUICK + SWEEP, 50))
+def test_the_promise_holds_over_many_more_histories(first: int) -> None:
+    for seed in range(first, min(first + 50, QUICK + SWEEP)):
         play(seed)

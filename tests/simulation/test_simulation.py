@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -31,7 +30,6 @@ from tests.simulation.chance import Luck
 from tests.simulation.run import attempt
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICK = 20
 SEEDS = 200
 GRANTS = store_jobs.grants
 # Which seed notices changes with every change of a history; the search ends at the first.
@@ -39,16 +37,12 @@ BROKEN_SEEDS = 200
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
-@pytest.mark.slow
-def test_some_seeds_keep_every_promise() -> None:
-    assert [message for seed in range(QUICK) if (message := attempt(seed)[1])] == []
-
-
-@pytest.mark.full
-def test_two_hundred_seeds_keep_every_promise() -> None:
-    with ProcessPoolExecutor(2) as pool:
-        failed = [message for _, message in pool.map(attempt, range(QUICK, SEEDS), chunksize=5) if message]
-    assert not failed, f"{len(failed)} seeds failed; the first: {failed[0]}"
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(first, marks=pytest.mark.full if first else pytest.mark.slow) for first in range(0, SEEDS, 20)],
+)
+def test_twenty_seeds_keep_every_promise(first: int) -> None:
+    assert [message for seed in range(first, first + 20) if (message := attempt(seed)[1])] == []
 
 
 def test_a_seed_is_the_same_story_in_every_process() -> None:
