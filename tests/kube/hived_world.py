@@ -76,9 +76,9 @@ class HivedWorld:
     def priority_class(self, level: str) -> str:
         return f"hived-{self.nodes.id}-{level}"
 
-    async def start(self, first: int = 2, rest: int = 2) -> None:
+    async def start(self, first: int = 2, rest: int = 2, cpu: str = str(LEAVES)) -> None:
         """Add nodes, of which virtual cluster a was promised the `first`, and start extender and kube-scheduler."""
-        self.names = await self.nodes.add(first + rest, gpus=0, cpu=str(LEAVES))
+        self.names = await self.nodes.add(first + rest, gpus=0, cpu=cpu)
         self.configure(first, rest)
         await self.start_extender()
         self._start_scheduler()
@@ -215,7 +215,7 @@ class HivedWorld:
                 raise
 
     async def inspect(self, path: str) -> Any:
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=PATIENCE_S) as http:
             return (await http.get(f"http://127.0.0.1:{self.port}/v1/inspect/{path}")).json()
 
     async def inspected(self, path: str, holds: Callable[[Any], bool]) -> None:

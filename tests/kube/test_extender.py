@@ -92,3 +92,10 @@ async def test_a_bad_node_is_avoided_until_it_is_well_and_a_new_configuration_co
     # kube-scheduler looks at waiting pods when something happens in the cluster.
     await world.client.patch(NODES, world.names[0], {"metadata": {"labels": {"touched": "once"}}})
     assert (await world.placed("three"))[0].startswith(world.names[0])
+
+
+async def test_preemption_works_also_on_nodes_that_are_not_full_for_kubernetes(world: HivedWorld) -> None:
+    await world.start(first=2, rest=0, cpu="64")
+    await world.placed(*await world.gang("low", 2))
+    await world.placed(*await world.gang("high", 2, level="high", priority=100))
+    assert {pod.name for pod in world.nodes.pods} == {"high-0", "high-1"}

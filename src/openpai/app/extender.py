@@ -26,6 +26,7 @@ from openpai.cli.text_file import read_text
 from openpai.protocol.errors import Refused
 
 if TYPE_CHECKING:
+    from openpai.extender.objects import Pod as HivedPod
     from openpai.extender.service import Service
     from openpai.extender.settings import ExtenderSettings
     from openpai.kube.changes import Changes
@@ -222,7 +223,7 @@ async def _follow_file(service: Service, config: Path, settings: ExtenderSetting
 
 
 class _Binder:
-    """Writes bindings through the API server."""
+    """Writes to the API server."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
@@ -233,6 +234,12 @@ class _Binder:
 
         metadata = binding["metadata"]
         await self._client.raw("POST", PODS.path(metadata["namespace"], metadata["name"], "binding"), binding)
+
+    async def delete(self, pod: HivedPod) -> None:
+        """Delete a pod."""
+        from openpai.kube.objects import PODS
+
+        await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
 
 
 def _access(settings: ExtenderSettings, kubeconfig: Path | None) -> ClusterAccess:

@@ -35,6 +35,8 @@ class PodRecord:
     member: int | None = None
     attempts: int = 0
     """How often kube-scheduler asked again about a pod that has its cells."""
+    is_blocked: bool = False
+    """Whether filter answered that preemption would help, and kube-scheduler did not ask about preemption since."""
 
 
 @dataclass(slots=True)

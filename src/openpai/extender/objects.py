@@ -23,6 +23,9 @@ class Pod:
     bind_info: str = ""
     since_ms: int | None = None
     is_leaving: bool = False
+    priority: int = 0
+    """Kubernetes' own, from its PriorityClass."""
+    may_preempt: bool = True
 
     @property
     def key(self) -> str:
@@ -45,6 +48,8 @@ def pod_of(pod: KubePod) -> Pod | None:
         bind_info=pod.metadata.annotation(BIND_INFO),
         since_ms=None if started is None else int(started.timestamp() * 1000),
         is_leaving=pod.metadata.deletion_timestamp is not None,
+        priority=pod.spec.priority or 0,
+        may_preempt=pod.spec.preemption_policy != "Never",
     )
 
 

@@ -130,7 +130,9 @@ class Extender:
         if group is None or group.preempting:
             group, answer = self._decide(record, spec, group, suggested, now_ms, may_reserve=False)
             if group is None:
+                record.is_blocked = isinstance(answer, Blocked) and bool(answer.victims)
                 return answer
+        record.is_blocked = False
         return self._join(record, spec, group, suggested)
 
     def preempt(self, uid: str, suggested: Collection[str], now_ms: int | None = None) -> Blocked | Waiting:
@@ -139,6 +141,7 @@ class Extender:
         if record.state is PodState.BINDING:
             message = f"pod {record.pod.key} is being bound to node {self._place(record)}"
             raise Refused("ConflictJobError", message, "wait until it is bound")
+        record.is_blocked = False
         spec = self._spec_of(record)
         group = self._group_of(spec)
         if group is not None and not group.preempting:
@@ -154,6 +157,23 @@ class Extender:
         if not isinstance(answer, Blocked):
             return answer if isinstance(answer, Waiting) else Waiting("free cells appeared")
         return _on_one_node(answer, list(self.groups[spec.group].preempting).index(uid))
+
+    def preempt_unasked(self, uid: str, suggested: Collection[str], now_ms: int | None = None) -> tuple[Pod, ...]:
+        """Return the pods to delete for a pod that waits for preemption, if kube-scheduler did not ask about it.
+
+        It asks only about nodes that are full for Kubernetes, too. Its other rules hold here as well: only pods of a
+        lower priority in Kubernetes leave, and none for a pod that says never.
+        """
+        record = self.pods.get(uid)
+        if record is None or not record.is_blocked or not record.pod.may_preempt:
+            return ()
+        spec = self._spec_of(record)
+        _, answer = self._decide(record, spec, self._group_of(spec), suggested, now_ms, may_reserve=False)
+        leaving = [pod for pods in answer.victims.values() for pod in pods] if isinstance(answer, Blocked) else []
+        if not leaving or any(pod.priority >= record.pod.priority for pod in leaving):
+            return ()
+        chosen = self.preempt(uid, suggested, now_ms)
+        return tuple([pod for pods in chosen.victims.values() for pod in pods]) if isinstance(chosen, Blocked) else ()
 
     def binding(self, uid: str, node: str) -> dict[str, Any] | None:
         """Return the Binding that puts a pod where it was decided; None if it is bound there already."""

@@ -7,7 +7,7 @@ of decisions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final, Protocol
 
 import structlog
@@ -19,14 +19,20 @@ from openpai.system.supervision import background
 
 SEEN_WITHIN_S: Final = 2.0
 """How long a question about a pod waits for the pod to be seen. HiveD refuses at once, and kube-scheduler backs off."""
+ASKED_WITHIN_S: Final = 2.0
+"""How long after filter kube-scheduler asks about preemption, if it does."""
 log: Final = structlog.get_logger(__name__)
 
 
 class Binder(Protocol):
-    """Writes bindings."""
+    """Writes to the API server."""
 
     async def bind(self, binding: dict[str, Any]) -> None:
         """Create a Binding at the API server; raise a PaiError if it refuses or does not answer."""
+        ...
+
+    async def delete(self, pod: Pod) -> None:
+        """Delete this pod, and no later one of its name, with its grace period."""
         ...
 
 
@@ -40,7 +46,9 @@ class Service:
         self._block_ms = block_ms
         self._turn = asyncio.Lock()
         self._awaited: dict[str, asyncio.Event] = {}
-        self._forced: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[None]] = set()
+        self._unasked: set[str] = set()
+        """Pods for which it will be looked whether kube-scheduler asked about preemption."""
 
     def see_pod(self, pod: Pod) -> None:
         """Record a live pod, and answer the questions that wait for it."""
@@ -54,9 +62,10 @@ class Service:
         async with self._turn:
             answer = self.extender.filter(uid, suggested, self._now_ms())
             if isinstance(answer, Decided) and answer.must_force:
-                task = background("force bind", self._force(uid, answer.node))
-                self._forced.add(task)
-                task.add_done_callback(self._forced.discard)
+                self._start("force bind", self._force(uid, answer.node))
+            if isinstance(answer, Blocked) and uid not in self._unasked:
+                self._unasked.add(uid)
+                self._start("preempt", self._preempt_unasked(uid, suggested))
             if isinstance(answer, Waiting) and self._block_ms:
                 # Keeps younger pods from being decided while this one is about to be asked about again.
                 await asyncio.sleep(self._block_ms / 1000)
@@ -79,6 +88,24 @@ class Service:
             record = self.extender.pods.get(uid)
             if record is None or record.pod.node != node:
                 raise
+
+    def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        task = background(name, work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _preempt_unasked(self, uid: str, suggested: Collection[str]) -> None:
+        """Preempt for a pod, unless kube-scheduler asks about it in the same cycle in which it asked filter."""
+        await asyncio.sleep(ASKED_WITHIN_S)
+        self._unasked.discard(uid)
+        async with self._turn:
+            victims = self.extender.preempt_unasked(uid, suggested, self._now_ms())
+        for pod in victims:
+            try:
+                await self._binder.delete(pod)
+                log.info("preempted without kube-scheduler", pod=pod.key, preemptor=uid)
+            except PaiError as error:
+                log.warning("a pod cannot be preempted", pod=pod.key, reason=error.message)
 
     async def _force(self, uid: str, node: str) -> None:
         try:

@@ -49,7 +49,8 @@ class Pods:
         self.check()
 
     def create(self, name: str, vc: str = "a", leaves: int = 4, **spec: Any) -> str:
-        pod = Pod(name, "default", name, spec=json.dumps({"virtualCluster": vc, "leafCellNumber": leaves, **spec}))
+        text = json.dumps({"virtualCluster": vc, "leafCellNumber": leaves, **spec})
+        pod = Pod(name, "default", name, spec=text, priority=spec.get("priority", 0))
         self.live[name] = pod
         self.extender.see_pod(pod)
         return name

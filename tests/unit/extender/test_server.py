@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -23,6 +24,7 @@ class Api:
     def __init__(self) -> None:
         self.pods = Pods()
         self.bound: list[dict[str, Any]] = []
+        self.deleted: list[str] = []
         self.refusal: PaiError | None = None
         self.service = Service(self.pods.extender, self, lambda: 0)
         transport = httpx.ASGITransport(application(self.service), raise_app_exceptions=False)
@@ -32,6 +34,14 @@ class Api:
         if self.refusal is not None:
             raise self.refusal
         self.bound.append(binding)
+
+    async def delete(self, pod: Pod) -> None:
+        self.deleted.append(pod.name)
+
+    async def idle(self) -> None:
+        """Wait until nothing runs beside the requests."""
+        while self.service._running:
+            await asyncio.gather(*self.service._running)
 
     async def post(self, verb: str, body: Any) -> Any:
         answer = await self.http.post(f"/v1/extender/{verb}", content=json.dumps(body))
@@ -140,3 +150,31 @@ async def test_groups_and_cells_can_be_inspected(api: Api) -> None:
     assert await api.inspect("clusterstatus/virtualclusters/a") == (200, status["virtualClusters"]["a"])
     paths = (await api.http.get("/")).json()["paths"]
     assert "/v1/inspect/clusterstatus/virtualclusters/" in paths
+
+
+@pytest.mark.parametrize(("priority", "may_preempt", "deleted"), [(5, True, 1), (5, False, 0), (0, True, 0)])
+async def test_pods_are_preempted_where_kube_scheduler_does_not_ask(
+    api: Api, monkeypatch: pytest.MonkeyPatch, priority: int, may_preempt: bool, deleted: int
+) -> None:
+    monkeypatch.setattr("openpai.extender.service.ASKED_WITHIN_S", 0.0)
+    api.pods.run(*api.pods.gang("low", 2))
+    name = api.pods.create("high", priority=5)
+    api.service.see_pod(replace(api.pods.live[name], priority=priority, may_preempt=may_preempt))
+    await api.filter("high")
+    await api.idle()
+    assert len(api.deleted) == deleted
+    _, groups = await api.inspect("affinitygroups/")
+    states = {group["metadata"]["name"]: group["status"]["state"] for group in groups["items"]}
+    assert states == ({"low": "BeingPreempted", "default/high": "Preempting"} if deleted else {"low": "Allocated"})
+
+
+async def test_pods_are_not_preempted_twice_where_kube_scheduler_asks(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openpai.extender.service.ASKED_WITHIN_S", 0.05)
+    api.pods.run(*api.pods.gang("low", 2))
+    api.pods.create("high", priority=5)
+    await api.filter("high")
+    await api.post("preempt", {"Pod": {"metadata": {"uid": "high"}}})
+    await api.idle()
+    assert api.deleted == []

@@ -63,6 +63,8 @@ class PodSpec(Part, frozen=True, kw_only=True):
     """Requests of the pod as a whole, from Kubernetes 1.34 on."""
     priority: int | None = None
     priority_class_name: str = ""
+    preemption_policy: str | None = None
+    """`Never` for a pod that waits instead of preempting others."""
     scheduler_name: str = ""
     service_account_name: str = ""
     runtime_class_name: str | None = None
