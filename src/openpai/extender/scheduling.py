@@ -168,8 +168,12 @@ class Extender:
         if record is None or not record.is_blocked or not record.pod.may_preempt:
             return ()
         spec = self._spec_of(record)
-        _, answer = self._decide(record, spec, self._group_of(spec), suggested, now_ms, may_reserve=False)
-        leaving = [pod for pods in answer.victims.values() for pod in pods] if isinstance(answer, Blocked) else []
+        group = self._group_of(spec)
+        decision = self.core.schedule(spec.request([*suggested]) if group is None else group.request, now_ms)
+        self.core.roll_back()
+        if not isinstance(decision, Preempt):
+            return ()
+        leaving = [pod for pods in self._victims(decision).values() for pod in pods]
         if not leaving or any(pod.priority >= record.pod.priority for pod in leaving):
             return ()
         chosen = self.preempt(uid, suggested, now_ms)
@@ -288,6 +292,8 @@ class Extender:
             return Waiting(f"affinity group {spec.group} is being preempted by a group of higher priority.")
         member = group.free_member(spec.leaves)
         if member is None:
+            if not group.pods:
+                self._drop(spec.group)  # its first pod asks for another size than the pod that reserved the cells
             size = sum(count for count, leaves in group.request.members if leaves == spec.leaves)
             message = f"affinity group {spec.group} has {size} pods of {spec.leaves} leaf cells, and none is missing"
             raise Refused("ConflictJobError", message, "wait until one ends, or give the pod a group of its own")

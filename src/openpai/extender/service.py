@@ -99,7 +99,10 @@ class Service:
         await asyncio.sleep(ASKED_WITHIN_S)
         self._unasked.discard(uid)
         async with self._turn:
-            victims = self.extender.preempt_unasked(uid, suggested, self._now_ms())
+            try:
+                victims = self.extender.preempt_unasked(uid, suggested, self._now_ms())
+            except Refused:
+                return  # filter says why
         for pod in victims:
             try:
                 await self._binder.delete(pod)

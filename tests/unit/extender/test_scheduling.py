@@ -93,6 +93,25 @@ def test_victims_stay_when_the_preemptor_is_deleted(pods: Pods) -> None:
     assert [group["metadata"]["name"] for group in group_list(pods.extender)["items"]] == ["low"]
 
 
+def test_a_group_whose_pods_disagree_on_it_holds_no_cells(pods: Pods) -> None:
+    pods.run(*pods.gang("low", 2))
+    high = pods.gang("high", 2, priority=10)
+    pods.preempt(high[0])
+    other = pods.create(
+        "other",
+        leaves=1,
+        priority=10,
+        affinityGroup={"name": "high", "members": [{"podNumber": 1, "leafCellNumber": 1}]},
+    )
+    pods.delete("low-0", "low-1")
+    with pytest.raises(Refused, match="has 0 pods of 1 leaf cells"):
+        pods.ask(other)
+    assert pods.used() == 0
+    pods.run(*high)
+    pods.delete(*high)
+    assert pods.used() == 0
+
+
 def test_a_new_pod_of_a_group_that_is_being_preempted_waits(pods: Pods) -> None:
     low = pods.gang("low", 2)
     pods.run(low[0])
