@@ -17,7 +17,7 @@ from openpai.kube.client import KubeClient
 from openpai.kube.config import cluster_access
 from openpai.kube.objects import PODS
 from openpai.lifecycle.model import AttemptKey, ExitReport
-from openpai.ports.backend import ForgetTask, KillTask, LaunchTask
+from openpai.ports.backend import ForgetTask, KillTask, LaunchTask, MarksDevices
 from tests.kube.fake_gpu_driver import GPUS, FakeGpuDriver
 from tests.kube.images import SHELL_IMAGE
 
@@ -83,6 +83,29 @@ async def test_a_server_that_dies_before_the_pod_is_bound_is_continued(
         assert GPUS[3] in said
         assert said.count("FAKE_GPU_") == 1
         await made.apply([ForgetTask(launch.key)])
+
+
+async def test_a_bad_gpu_is_kept_from_every_scheduler_until_it_is_good(
+    gpu_driver: FakeGpuDriver, tmp_path: Path
+) -> None:
+    node = gpu_driver.node.name
+    async with backend(gpu_driver, tmp_path) as made:
+        assert isinstance(made, MarksDevices)
+        await made.mark_bad({node: {7: "XID 79", 2: ""}})
+        await bad_devices(made, {2, 7})
+    async with backend(gpu_driver, tmp_path) as made:
+        await made.mark_bad({node: {7: "ECC"}, "gone": {1: ""}})
+        await bad_devices(made, {7})
+        (seen,) = await made.nodes()
+        assert "openpai/bad-device=ECC" in seen.message
+        await made.mark_bad({})
+        await bad_devices(made, set())
+
+
+async def bad_devices(made: KubernetesBackend, bad: set[int]) -> None:
+    async with asyncio.timeout(60):
+        while (await made.nodes())[0].bad_devices != bad:  # noqa: ASYNC110  # nodes have no events
+            await asyncio.sleep(0.05)
 
 
 async def test_a_log_arrives_within_a_second_and_outlives_its_pod(gpu_driver: FakeGpuDriver, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import structlog
 from openpai.orchestrator.draining import deadlines
 from openpai.orchestrator.fairness import learn_limits
 from openpai.orchestrator.leader import Leader
-from openpai.ports.backend import NodeSeen
+from openpai.ports.backend import MarksDevices, NodeSeen
 from openpai.ports.cluster_settings import CLUSTER, DRAINS, NodeNote
 from openpai.protocol.errors import Refused
 from openpai.scheduler.config.arrangement import Arrangement, arrange
@@ -39,6 +39,9 @@ async def sync_nodes(leader: Leader) -> None:
             leader.nudges.timers.set()
         _update_promises(leader)
         await learn_limits(leader)
+        if isinstance(leader.backend, MarksDevices):
+            bad = {note.name: dict.fromkeys(sorted(note.bad_devices), note.bad_because) for note in notes.values()}
+            await leader.backend.mark_bad({node: devices for node, devices in bad.items() if devices})
 
 
 async def forget_unneeded(leader: Leader) -> None:

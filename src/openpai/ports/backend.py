@@ -170,3 +170,12 @@ class SharedBackend(Backend, Protocol):
     def lead_in(self, epoch: int) -> None:
         """Act as the leader of this epoch from the next `open` on; what earlier ones still try is refused."""
         ...
+
+
+@runtime_checkable
+class MarksDevices(Protocol):
+    """A backend that can keep programs of others away from bad devices, too."""
+
+    async def mark_bad(self, bad: Mapping[str, Mapping[int, str]]) -> None:
+        """Mark these devices, by node and index with the reason, and no others. Repeating it is harmless."""
+        ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -32,6 +32,7 @@ from openpai.backends.kubernetes.node_health import NodeRules
 from openpai.backends.kubernetes.nodes import DeviceRules, NodeTable
 from openpai.backends.kubernetes.pods import CONTAINER, PORTS_MAX, PodOptions
 from openpai.backends.kubernetes.seals import Seals
+from openpai.backends.kubernetes.tainting import Taints
 from openpai.backends.kubernetes.volumes import VolumeRules
 from openpai.backends.kubernetes.watching import Watcher
 from openpai.backends.kubernetes.writes import CREATING, ENDING, Writes, until_answered
@@ -106,6 +107,7 @@ class KubernetesBackend:
         self._removing = Writes("remove pods", ENDING)
         self._grants = Grants()
         self._logs: LogShipper | None = None
+        self._taints: Taints | None = None
         self._opened = contextlib.AsyncExitStack()
         self._epoch = 0
 
@@ -137,6 +139,8 @@ class KubernetesBackend:
                     await self._cluster.open()
             except (KubeError, TimeoutError) as error:
                 raise self._unavailable(error) from error
+            if (rules := self._cluster.taint_rules) is not None:
+                self._taints = Taints(self._client, rules, self._seals.scope)
             if self._logs_root is not None:
                 self._logs = LogShipper(self._pod_log, self._logs_root)
                 opening.push_async_callback(self._logs.close)
@@ -173,6 +177,19 @@ class KubernetesBackend:
         if not trouble:
             return seen
         return tuple(replace(node, is_healthy=False, message=trouble) for node in seen)
+
+    async def mark_bad(self, bad: Mapping[str, Mapping[int, str]]) -> None:
+        """Keep pods of others away from these devices of drivers, where the cluster has rules for that."""
+        if self._taints is None:
+            return
+        found = {}
+        for node, reasons in bad.items():
+            devices = self._cluster.table.devices(node).devices
+            for index, reason in reasons.items():
+                device = devices[index] if index < len(devices) else None
+                if device is not None:
+                    found[node, device.identity] = (device, reason)
+        await self._taints.sync(found)
 
     async def apply(self, actions: Sequence[Action]) -> None:
         """Begin to carry out `actions`; an action that fails is reported as news."""

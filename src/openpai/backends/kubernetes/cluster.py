@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import structlog
 
+from openpai.backends.kubernetes.claims import RULE_VERSIONS
 from openpai.backends.kubernetes.devices import DeviceRequest, device_request
 from openpai.backends.kubernetes.leases import NAMESPACE
 from openpai.backends.kubernetes.nodes import NodeTable
@@ -58,6 +59,8 @@ class Cluster:
         """`pods_in` is a namespace for a platform that may not read the others' pods. 0 s: silence proves nothing."""
         self.table = table
         self.pods = Reflector(client, PODS, pods_in)
+        self.taint_rules: Kind[DeviceTaintRule] | None = None
+        """DeviceTaintRules in the version that the cluster serves."""
         self._client = client
         self._changed = changed
         self._gives_up_after_s = gives_up_after_s
@@ -79,8 +82,11 @@ class Cluster:
             DEVICE_TAINT_RULES: self._rule_changed,
         }
         for kind, handler in handlers.items():
-            if await self._is_served(kind):
-                followed.append((Reflector(self._client, kind), handler))
+            versions = RULE_VERSIONS if kind is DEVICE_TAINT_RULES else (kind.api_version,)
+            served = await self._served(kind, versions)
+            if served is not None:
+                followed.append((Reflector(self._client, served), handler))
+                self.taint_rules = served if kind is DEVICE_TAINT_RULES else self.taint_rules
         for reflector, _ in followed:
             reflector.start()
         self._others = [reflector for reflector, _ in followed]
@@ -163,15 +169,18 @@ class Cluster:
 
         self._tasks.append(supervise(f"changes of {reflector.kind.plural}", follow))
 
-    async def _is_served(self, kind: Kind[Any]) -> bool:
-        try:
-            await self._client.raw("GET", kind.path(), limit="1")
-        except KubeError as error:
-            if error.http not in (403, 404):
-                raise
-            log.info("the cluster does not offer a kind of objects", kind=kind.plural, error=error.message)
-            return False
-        return True
+    async def _served(self, kind: Kind[Any], versions: Sequence[str]) -> Kind[Any] | None:
+        """Return the kind in the first of these versions that the platform may read; None for none."""
+        for version in versions:
+            try:
+                await self._client.raw("GET", kind.at(version).path(), limit="1")
+            except KubeError as error:
+                if error.http not in (403, 404):
+                    raise
+            else:
+                return kind.at(version)
+        log.info("the cluster does not offer a kind of objects", kind=kind.plural)
+        return None
 
     async def _probe_forever(self) -> None:
         """Keep the time during which Leases can arrive: an API server that is away proves no node dead."""
