@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("first_log --jobs 2", "p95_ms"),
         ("gang --tasks 40 --nodes 4 --run-s 3", "launched_s"),
         ("gang --shape trickle --tasks 20", "cpu_ms_per_task"),
+        ("kubernetes --what decode --pods 50", "kb_per_pod"),
         ("followed_logs --readers 20 --seconds 5 --nodes 2 --log-mb 1", "memory_mb"),
     ],
 )
