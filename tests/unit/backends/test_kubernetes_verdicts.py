@@ -154,6 +154,14 @@ def test_a_task_whose_pod_was_deleted_by_hand_is_lost_unless_it_had_ended(
     assert (killed.code, killed.reason) == (code, ExitReason.EXITED)
 
 
+def test_a_task_that_was_seen_to_run_after_its_pod_was_deleted_did_not_end_by_itself() -> None:
+    # Within the second of the deletion, its times alone do not show that.
+    pod = a_pod("Succeeded", ended(0, "Completed"), metadata=deleted(ENDED, 0))
+    report = verdict(pod, was_killed=False, was_cut_short=True)
+    assert report is not None
+    assert report.reason is ExitReason.LOST
+
+
 @pytest.mark.parametrize("state", [None, ended(137, "ContainerStatusUnknown", **NEVER)])
 def test_a_pod_that_was_deleted_before_it_ran(state: dict[str, Any] | None) -> None:
     pod = a_pod("Failed", state, metadata=deleted(ENDED, 30))

@@ -20,6 +20,8 @@ class PodAttempt(Attempt):
     """Whether its node does not answer, which is an event once."""
     is_stuck: bool = False
     """Whether its pod is deleted and stays, which is an event once."""
+    was_cut_short: bool = False
+    """Whether its task was seen to run after its pod was deleted."""
     pod_grace_s: int | None = None
     """The grace period with which its pod is to be deleted; None: it is not to be deleted."""
     is_ending: bool = False

@@ -21,7 +21,7 @@ from openpai.kube.objects.kinds import SECRETS, SERVICES, Kind
 from openpai.kube.objects.meta import Resource
 
 SWEEP_EVERY_S: Final = 600.0
-_FIRST_SWEEP_S: Final = 60.0
+FIRST_SWEEP_S: Final = 60.0
 _SHARED: Final = ("files", "env", "registry", "mount", "network")
 
 
@@ -36,7 +36,7 @@ class Leftovers:
         self._labels = f"{SCOPE_LABEL}={scope},{PART_LABEL} in ({','.join(_SHARED)})"
         self._register = register
         self._launcher = launcher
-        self._due_s = asyncio.get_running_loop().time() + _FIRST_SWEEP_S
+        self._due_s = asyncio.get_running_loop().time() + FIRST_SWEEP_S
         self._found: frozenset[str] = frozenset()
 
     async def remove_job(self, job: str) -> None:

@@ -74,8 +74,16 @@ def started_at_ms(pod: Pod) -> int | None:
     return None
 
 
-def verdict(pod: Pod, *, was_killed: bool) -> ExitReport | None:
-    """Return how a pod's task ended; None while it may run. `was_killed` is whether the platform deleted the pod."""
+def is_deleted_while_running(pod: Pod) -> bool:
+    """Return whether a pod is deleted whose task still runs."""
+    return pod.is_deleting and container(pod).state.running is not None
+
+
+def verdict(pod: Pod, *, was_killed: bool, was_cut_short: bool = False) -> ExitReport | None:
+    """Return how a pod's task ended; None while it may run.
+
+    `was_killed` is whether the platform deleted the pod, `was_cut_short` whether its task was seen to run afterwards.
+    """
     if not pod.has_ended:
         return None
     terminated = container(pod).state.terminated
@@ -86,7 +94,7 @@ def verdict(pod: Pod, *, was_killed: bool) -> ExitReport | None:
     return (
         _by_node(pod, report)
         or _by_container(terminated, report)
-        or (_killed(report) if was_killed else _by_deletion(pod, terminated, report))
+        or (_killed(report) if was_killed else _by_deletion(pod, terminated, report, was_cut_short=was_cut_short))
         or report
     )
 
@@ -163,11 +171,13 @@ def _killed(report: ExitReport) -> ExitReport:
     return replace(report, message=_GRACE_OVER) if report.code == _KILLED else report
 
 
-def _by_deletion(pod: Pod, terminated: Terminated, report: ExitReport) -> ExitReport | None:
+def _by_deletion(pod: Pod, terminated: Terminated, report: ExitReport, *, was_cut_short: bool) -> ExitReport | None:
     """Return the report if the task ended because its pod was deleted, and not by the platform."""
     due = pod.metadata.deletion_timestamp
     if due is None:
         return None
+    if was_cut_short:
+        return replace(report, reason=ExitReason.LOST, message=_DELETED)
     asked_at = due - timedelta(seconds=pod.metadata.deletion_grace_period_seconds or 0)
     ended_at = terminated.finished_at
     # Both are whole seconds. A program may end well at SIGTERM with its work undone.

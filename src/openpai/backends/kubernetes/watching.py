@@ -21,7 +21,7 @@ from openpai.backends.kubernetes.memory import Grants
 from openpai.backends.kubernetes.names import SCOPE_LABEL
 from openpai.backends.kubernetes.seals import Identity, Seals
 from openpai.backends.kubernetes.starting import EVENTS_AFTER_S, progress
-from openpai.backends.kubernetes.verdicts import lost, started_at_ms, verdict
+from openpai.backends.kubernetes.verdicts import is_deleted_while_running, lost, started_at_ms, verdict
 from openpai.kube.changes import Change
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
@@ -216,7 +216,8 @@ class Watcher:
 
     def _end_of(self, attempt: PodAttempt, pod: Pod) -> ExitReport | None:
         was_killed = attempt.kill_requested.is_set()
-        report = verdict(pod, was_killed=was_killed)
+        attempt.was_cut_short = attempt.was_cut_short or is_deleted_while_running(pod)
+        report = verdict(pod, was_killed=was_killed, was_cut_short=attempt.was_cut_short)
         if report is None and pod.is_deleting and not pod.spec.node_name:
             # No node has it, and none will get it.
             report = KILLED_BEFORE_START if was_killed else lost("its pod was deleted before it ran")
