@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,12 @@ from openpai.backends.kubernetes.backend import KubernetesBackend, KubernetesOpt
 from openpai.backends.kubernetes.names import FINALIZER
 from openpai.backends.kubernetes.node_health import NodeRules
 from openpai.kube.client import KubeClient
-from openpai.kube.config import cluster_access
 from openpai.kube.errors import KubeError, silent
 from openpai.kube.objects import NAMESPACES, PODS, SECRETS, SERVICES, kind
 from openpai.kube.objects.kinds import Kind
 from openpai.kube.objects.pods import Pod
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import Backend, KillTask, RegistryAuth
-from openpai.protocol.errors import Unavailable
 from tests.contracts.kubernetes_harness import KubernetesHarness
 from tests.contracts.seen import PATIENCE_S, Watch, a_key, a_launch, forget, observed
 from tests.kube import fake_nodes
@@ -388,17 +385,3 @@ async def test_an_api_server_that_is_away_for_a_while_costs_nothing(tmp_path: Pa
         assert (killed.code, killed.reason, other.code) == (143, ExitReason.EXITED, 6)
         await until(lambda: are_healthy(backend))
         await world.destroy()
-
-
-async def test_a_cluster_that_does_not_answer_is_reported_at_the_start(tmp_path: Path) -> None:
-    config = tmp_path / "config"
-    parts = {
-        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    config.write_text(json.dumps(parts))
-    backend = KubernetesBackend(cluster_access(config), b"secret", SystemClock())
-    with pytest.raises(Unavailable, match=r"https://127\.0\.0\.1:1 cannot be used"):
-        await backend.open()

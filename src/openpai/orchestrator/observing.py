@@ -11,6 +11,7 @@ from openpai.lifecycle.diagnosis import TAIL_BYTES, diagnose, needs_log
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Fact, TaskExited, TaskPhase, TaskStarted
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.node_sync import sync_nodes
 from openpai.orchestrator.recording import change_jobs
 from openpai.orchestrator.secrets import WITHHELD, without_secrets
 from openpai.ports.backend import ForgetTask, KillTask, TaskSeen
@@ -50,6 +51,10 @@ async def understand(leader: Leader, seen: Iterable[TaskSeen]) -> Observed:
 
 async def hear(leader: Leader, seen: Iterable[TaskSeen]) -> None:
     """Record reports of the backend, and remove the task attempts that should not exist."""
+    seen = list(seen)
+    if any(task.exit is not None and task.exit.reason is ExitReason.NODE_LOST for task in seen):
+        # Or these tasks would be placed on the lost node again.
+        await sync_nodes(leader)
     observed = await understand(leader, seen)
     if observed.updates:
         await change_jobs(leader, observed.updates)

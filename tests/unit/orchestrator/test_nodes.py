@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from openpai.backends.simulated.backend import virtual_nodes
+from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.orchestrator.node_sync import capacity
-from openpai.ports.backend import NodeSeen
+from openpai.orchestrator.observing import hear
+from openpai.ports.backend import NodeSeen, TaskSeen
 from openpai.ports.platform import NodeChange
 from openpai.protocol.errors import Refused
 from openpai.scheduler.model import Why
@@ -40,6 +43,25 @@ def test_a_healthy_node_says_why_its_devices_are_bad() -> None:
 
     assert capacity(seen, None).message == "GPU 1: held by claim a/b; bad GPUs 1"
     assert capacity(seen, None).is_schedulable
+
+
+def test_a_task_of_a_lost_node_starts_again_on_another_one_at_once() -> None:
+    async def story(servers: Servers) -> None:
+        first = await servers.submit("first", gpus=4)
+        await servers.in_phase("first", "running")
+        ((name, _),) = servers.where(first.job)
+        leader = servers.leader
+        record = leader.active.records[first.job]
+        (task,) = record.job.tasks.values()
+        nodes = servers.cluster._nodes
+        nodes[name] = replace(nodes[name], is_healthy=False)
+        lost = ExitReport(137, ExitReason.NODE_LOST, "its node does not answer")
+        await hear(leader, [TaskSeen(record.job.key(task), task.grant or 0, task.started_at_ms, lost)])
+        assert not leader.nodes[name].is_healthy
+        await servers.until(lambda: _is({node for node, _ in servers.where(first.job)} not in (set(), {name})))
+        assert leader.active.records[first.job].job.attempt == 1
+
+    live(story)
 
 
 def test_a_drained_node_takes_no_new_tasks_and_keeps_those_it_has() -> None:
