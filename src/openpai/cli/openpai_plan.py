@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from openpai.cli.openpai_source import Source, acls_of, load_yaml
+from openpai.cli.openpai_source import Source, acls_of, listing, load_yaml, mapping, words
 
 if TYPE_CHECKING:
     from openpai.client import Client
@@ -111,10 +111,10 @@ def _storages(source: Source, present: Present) -> Iterator[Step]:
 
 def _converted(document: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | str:
     """Return type and data of a storage as ours, or why it cannot be one of ours."""
-    kind, data = document.get("type"), {key: value for key, value in (document.get("data") or {}).items() if value}
+    kind, data = document.get("type"), {key: value for key, value in mapping(document.get("data")).items() if value}
     if kind == "nfs":
         options = document.get("mountOptions")
-        joined = ",".join(options) if isinstance(options, list) else options
+        joined = ",".join(words(options)) if isinstance(options, list) else options
         return "nfs", {**data, **({"mountOptions": joined} if joined else {})}
     if kind == "samba":
         return "smb", data
@@ -155,7 +155,7 @@ def _virtual_clusters(source: Source, present: Present) -> Iterator[Step]:
         if name in present.virtual_clusters:
             yield Step("virtual cluster", name, Action.KEEP)
             continue
-        gpus = (document.get("resourcesTotal") or {}).get("gpu")
+        gpus = mapping(mapping(document).get("resourcesTotal")).get("gpu")
         amount = f"{gpus:g} GPUs" if isinstance(gpus, int | float) and gpus else "1 node"
         detail = f'REST does not tell its cells; give --config FILE, or: pai vc set {name} "{amount}"'
         yield Step("virtual cluster", name, Action.SKIP, detail)
@@ -179,25 +179,22 @@ def _cells(source: Source, present: Present) -> Step:
 
 
 def _cells_of(text: str) -> Any:
-    document = load_yaml(text) if text else {}
-    keys = ("physicalCluster", "virtualClusters")
-    return {key: document.get(key) for key in keys} if isinstance(document, Mapping) else {}
+    document = mapping(load_yaml(text) if text else {})
+    return {key: document.get(key) for key in ("physicalCluster", "virtualClusters")}
 
 
 def _nodes_of(physical: Any) -> set[str]:
     """Return the names of the nodes of HiveD's cells, as far as they are given."""
     found: set[str] = set()
-    if not isinstance(physical, Mapping):
-        return found
-    types = physical.get("cellTypes") or {}
-    left = [(cell, cell.get("cellType")) for cell in physical.get("physicalCells") or () if isinstance(cell, Mapping)]
+    types = mapping(mapping(physical).get("cellTypes"))
+    left = [(mapping(cell), mapping(cell).get("cellType")) for cell in listing(mapping(physical).get("physicalCells"))]
     while left:
         cell, kind = left.pop()
-        about = types.get(kind) or {}
+        about = mapping(types.get(str(kind)))
         if about.get("isNodeLevel"):
             found.add(str(cell.get("cellAddress")))
         else:
-            left += [(child, about.get("childCellType")) for child in cell.get("cellChildren") or ()]
+            left += [(mapping(child), about.get("childCellType")) for child in listing(cell.get("cellChildren"))]
     return found
 
 
@@ -229,7 +226,7 @@ def _groups(source: Source, present: Present, storages: set[str], clusters: froz
 
 
 def _split(names: Any, known: frozenset[str] | set[str]) -> tuple[list[str], list[str]]:
-    found = [str(name) for name in names] if isinstance(names, list) else []
+    found = words(names)
     return [name for name in found if name in known], [name for name in found if name not in known]
 
 
@@ -278,8 +275,7 @@ def _more_for_group(
 def _users(source: Source, present: Present, groups: set[str], passwords: Mapping[str, str]) -> Iterator[Step]:
     private: dict[str, int] = {}
     for name, document in sorted(source.users.items()):
-        extension = document.get("extension")
-        extension = extension if isinstance(extension, Mapping) else {}
+        extension = mapping(document.get("extension"))
         for key in _PRIVATE:
             private[key] = private.get(key, 0) + bool(extension.get(key))
         admins = {ADMIN_GROUP, *(group for group, one in source.groups.items() if acls_of(one).get("admin"))}

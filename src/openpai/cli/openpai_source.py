@@ -121,18 +121,19 @@ def read_rest(url: str, token: str) -> Source:
     """Return what the REST API of an OpenPAI says to an administrator."""
     found = Source()
     with OpenPai(url, token) as old:
-        for user in old.get("/users"):
-            found.users[str(user["username"])] = user
-        for group in old.get("/groups"):
-            found.groups[str(group["groupname"])] = group
-        found.virtual_clusters = dict(old.get("/virtual-clusters"))
-        names = {str(one["name"]): one for one in old.get("/storages")["storages"]}
+        for kind in ("user", "group"):
+            for one in listing(old.get(f"/{kind}s")):
+                if not _take_one(found, one):
+                    found.unread.append((kind, str(one)[:40], "it is not what OpenPAI answers"))
+        found.virtual_clusters = mapping(old.get("/virtual-clusters"))
+        stored = [mapping(one) for one in listing(mapping(old.get("/storages")).get("storages"))]
+        names = {str(one["name"]): one for one in stored if one.get("name")}
         for name, listed in names.items():
             try:
-                found.storages[name] = {**listed, **old.get(f"/storages/{quote(name, safe='')}")}
+                found.storages[name] = {**listed, **mapping(old.get(f"/storages/{quote(name, safe='')}"))}
             except Refused as error:
                 found.unread.append(("storage", name, error.message))
-    granted = {name for group in found.groups.values() for name in acls_of(group).get("storageConfigs") or ()}
+    granted = {name for group in found.groups.values() for name in words(acls_of(group).get("storageConfigs"))}
     for name in sorted(granted - names.keys()):
         found.unread.append(("storage", name, "the token's user may not see it; grant it to their group, or export it"))
     return found
@@ -147,9 +148,22 @@ def _is_openpai(answer: Any) -> bool:
 
 def acls_of(group: Mapping[str, Any]) -> Document:
     """Return what a group grants."""
-    extension = group.get("extension")
-    acls = extension.get("acls") if isinstance(extension, Mapping) else None
-    return dict(acls) if isinstance(acls, Mapping) else {}
+    return mapping(mapping(group.get("extension")).get("acls"))
+
+
+def mapping(value: object) -> Document:
+    """Return a value if it is a mapping, else an empty one: answers of another server may be anything."""
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def listing(value: object) -> list[Any]:
+    """Return a value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def words(value: object) -> list[str]:
+    """Return the texts in a list."""
+    return [one for one in listing(value) if isinstance(one, str)]
 
 
 def read_directory(directory: Path) -> Source:
@@ -242,8 +256,10 @@ def _is_worker(machine: Mapping[str, Any]) -> bool:
     return str(machine.get("pai-worker", machine.get("k8s-role") == "worker")).lower() == "true"
 
 
-def _take_one(found: Source, document: Mapping[str, Any]) -> bool:
-    """Add a user, group or storage in the shape of the REST API."""
+def _take_one(found: Source, document: object) -> bool:
+    """Add a user, group or storage in the shape of the REST API; return whether it is one."""
+    if not isinstance(document, Mapping):
+        return False
     if "username" in document and "grouplist" in document:
         found.users[str(document["username"])] = dict(document)
     elif "groupname" in document:
