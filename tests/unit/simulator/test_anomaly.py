@@ -45,13 +45,13 @@ def test_the_default_case_shows_it_even_when_small() -> None:
     assert found.anomalies("hived") == ()
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_team_waits_exactly_as_long_as_in_its_private_cluster(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "policy"), [(0, "hived"), (1, "hived"), (2, "hived"), (3, "hived-shortest")])
+def test_a_team_waits_exactly_as_long_as_in_its_private_cluster(seed: int, policy: str) -> None:
     spec = SyntheticSpec(1_200, 1.5, seed, load=1.1, vcs=4)
     config = read_config(config_text(26, spec.shares()))
     trace = generate(spec, quotas_of(config))
-    shared = simulate(config, trace, "shared").vc_delays_ms
+    shared = simulate(config, trace, "shared", policy).vc_delays_ms
     assert max(max(delays) for delays in shared.values()) > 6 * HOUR_MS
     for name, delays in shared.items():
-        alone = simulate(private_config(config, name), trace.of(name), "private")
+        alone = simulate(private_config(config, name), trace.of(name), "private", policy)
         assert alone.vc_delays_ms[name] == delays

@@ -132,9 +132,10 @@ class SchedulerState:
     def turn(self, waiting: Waiting) -> int:
         """Return a gang's turn with `Order.SHORTEST`: its expected run time, or 0 once it has waited for long."""
         gang = waiting.gang
-        if self.now_ms - gang.submitted_at_ms >= self.passed_max_ms(gang.virtual_cluster):
+        now_ms = max(self.now_ms, gang.submitted_at_ms)
+        if now_ms - gang.submitted_at_ms >= self.passed_max_ms(gang.virtual_cluster):
             return 0
-        expected_ms = self.running.run_times.expected(gang, self.now_ms)
+        expected_ms = self.running.run_times.expected(gang, now_ms)
         limit_ms = gang.time_limit_ms
         if expected_ms is None:
             # Nothing is known about a gang unlike any other before it runs.
@@ -146,9 +147,9 @@ class SchedulerState:
         return min(PATIENCE_MAX_MS, ALONE_AFTER * self.patience_of(virtual_cluster))
 
     def update_turns(self) -> None:
-        """Update turns with `Order.SHORTEST`, where enough gangs have finished since the last update."""
-        for name, order in self.orders.items():
-            if order is Order.SHORTEST:
+        """Update turns with `Order.SHORTEST`, where something changed and enough gangs have finished since."""
+        for name in self.queue.due(self.core.cluster.freed):
+            if self.orders.get(name) is Order.SHORTEST:
                 given_ms, finished = self.turns_given.get(name, (-TURNS_MAX_MS, 0))
                 now, passed_ms = self.running.run_times.finished(name), self.now_ms - given_ms
                 is_worth = (now - finished) * TURNS_A_FINISH >= self.queue.waiting_in(name)

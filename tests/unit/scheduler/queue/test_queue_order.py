@@ -11,6 +11,7 @@ import pytest
 
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Node, Order, Place, Spot, Why
+from openpai.scheduler.queue.backfill import Kept, kept_in
 from openpai.scheduler.queue.replay import resume
 from openpai.scheduler.queue.scheduler import HivedScheduler
 from tests.unit.scheduler.queue.queues import HOUR_MS, LONG_MS, gang, placed
@@ -45,6 +46,14 @@ def test_cells_that_would_stand_idle_for_long_are_not_kept_yet(scheduler: HivedS
     assert placed(scheduler, LONG_MS - 1000) == []
     scheduler.add(gang("unlimited", 1, submitted_at_ms=LONG_MS))
     assert placed(scheduler, LONG_MS) == ["unlimited"]
+
+
+def test_idle_time_of_kept_cells_counts_from_when_they_were_first_kept() -> None:
+    kept = Kept("whole", "a", 0, (), chosen_ms=0, free_ms=HOUR_MS, idle_devices=3)
+    kept.count_idle(HOUR_MS)
+    kept = kept_in(json.loads(json.dumps(kept.dump())))
+    kept.count_idle(2 * HOUR_MS)  # nothing was withheld since
+    assert (kept.idle_ms, kept.idle_devices, kept.counted_ms) == (3 * HOUR_MS, 0, 2 * HOUR_MS)
 
 
 def test_everything_but_the_kept_cells_stays_open_to_all(scheduler: HivedScheduler) -> None:
@@ -230,6 +239,7 @@ def test_cells_are_kept_for_a_gang_once_it_waited_as_long_as_that_makes_the_othe
         scheduler.add(gang(f"other{at}", 2, submitted_at_ms=1))
     placed(scheduler, hours * HOUR_MS - 1)
     assert not scheduler.state.kept
+    assert scheduler.look_again_ms() == hours * HOUR_MS
     placed(scheduler, hours * HOUR_MS)
     assert scheduler.state.kept["a"].gang == "whole"
     assert scheduler.state.kept["a"].closed_ms is None
