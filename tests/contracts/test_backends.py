@@ -152,7 +152,9 @@ async def test_killing_what_never_was_reports_absent_and_keeps_it_from_beginning
 
 
 async def test_killing_right_after_launching_leaves_nothing(harness: Harness) -> None:
-    report = await ran(harness, harness.programs.waits()), KillTask(a_key(), 5.0)
+    backend = await harness.start()
+    await backend.apply([a_launch(harness, a_key(), harness.programs.waits()), KillTask(a_key(), 5.0)])
+    (report,) = await Watch(backend).until_over(a_key())
     assert report.reason is ExitReason.EXITED
     assert report.code in (143, 137)
     assert harness.processes(a_key()) == 0
