@@ -198,7 +198,7 @@ def test_a_directory_of_exported_files_is_imported(pai, exported):
     assert {action for action, _ in steps(pai, str(exported), "--apply").values()} == {"keep", "skip"}
 
 
-def test_the_cells_come_from_a_file_where_rest_does_not_tell_them(pai, url, exported):
+def test_the_cells_come_from_a_file_where_rest_does_not_show_them(pai, url, exported):
     found = steps(pai, url, "--config", str(exported / "services-configuration.yaml"))
     assert found["virtual clusters", "default, vision"][0] == "change"
     assert "without what is not here: storage odd" in found["group", "vision"][1]

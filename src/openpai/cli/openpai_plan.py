@@ -157,7 +157,7 @@ def _virtual_clusters(source: Source, present: Present) -> Iterator[Step]:
             continue
         gpus = mapping(mapping(document).get("resourcesTotal")).get("gpu")
         amount = f"{gpus:g} GPUs" if isinstance(gpus, int | float) and gpus else "1 node"
-        detail = f'REST does not tell its cells; give --config FILE, or: pai vc set {name} "{amount}"'
+        detail = f'REST does not show its cells; give --config FILE, or: pai vc set {name} "{amount}"'
         yield Step("virtual cluster", name, Action.SKIP, detail)
 
 

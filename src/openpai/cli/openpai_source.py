@@ -1,7 +1,7 @@
 """What an OpenPAI has: read from its REST API, or from a directory of files that an administrator exported.
 
 A directory may hold services-configuration.yaml, layout.yaml, HiveD's configuration, answers of the REST API saved as
-JSON, and what `kubectl get -o json` prints of the secrets and volumes that OpenPAI keeps. Files are told apart by what
+JSON, and what `kubectl get -o json` prints of the secrets and volumes that OpenPAI keeps. Files are recognized by what
 is in them, not by their names.
 """
 
