@@ -131,10 +131,12 @@ class Cluster:
 
     # What the watcher asks about nodes.
 
+    def silent(self) -> frozenset[str]:
+        """Return the nodes that do not answer."""
+        return self.table.dead()
+
     def silence(self, node: str) -> str:
-        """Return since when a node has not answered, in words; empty if it answers."""
-        if node not in self.table.dead():
-            return ""
+        """Return since when a silent node has not answered, in words."""
         silent_s = self.table.leases.silent_s(node)
         return f"its kubelet was last heard of {silent_s:.0f} s ago" if silent_s else "its kubelet does not report"
 

@@ -23,6 +23,7 @@ from openpai.system.supervision import background
 log: Final = structlog.get_logger(__name__)
 _INSIST_AFTER_S: Final = 2.0
 _INSIST_TRIES: Final = 5
+_CONFLICT_TRIES: Final = 5
 
 
 class Deletions:
@@ -61,12 +62,24 @@ class Deletions:
         """Remove our finalizer from a pod whose end is recorded, and delete it."""
         body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
         patch = partial(self._client.patch, PODS, name, body, self._namespace, how=STRATEGIC_PATCH)
-        refusal = await until_answered(_no_result(patch))
-        if refusal is None:
-            delete = partial(self._client.delete, PODS, name, self._namespace, uid=uid, grace_s=0)
-            refusal = await until_answered(delete)
+        delete = partial(self._client.delete, PODS, name, self._namespace, uid=uid, grace_s=0)
+        refusal: KubeError | None = None
+        for _ in range(_CONFLICT_TRIES):
+            refusal = await until_answered(_no_result(patch)) or await until_answered(delete)
+            # A conflict is another pod of the name, or only another change at the same moment.
+            if refusal is None or not refusal.is_conflict or not await self._is_there(name, uid):
+                break
         if refusal is not None and not (refusal.is_missing or refusal.is_conflict):
             log.warning("a pod that is over cannot be removed", pod=name, error=refusal.message)
+
+    async def _is_there(self, name: str, uid: str) -> bool:
+        found: list[Pod | None] = []
+
+        async def find() -> None:
+            found.append(await self._client.find(PODS, name, self._namespace))
+
+        await until_answered(find)
+        return bool(found) and found[0] is not None and found[0].uid == uid
 
     async def _delete(self, attempt: PodAttempt) -> None:
         """Delete a pod, and repeat that while the API server does not answer."""
@@ -78,7 +91,11 @@ class Deletions:
             grace_s = attempt.pod_grace_s
             await self._client.delete(PODS, attempt.name, self._namespace, uid=attempt.uid, grace_s=grace_s)
 
-        error = await until_answered(delete, lambda: attempt.exit is not None)
+        error: KubeError | None = None
+        for _ in range(_CONFLICT_TRIES):
+            error = await until_answered(delete, lambda: attempt.exit is not None)
+            if error is None or not error.is_conflict or not await self._is_there(attempt.name, attempt.uid):
+                break
         if error is not None and not (error.is_missing or error.is_conflict):
             log.error("a pod cannot be deleted, and runs on", pod=attempt.name, error=error.message)
 

@@ -8,7 +8,7 @@ event: pods that do not start, nodes that do not answer, and pods that stay alth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -46,8 +46,12 @@ STUCK_S: Final = 30.0
 class NodeStates(Protocol):
     """What is known of the nodes that tasks run on."""
 
+    def silent(self) -> Collection[str]:
+        """Return the nodes that do not answer."""
+        ...
+
     def silence(self, node: str) -> str:
-        """Return since when a node has not answered, in words; empty if it answers."""
+        """Return since when a silent node has not answered, in words."""
         ...
 
     def is_certainly_gone(self, node: str) -> bool:
@@ -155,28 +159,29 @@ class Watcher:
             if pods is None or pods.trouble is not None:
                 continue
             await self._read_events(pods)
+            silent = self._nodes.silent()
             for attempt in self._register:
                 if attempt.exit is None and attempt.uid and not attempt.is_fence:
                     pod = pods.get(attempt.name, self._namespace)
                     if pod is not None and pod.uid == attempt.uid:
-                        self._look_again(attempt, pod)
+                        self._look_again(attempt, pod, is_silent=attempt.node in silent)
 
-    def _look_again(self, attempt: PodAttempt, pod: Pod) -> None:
-        self.look(attempt, pod)
+    def _look_again(self, attempt: PodAttempt, pod: Pod, *, is_silent: bool) -> None:
+        if attempt.started_at_ms is None:
+            self.look(attempt, pod)
         if attempt.exit is not None or not attempt.node:
             return
-        silence = self._nodes.silence(attempt.node)
         if self._nodes.is_certainly_gone(attempt.node):
             gone = f"its node {attempt.node} was removed from the cluster or taken out of service"
             self._register.end(attempt, lost(gone, ExitReason.NODE_LOST))
-        elif silence and self._nodes.is_given_up(attempt.node):
-            message = f"its node {attempt.node} does not answer: {silence}"
+        elif is_silent and self._nodes.is_given_up(attempt.node):
+            message = f"its node {attempt.node} does not answer: {self._nodes.silence(attempt.node)}"
             self._register.end(attempt, lost(message, ExitReason.NODE_LOST))
-        elif bool(silence) is not attempt.is_silent:
-            attempt.is_silent = bool(silence)
-            message, step = (_waits_for(attempt.node), "NodeSilent") if silence else ("", "")
+        elif is_silent is not attempt.is_silent:
+            attempt.is_silent = is_silent
+            message, step = (_waits_for(attempt.node), "NodeSilent") if is_silent else ("", "")
             self._register.progressed(attempt, message, step)
-        elif pod.metadata.deletion_timestamp is not None and not silence and not attempt.is_stuck:
+        elif pod.metadata.deletion_timestamp is not None and not is_silent and not attempt.is_stuck:
             late_s = self._clock.now_ms() / 1000 - pod.metadata.deletion_timestamp.timestamp()
             if late_s > STUCK_S:
                 attempt.is_stuck = True
