@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openpai.backends.kubernetes.log_lines import LINE_BYTES, MARK, Cursor, LogLines
@@ -147,7 +147,8 @@ lines_of_a_log = st.lists(
 )
 
 
-@given(lines_of_a_log, st.lists(st.integers(0, 2000), max_size=6), st.integers(1, 40))
+@example([(0, b""), (-3, b"")], [32], 1)
+@given(lines_of_a_log, st.lists(st.integers(0, 2000), max_size=6), st.integers(1, 40) | st.just(4096))
 def test_any_number_of_breaks_anywhere_changes_nothing(
     steps: list[tuple[int, bytes]], breaks: list[int], piece: int
 ) -> None:
@@ -169,3 +170,22 @@ def test_no_answer_breaks_the_reader(data: bytes, piece: int) -> None:
     reader = Reader()
     reader.read(data, piece=piece)
     reader.read(stamp(START) + data, piece=piece)
+
+
+def test_a_line_from_the_second_before_is_not_taken_for_an_old_one() -> None:
+    log = [(START, b"out\n"), (START - 3, b"err\n")]
+    reader = Reader()
+    reader.read(stamped(log[:1]))
+    reader.read(stamped(log, reader.cursor.since_s))
+
+    assert reader.streams["stdout"] == b"out\nerr\n"
+
+
+def test_a_log_that_comes_in_large_pieces_is_continued() -> None:
+    log = [(START + number * 10_000_000, b"line %d\n" % number) for number in range(1000)]
+    reader = Reader()
+    reader.read(stamped(log[:700]), piece=1 << 16)
+    assert reader.cursor.since_s is not None
+    reader.read(stamped(log, reader.cursor.since_s), piece=1 << 16)
+
+    assert reader.streams["stdout"] == b"".join(line for _, line in log)

@@ -40,10 +40,15 @@ class Cursor:
     """The time of a line whose beginning was read; negative if there is none."""
     open_bytes: int = 0
     """How much of that line was passed on."""
+    is_whole: bool = True
+    """Whether `recent` has every line that was read, not only the last ones."""
 
     @property
     def since_s(self) -> int | None:
         """Return the second from which on the log is to be read; None for its beginning."""
+        if self.is_whole:
+            # So few lines that all are read again: one that was written out of order is among them.
+            return None
         first = min(self.recent, default=self.open_at)
         return first // 1_000_000_000 if first >= 0 else None
 
@@ -52,19 +57,22 @@ class Cursor:
         if self.recent and at < next(reversed(self.recent)) - JUMP_NS:
             # Otherwise all lines would look as if they were read before, until the clock has caught up.
             self.recent.clear()
+            self.is_whole = False
         self.recent[at] = self.recent.pop(at, 0) + 1
         if len(self.recent) > RECENT:
             del self.recent[next(iter(self.recent))]
+            self.is_whole = False
 
     def document(self) -> dict[str, Any]:
         """Return what is stored."""
-        return {"recent": list(self.recent.items()), "open": [self.open_at, self.open_bytes]}
+        return {"recent": [*self.recent.items()], "open": [self.open_at, self.open_bytes], "whole": self.is_whole}
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> Cursor:
         """Return what was stored."""
         open_at, open_bytes = document["open"]
-        return cls({int(at): int(count) for at, count in document["recent"]}, int(open_at), int(open_bytes))
+        recent = {int(at): int(count) for at, count in document["recent"]}
+        return cls(recent, int(open_at), int(open_bytes), bool(document["whole"]))
 
 
 @dataclass(slots=True)
@@ -83,9 +91,9 @@ class LogLines:
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
         self._known = dict(cursor.recent)
-        self._oldest = min(cursor.recent, default=_NO_STAMP)
+        self._oldest = _NO_STAMP if cursor.is_whole else min(cursor.recent, default=_NO_STAMP)
         self._newest = max(cursor.recent, default=_NO_STAMP)
-        self._is_again = cursor.since_s is not None
+        self._is_again = bool(cursor.recent) or cursor.open_at >= 0
         self._has_matched = not cursor.recent
         self._rest = b""
         self._line: _Line | None = None
@@ -124,6 +132,7 @@ class LogLines:
             return None
         lines = data.split(b"\n")[:-1]
         first = max(len(lines) - RECENT, 0)
+        self._cursor.is_whole &= not first
         # Lines of the same time are counted together.
         while first and lines[first][:_STAMP_BYTES] == lines[first - 1][:_STAMP_BYTES]:
             first -= 1
