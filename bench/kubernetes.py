@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import importlib.util
 import json
+import logging
 import random
 import resource
 import statistics
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import structlog
 
 from bench.server import answer
 from openpai.kube.client import KubeClient
@@ -192,6 +194,8 @@ async def soak(client: KubeClient, options: argparse.Namespace) -> dict[str, Any
     from tests.kube.proxy import BadProxy
     from tests.kube.test_watch import Writer, misbehave
 
+    # Each interruption is logged, and the answer is one JSON document.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     chance = random.Random(options.seed)
     writer = Writer(client, "bench", chance)
     ends = time.monotonic() + options.soak_minutes * 60

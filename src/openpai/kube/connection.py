@@ -40,6 +40,7 @@ class Connection:
     def __init__(self, access: ClusterAccess, *, connections: int = CONNECTIONS, user_agent: str = "openpai") -> None:
         self.access = access
         self._connections = connections
+        self._free = asyncio.Semaphore(connections)
         self._agent = user_agent
         self._tls: ssl.SSLContext | None = None
         self._loaded: ClientCertificate | None = None
@@ -69,7 +70,9 @@ class Connection:
         while True:
             tries += 1
             try:
-                return await self._once(method, path, doing, params, body, content_type, patience_s)
+                # The time of a request begins when it is sent: thousands may wait for a connection.
+                async with self._free:
+                    return await self._once(method, path, doing, params, body, content_type, patience_s)
             except KubeError as error:
                 if error.http == 401 and not refreshed and await self.access.credentials.refresh():
                     refreshed = True
@@ -159,7 +162,7 @@ class Connection:
     async def _why_no_socket(self, path: str, doing: str, params: list[tuple[str, str]], status: int) -> KubeError:
         """Return the error for a refused WebSocket; its reason comes with the answer to a plain request only."""
         try:
-            await self.stream(path, doing=doing, params=params)
+            (await self.stream(path, doing=doing, params=params)).close()
         except KubeError as error:
             if error.http == status:
                 return error

@@ -130,12 +130,12 @@ class Program:
         self._spec = spec
         # Like kubectl: a path with a slash is relative to the kubeconfig, a name is looked up in PATH.
         self._command = str(directory / spec.command) if "/" in spec.command else spec.command
-        told: dict[str, Any] = {"interactive": False}
+        about: dict[str, Any] = {"interactive": False}
         if spec.provide_cluster_info:
-            told["cluster"] = dict(cluster)
+            about["cluster"] = dict(cluster)
         self._env = {one["name"]: one.get("value", "") for one in spec.env or () if "name" in one}
         self._env["KUBERNETES_EXEC_INFO"] = json.dumps(
-            {"apiVersion": spec.api_version, "kind": "ExecCredential", "spec": told}
+            {"apiVersion": spec.api_version, "kind": "ExecCredential", "spec": about}
         )
         self._issued: _Issued | None = None
         self._asking = asyncio.Lock()

@@ -126,6 +126,25 @@ async def test_without_a_connection_nothing_happened(monkeypatch: pytest.MonkeyP
     assert not lost.value.may_have_happened
 
 
+async def test_the_time_of_a_request_begins_when_it_is_sent(server: Server) -> None:
+    held = asyncio.Event()
+
+    class Held(web.Response):
+        async def prepare(self, request: web.BaseRequest) -> Any:
+            await held.wait()
+            return await super().prepare(request)
+
+    server.answers = [Held(text="{}"), web.json_response({})]
+    async with KubeClient(ClusterAccess(server=server.url), connections=1) as client:
+        first = asyncio.create_task(client.raw("POST", "/first"))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(client.connection.call("POST", "/second", doing="x", patience_s=1.0))
+        await asyncio.sleep(1.2)
+        held.set()
+        await asyncio.gather(first, second)
+    assert [request.path for request in server.requests] == ["/first", "/second"]
+
+
 async def test_a_refused_token_is_renewed_once(server: Server) -> None:
     class Renewed:
         certificate: ClientCertificate | None = None
