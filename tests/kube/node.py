@@ -96,7 +96,7 @@ class RealNode:
         self._stop("kubelet")
 
     def start_kubelet(self) -> None:
-        """Start the kubelet again."""
+        """Start the kubelet again. Not in a thread: what a thread starts ends with it."""
         self._run("kubelet", *self._commands["kubelet"])
 
     def lose_power(self) -> None:
@@ -106,10 +106,11 @@ class RealNode:
         self._kill_containers()
 
     def power_on(self) -> None:
-        """Start containerd and kubelet again, and wait until containerd answers."""
+        """Start containerd and kubelet again, and wait until the node reports. Not in a thread, as above."""
         self._run("containerd", *self._commands["containerd"])
         self._await(lambda: self.ctr("version") is not None, "containerd")
         self.start_kubelet()
+        self._await(self._is_ready, "kubelet")
 
     def close(self) -> None:
         """End everything, and remove what the node left on this machine."""

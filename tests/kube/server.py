@@ -143,7 +143,7 @@ class ControlPlane:
         process.wait(30)
 
     def start_again(self, name: str) -> None:
-        """Start a part that was stopped."""
+        """Start a part that was stopped. Not in a thread: what a thread starts ends with it."""
         self._run(name, *self._commands[name][1:])
         if name in ("etcd", "kube-apiserver"):
             self._await_ready()

@@ -96,7 +96,6 @@ async def test_a_log_is_followed_while_it_grows(kube: KubeClient, kube_node: Rea
 
 
 async def test_a_node_that_loses_its_power_comes_back(kube: KubeClient, kube_node: RealNode) -> None:
-    """The last test of this file: it ends what runs on the node."""
     async with Reflector(kube, PODS, "default") as pods:
         await kube.create(PODS, a_pod("lost", kube_node, "exec sleep 1000"), "default")
         pod = await phase(pods, "lost", "Running")
@@ -104,7 +103,7 @@ async def test_a_node_that_loses_its_power_comes_back(kube: KubeClient, kube_nod
         await kube.delete(PODS, "lost", "default", uid=pod.uid)
         await asyncio.sleep(0)
         assert (await kube.get(PODS, "lost", "default")).is_deleting
-        await asyncio.to_thread(kube_node.power_on)
+        kube_node.power_on()
         changes = pods.subscribe()
         async for change in changes:
             if change.is_deletion and change.last.name == "lost":

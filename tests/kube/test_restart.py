@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from openpai.kube.client import KubeClient
@@ -28,10 +26,10 @@ async def test_a_cache_outlives_the_api_server(monkeypatch: pytest.MonkeyPatch) 
             await until(lambda: cache.get("gone", "default") is not None)
             changes = cache.subscribe()
             changes.take()
-            await asyncio.to_thread(plane.stop, "kube-apiserver")
+            plane.stop("kube-apiserver")
             await until(lambda: cache.trouble is not None)
             assert cache.get("gone", "default") is not None
-            await asyncio.to_thread(plane.start_again, "kube-apiserver")
+            plane.start_again("kube-apiserver")
             # Many versions, so that the new server cannot resume the watch from the old one.
             await client.delete(CONFIG_MAPS, "gone", "default")
             for number in range(30):
@@ -39,7 +37,7 @@ async def test_a_cache_outlives_the_api_server(monkeypatch: pytest.MonkeyPatch) 
             await equal(cache, client, "default")
             assert [change.last.uid for change in changes.take() if change.is_deletion] == [gone.uid]
             # And etcd alone.
-            await asyncio.to_thread(plane.stop, "etcd")
-            await asyncio.to_thread(plane.start_again, "etcd")
+            plane.stop("etcd")
+            plane.start_again("etcd")
             await client.create(CONFIG_MAPS, a_map("later"), "default")
             await equal(cache, client, "default")
