@@ -17,8 +17,13 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from cryptography.fernet import Fernet
 
+from openpai.app import cluster_check
+from openpai.kube.config import cluster_access
+from tests.kube.fake_nodes import FakeNodes
 from tests.kube.server import ASSETS
+from tests.kube.servers import server, until
 
 ROOT: Final = Path(__file__).parents[2]
 CHART: Final = ROOT / "deploy/chart"
@@ -80,6 +85,15 @@ class Cluster:
         )
         return asked.stdout.strip() == "yes"
 
+    def remove(self) -> None:
+        """Remove what the release created; other tests use the same cluster."""
+        self.kubectl("delete", "namespace", self.name, self.jobs, "--wait=false", "--ignore-not-found")
+        for kind, name in (
+            ("clusterrole,clusterrolebinding", f"{self.name}-openpai"),
+            ("validatingadmissionpolicy,validatingadmissionpolicybinding", f"{self.name}-openpai-epochs"),
+        ):
+            self.kubectl("delete", kind, name, "--ignore-not-found")
+
     @staticmethod
     def _run(line: list[str], *more: str) -> str:
         done = subprocess.run([*line, *more], capture_output=True, text=True, check=False, timeout=120)
@@ -94,13 +108,7 @@ def cluster(kube_full: Path) -> Iterator[Cluster]:
     # The strictest level there is: a pod of the server that asked for more would not be created.
     made.kubectl("label", "namespace", made.name, "pod-security.kubernetes.io/enforce=restricted")
     yield made
-    made.kubectl("delete", "namespace", made.name, made.jobs, "--wait=false", "--ignore-not-found")
-    # Only this release's: other tests use the same cluster.
-    for kind, name in (
-        ("clusterrole,clusterrolebinding", f"{made.name}-openpai"),
-        ("validatingadmissionpolicy,validatingadmissionpolicybinding", f"{made.name}-openpai-epochs"),
-    ):
-        made.kubectl("delete", kind, name, "--ignore-not-found")
+    made.remove()
 
 
 @needs_helm
@@ -189,6 +197,35 @@ def test_a_server_of_an_earlier_epoch_creates_no_pod(cluster: Cluster, tmp_path:
 
 
 @needs_helm
+@pytest.mark.slow
+async def test_the_rights_of_the_chart_are_enough_to_run_jobs(
+    kube_api: Path, kube_nodes: FakeNodes, tmp_path: Path
+) -> None:
+    await kube_nodes.add(1)
+    release = Cluster(kube_api)
+    release.kubectl("create", "namespace", release.name)
+    release.install()
+    kubeconfig = _as_the_server(release, tmp_path)
+    options = {"kubeconfig": kubeconfig, "kube_namespace": release.jobs, "node_selector": kube_nodes.label}
+    nodes = FakeNodes(kube_nodes._client, release.jobs)
+    nodes.names = kube_nodes.names
+    try:
+        async with nodes, server(tmp_path, Fernet.generate_key().decode(), **options) as started:
+            await started.submit("allowed")
+
+            async def runs() -> bool:
+                return await started.state("allowed") == "RUNNING"
+
+            await until(runs)
+            assert "Forbidden" not in started.log.read_text()
+            assert "cannot" not in started.log.read_text()
+            checked = await cluster_check._findings(cluster_access(kubeconfig), release.jobs)
+            assert not [finding for finding in checked if finding.state == "fault"]
+    finally:
+        release.remove()
+
+
+@needs_helm
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -213,6 +250,15 @@ def test_the_profile_of_two_servers_needs_only_the_secret_it_names() -> None:
     assert rendered.returncode == 0, rendered.stderr
     assert "name: openpai-database" in rendered.stdout
     assert "kind: PodDisruptionBudget" in rendered.stdout
+
+
+def _as_the_server(cluster: Cluster, directory: Path) -> Path:
+    """Return a kubeconfig with the rights of the chart's service account."""
+    config = json.loads(cluster.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": cluster.kubectl("create", "token", "openpai").strip()}
+    file = directory / "config"
+    file.write_text(json.dumps(config))
+    return file
 
 
 def _create(cluster: Cluster, directory: Path, document: dict[str, Any]) -> None:

@@ -33,8 +33,8 @@ NEEDED: Final = (
 NEEDED_EVERYWHERE: Final = (
     ("nodes", "", ("list", "watch")),
     ("pods", "", ("list", "watch")),
-    ("leases", "coordination.k8s.io", ("list", "watch")),
 )
+NEEDED_OF_NODES: Final = (("leases", "coordination.k8s.io", ("list", "watch")),)
 CLAIMS: Final = (
     ("resourceclaims", "resource.k8s.io", ("create", "list", "watch", "delete")),
     ("resourceclaims/status", "resource.k8s.io", ("update", "patch")),
@@ -92,7 +92,9 @@ async def _findings(access: Any, namespace: str) -> list[Finding]:
             try:
                 found += await look()
             except KubeError as error:
-                found.append(Finding(what, "fault", error.message, error.advice))
+                # The server itself does not need to read everything that is looked at here.
+                is_needed = what not in ("namespace", "storage classes") or error.http != 403
+                found.append(Finding(what, "fault" if is_needed else "warning", error.message, error.advice))
         return found
 
 
@@ -113,7 +115,7 @@ async def _version(client: KubeClient, server: str) -> Finding:
 async def _rights(client: KubeClient, namespace: str) -> list[Finding]:
     missing = [
         text
-        for needed, where in ((NEEDED, namespace), (NEEDED_EVERYWHERE, ""))
+        for needed, where in ((NEEDED, namespace), (NEEDED_EVERYWHERE, ""), (NEEDED_OF_NODES, "kube-node-lease"))
         for resource, group, verbs in needed
         for text in await _refused(client, where, resource, group, verbs)
     ]
