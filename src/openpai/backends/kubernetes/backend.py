@@ -249,6 +249,8 @@ class KubernetesBackend:
 
     def remove(self, attempt: PodAttempt) -> None:
         """Remove the pod of a forgotten attempt, and with the last one of a job attempt what its pods shared."""
+        if attempt.uid:
+            self._watcher.removes_pod(attempt.uid)
         self._removing.add(partial(self._remove, attempt))
 
     # Work in the background.

@@ -93,6 +93,8 @@ class Watcher:
         self._pods: Reflector[Pod] | None = None
         self._events: dict[str, tuple[float, Event | None]] = {}
         self._strange: set[str] = set()
+        self._leaving: set[str] = set()
+        """The UIDs of pods that are being removed: old news of them may arrive after they are gone."""
 
     def is_ours(self, pod: Pod) -> bool:
         """Return whether this platform made a pod."""
@@ -198,7 +200,13 @@ class Watcher:
         self._take(attempt, pod, identity)
         return True
 
+    def removes_pod(self, uid: str) -> None:
+        """Adopt no more what is heard of a pod that is being removed."""
+        self._leaving.add(uid)
+
     def _adopt(self, pod: Pod) -> None:
+        if pod.uid in self._leaving:
+            return
         identity = self._identity(pod)
         if identity is None or identity.key in self._register:
             return
@@ -254,6 +262,7 @@ class Watcher:
         """Record that a pod is gone, although it was not to go before its end was recorded."""
         self._events.pop(pod.name, None)
         self._strange.discard(pod.uid)
+        self._leaving.discard(pod.uid)
         if attempt is None or attempt.uid != pod.uid or attempt.exit is not None:
             return
         attempt.started_at_ms = attempt.started_at_ms or started_at_ms(pod)
