@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kube.fake_gpu_driver import GPUS, FakeGpuDriver, knows_cdi, write_runtime
 from tests.kube.fixtures import kube, kube_namespace, kube_nodes
 from tests.kube.node import real_node, why_no_node
 from tests.kube.server import control_plane
+
+if TYPE_CHECKING:
+    from tests.kube.fake_gpu_driver import FakeGpuDriver
 
 __all__ = ["gpu_driver", "kube", "kube_namespace", "kube_nodes"]
 
@@ -19,6 +22,8 @@ __all__ = ["gpu_driver", "kube", "kube_namespace", "kube_nodes"]
 @pytest.fixture(scope="session")
 def gpu_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGpuDriver]:
     """A node with eight GPUs, of a Kubernetes that serves DeviceTaintRules."""
+    from tests.kube.fake_gpu_driver import GPUS, FakeGpuDriver, knows_cdi, write_runtime
+
     if reason := why_no_node():
         pytest.skip(reason)
     state = tmp_path_factory.mktemp("gpus")
