@@ -27,7 +27,7 @@ _PASSED_ON: Final = ("Content-Type", "Retry-After")
 
 
 class BadProxy:
-    """An HTTP server that passes requests on, and misbehaves as told. Use it as an asynchronous context."""
+    """An HTTP server that passes requests on, and fails as a test asks. Use it as an asynchronous context."""
 
     def __init__(self, access: ClusterAccess) -> None:
         self.gone_by_status = 0

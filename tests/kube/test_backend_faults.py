@@ -283,7 +283,7 @@ async def test_a_lost_answer_starts_nothing_twice(world: World, monkeypatch: pyt
 async def test_a_launch_that_is_delayed_until_after_the_kill_never_begins(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An earlier server died with its request under way, and this one was told to kill the attempt."""
+    """An earlier server died with its request under way, and this one is to kill the attempt."""
     backend = await world.start()
     create = KubeClient.create
     delayed: list[Any] = []

@@ -25,7 +25,7 @@ def audit(cluster: Cluster) -> list[str]:
         found += _audit_pool(chain)
         found += _audit_views(chain, cluster)
         for node_cell in chain.node_cells:
-            found += _audit_box(cluster, node_cell)
+            found += _node_cell_faults(cluster, node_cell)
     return found
 
 
@@ -53,10 +53,10 @@ def _audit_gangs(cluster: Cluster) -> Iterator[str]:
             yield f"{gang} is {record.state} with {len(record.threats)} threats"
 
 
-def _audit_box(cluster: Cluster, node_cell: NodeCell) -> Iterator[str]:
+def _node_cell_faults(cluster: Cluster, node_cell: NodeCell) -> Iterator[str]:
     for label, total, held in (
         ("claims", node_cell.claimed, node_cell.claims),
-        ("squatters", node_cell.opportunistic, node_cell.opportunistic_gangs),
+        ("opportunistic gangs", node_cell.opportunistic, node_cell.opportunistic_gangs),
     ):
         union = 0
         for gang, mask in held.items():
@@ -134,17 +134,17 @@ def _audit_views(chain: Chain, cluster: Cluster) -> Iterator[str]:
         yield from _audit_units(share)
     if need != chain.free_cells.need:
         yield f"chain {chain.spec.name}: promises to come do not add up"
-    yield from _audit_shelf(chain.opportunistic_index, chain.spec.name)
+    yield from _unit_index_faults(chain.opportunistic_index, chain.spec.name)
 
 
 def _audit_units(share: VcShare) -> Iterator[str]:
     if share.serving != {(held.level, held.number): held for held in share.bindings.values()}:
         yield f"{share.label}: the cells that serve promised cells are listed wrongly"
     for unit_index in share.unit_indexes.values():
-        yield from _audit_shelf(unit_index, share.label)
+        yield from _unit_index_faults(unit_index, share.label)
 
 
-def _audit_shelf(unit_index: UnitIndex, label: str) -> Iterator[str]:
+def _unit_index_faults(unit_index: UnitIndex, label: str) -> Iterator[str]:
     by_key: dict[int, int] = {}
     for unit in unit_index.units.values():
         by_key[unit.key] = by_key.get(unit.key, 0) | unit.bit

@@ -79,7 +79,7 @@ class Watcher:
         logs: LogShipper | None,
         removes: Callable[[Pod], None],
     ) -> None:
-        """`removes` deletes a pod of ours that nobody waits for."""
+        """`removes` deletes a pod of ours that no attempt waits for."""
         self._client = client
         self._namespace = namespace
         self._register = register

@@ -86,7 +86,7 @@ class Resource(Part, frozen=True, kw_only=True):
 
     @property
     def uid(self) -> str:
-        """Return what tells the object from an earlier one of the same name."""
+        """Return what distinguishes the object from an earlier one of the same name."""
         return self.metadata.uid
 
     @property
