@@ -87,8 +87,7 @@ class Server:
 
     def cpu_s(self) -> float:
         """Return the processor time the server has used, in seconds."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.pid)
 
     async def stalls(self) -> dict[str, Any]:
         """Return how long the loop of the server was kept from its next turn since this was asked last."""
@@ -102,20 +101,32 @@ class Server:
 
     def memory_mb(self) -> float:
         """Return the server's resident memory in MB."""
+        return self._memory_mb("VmRSS:")
+
+    def memory_most_mb(self) -> float:
+        """Return the most resident memory that the server ever had, in MB."""
+        return self._memory_mb("VmHWM:")
+
+    def _memory_mb(self, field: str) -> float:
         status = Path(f"/proc/{self.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+        line = next(line for line in status.splitlines() if line.startswith(field))
         return round(int(line.split()[1]) / 1024, 1)
 
 
 @asynccontextmanager
-async def platform(*options: str, keep: Path | None = None, has_ticks: bool = False) -> AsyncIterator[Server]:
+async def platform(
+    *options: str, keep: Path | None = None, has_ticks: bool = False, under: str = ""
+) -> AsyncIterator[Server]:
     """Run `pai up` with these options on a directory of its own, log in, and end it afterwards.
 
-    With `has_ticks` it measures how long its loop is kept from its next turn.
+    With `has_ticks` it measures how long its loop is kept from its next turn; `under` names another module of this
+    kind, which is called as `python -m MODULE FIGURES up ...` and writes its figures on SIGUSR1.
     """
     root = keep or Path(tempfile.mkdtemp(prefix="pai-bench-"))
     ready = root / "ready.json"
-    pai = [sys.executable, "-m", "bench.stalls", str(root / "stalls.json")] if has_ticks else [_PAI]
+    ready.unlink(missing_ok=True)
+    module = under or ("bench.stalls" if has_ticks else "")
+    pai = [sys.executable, "-m", module, str(root / "stalls.json")] if module else [_PAI]
     command = [*pai, "up", "--port", "0", "--data-dir", str(root / "data")]
     with (root / "server.log").open("ab") as log:
         process = subprocess.Popen(
@@ -150,6 +161,12 @@ async def _ready(process: subprocess.Popen[bytes], ready: Path, root: Path) -> S
         raise RuntimeError(f"login: {status} {body!r}")
     server.token = json.loads(body)["token"]
     return server
+
+
+def cpu_s(pid: int) -> float:
+    """Return the processor time that a process has used, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def job(name: str, commands: str = "true", *, gpus: int = 0, instances: int = 1) -> bytes:

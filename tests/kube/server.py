@@ -48,7 +48,8 @@ class ControlPlane:
         self.port = free_port()
         self.etcd_url = ""
         self.kubeconfig = root / "admin.conf"
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        """The processes by program."""
         self._commands: dict[str, list[str]] = {}
         (root / "log").mkdir(parents=True, exist_ok=True)
         self.authority = Authority(root)
@@ -138,7 +139,7 @@ class ControlPlane:
 
     def stop(self, name: str) -> None:
         """End a part, as a crash would; `start_again` brings it back with what it stored."""
-        process = self._running.pop(name)
+        process = self.running.pop(name)
         process.kill()
         process.wait(30)
 
@@ -150,14 +151,14 @@ class ControlPlane:
 
     def close(self) -> None:
         """End every part, the last one first."""
-        for name in reversed(list(self._running)):
+        for name in reversed(list(self.running)):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.stop(name)
 
     def _run(self, program: str, *flags: str) -> None:
         command = [str(ASSETS / program), *flags]
         with (self.root / "log" / f"{program}.log").open("ab") as log:
-            self._running[program] = subprocess.Popen(
+            self.running[program] = subprocess.Popen(
                 command, cwd=self.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent
             )
         self._commands[program] = command
@@ -167,7 +168,7 @@ class ControlPlane:
         context.load_cert_chain(self.root / "admin.crt", self.root / "admin.key")
         limit_s = time.monotonic() + START_PATIENCE_S
         while time.monotonic() < limit_s:
-            for name, process in self._running.items():
+            for name, process in self.running.items():
                 if process.poll() is not None:
                     raise RuntimeError(f"{name} ended with {process.returncode}: {self.log_tail(name)}")
             with (

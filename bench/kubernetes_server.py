@@ -1,0 +1,111 @@
+"""A server on Kubernetes that notes when it reads events, decides, and creates pods.
+
+Run as `python -m bench.kubernetes_server FIGURES up --backend kubernetes ...`: everything after FIGURES is for `pai`.
+On SIGUSR1 the figures are written to FIGURES. Times are those of the monotonic clock, which all processes share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from openpai.app import serve
+from openpai.backends.kubernetes.backend import KubernetesBackend
+from openpai.kube import watch_stream
+from openpai.kube.client import KubeClient
+from openpai.kube.objects import PODS
+from openpai.kube.objects.pods import Pod
+from openpai.ports.backend import Action, LaunchTask
+
+
+class Notes:
+    """What the server did, and when."""
+
+    def __init__(self, figures: Path) -> None:
+        self.figures = figures
+        self.events = 0
+        self.created: list[float] = []
+        """When the API server had answered each creation of a pod."""
+        self.bound: list[float] = []
+        self.body = ""
+        """The first pod, as it was sent."""
+        self.first_launch = 0.0
+        self.decisions: list[tuple[float, float]] = []
+        """When a decision was made, and how long before it the last event arrived that it needed."""
+        self._freed: dict[str, float] = {}
+
+    def install(self) -> None:
+        """Note from now on."""
+        create, bind, apply = KubeClient.create, KubeClient.bind, KubernetesBackend.apply
+        read = watch_stream._event  # noqa: SLF001
+
+        async def noted_create(client: KubeClient, kind: Any, body: Any, *given: Any, **named: Any) -> Any:
+            if kind is PODS and not self.body:
+                self.body = bytes(body).decode()
+            found = await create(client, kind, body, *given, **named)
+            if kind is PODS:
+                self.created.append(time.monotonic())
+            return found
+
+        async def noted_bind(client: KubeClient, *given: Any, **named: Any) -> None:
+            await bind(client, *given, **named)
+            self.bound.append(time.monotonic())
+
+        async def noted_apply(backend: KubernetesBackend, actions: Sequence[Action]) -> None:
+            now = time.monotonic()
+            for action in actions:
+                if isinstance(action, LaunchTask):
+                    self.first_launch = self.first_launch or now
+                    if (freed := self._freed.pop(action.node, None)) is not None:
+                        self.decisions.append((now, now - freed))
+            await apply(backend, actions)
+
+        def noted_event(kind: Any, line: bytes, doing: str) -> Any:
+            now = time.monotonic()
+            event = read(kind, line, doing)
+            self.events += 1
+            if isinstance(event.object, Pod) and event.type == "MODIFIED":
+                pod = event.object
+                # Its deletion, later, is no event that a decision waits for.
+                if pod.has_ended and not pod.is_deleting and pod.spec.containers[0].resources.limits.get("nvidia.com/gpu"):
+                    self._freed[pod.spec.node_name] = now
+            return event
+
+        KubeClient.create = noted_create  # type: ignore[method-assign, assignment]
+        KubeClient.bind = noted_bind  # type: ignore[method-assign]
+        KubernetesBackend.apply = noted_apply  # type: ignore[method-assign]
+        watch_stream._event = noted_event  # noqa: SLF001
+
+    def write(self) -> None:
+        """Write what was noted."""
+        part = self.figures.with_suffix(".part")
+        fields = ("events", "created", "bound", "body", "first_launch", "decisions")
+        part.write_text(json.dumps({name: getattr(self, name) for name in fields}))
+        part.replace(self.figures)
+
+
+def run(figures: Path, arguments: list[str]) -> None:
+    """Run `pai` with these arguments, and note what it does."""
+    notes = Notes(figures)
+    notes.install()
+    served: Any = serve._serve  # noqa: SLF001  # the first thing that runs on the loop
+
+    async def noted(*given: Any) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, notes.write)
+        await served(*given)
+
+    serve._serve = noted  # type: ignore[assignment]  # noqa: SLF001
+    from openpai.app import main
+
+    sys.argv = ["pai", *arguments]
+    main.run()
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), sys.argv[2:])
