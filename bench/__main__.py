@@ -65,6 +65,18 @@ MEASUREMENTS: dict[str, tuple[tuple[str, ...], tuple[Bar, ...]]] = {
     ),
     "trickle": (("gang", "--shape", "trickle"), (Bar("cpu_ms_per_task", at_most=10),)),
     "simulate": (("simulate",), (Bar("replay_s", at_most=60),)),
+    "kubernetes": (
+        ("kubernetes_jobs",),
+        (
+            Bar("created_of_bare", at_least=0.85),
+            Bar("created_per_s", at_least=300),
+            Bar("claims_per_s", at_least=100),
+            Bar("requeued_s", at_most=35),
+            Bar("scale_memory_mb", at_most=250),
+            Bar("decision_p99_ms", at_most=50),
+            Bar("cold_decision_s", at_most=4),
+        ),
+    ),
     "idle": (("idle",), (Bar("memory_mb", at_most=150), Bar("core_percent", at_most=1))),
 }
 

@@ -47,9 +47,7 @@ class Fleet:
         names = [f"{self.name}-{number}" for number in range(count)]
         if claims:
             selector = {"cel": {"expression": f"device.driver == '{DRIVER}'"}}
-            await self._client.create(
-                DEVICE_CLASSES, {"metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}}
-            )
+            await self._client.create(DEVICE_CLASSES, {"metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}})
         await each(names, lambda name: self._add(name, claims=claims))
         if leases:
             await each(names, self._lease)
@@ -156,10 +154,10 @@ class Kubelets:
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
         answer = web.StreamResponse()
-        await answer.prepare(request)
-        if request.query.get("follow") == "true":
-            await self._end_of(request.match_info["pod"]).wait()
         with contextlib.suppress(ConnectionError):
+            await answer.prepare(request)
+            if request.query.get("follow") == "true":
+                await self._end_of(request.match_info["pod"]).wait()
             await answer.write_eof()
         return answer
 

@@ -39,6 +39,7 @@ class Notes:
         self.decisions: list[tuple[float, float]] = []
         """When a decision was made, and how long before it the last event arrived that it needed."""
         self._freed: dict[str, float] = {}
+        self._ended: set[str] = set()
 
     def install(self) -> None:
         """Note from now on."""
@@ -72,14 +73,15 @@ class Notes:
             self.events += 1
             if isinstance(event.object, Pod) and event.type == "MODIFIED":
                 pod = event.object
-                # Its deletion, later, is no event that a decision waits for.
-                if pod.has_ended and not pod.is_deleting and pod.spec.containers[0].resources.limits.get("nvidia.com/gpu"):
+                # What changes of it later is no event that a decision waits for.
+                if pod.has_ended and pod.uid not in self._ended:
+                    self._ended.add(pod.uid)
                     self._freed[pod.spec.node_name] = now
             return event
 
         KubeClient.create = noted_create  # type: ignore[method-assign, assignment]
-        KubeClient.bind = noted_bind  # type: ignore[method-assign]
-        KubernetesBackend.apply = noted_apply  # type: ignore[method-assign]
+        KubeClient.bind = noted_bind  # type: ignore[method-assign, assignment]
+        KubernetesBackend.apply = noted_apply  # type: ignore[method-assign, assignment]
         watch_stream._event = noted_event  # noqa: SLF001
 
     def write(self) -> None:

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.kube.server import why_not
+
 ROOT = Path(__file__).resolve().parents[2]
+_KUBE = pytest.mark.skipif(bool(why_not()), reason=why_not() or "Kubernetes is there")
 
 
 @pytest.mark.slow
@@ -22,6 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
         ("first_log --jobs 2", "p95_ms"),
         ("gang --tasks 40 --nodes 4 --run-s 3", "launched_s"),
         ("gang --shape trickle --tasks 20", "cpu_ms_per_task"),
+        pytest.param(
+            "kubernetes_jobs --what create --pods 16 --gang 8 --nodes 2 --turns 1", "created_per_s", marks=_KUBE
+        ),
         ("kubernetes --what decode --pods 50", "kb_per_pod"),
         ("followed_logs --readers 20 --seconds 5 --nodes 2 --log-mb 1", "memory_mb"),
     ],

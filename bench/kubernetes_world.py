@@ -1,0 +1,105 @@
+"""A Kubernetes without machines, platforms on it, and jobs for them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.kubernetes_fleet import AT_ONCE, Fleet, Kubelets
+from bench.server import Server, cpu_s, platform
+from openpai.kube.client import KubeClient
+from openpai.kube.config import cluster_access
+from openpai.kube.objects import NAMESPACES
+from tests.kube.server import ControlPlane, control_plane
+
+LIMIT_S = 300.0
+Figures = dict[str, Any]
+
+
+class World:
+    """A Kubernetes without machines, and platforms on it."""
+
+    def __init__(self, plane: ControlPlane, client: KubeClient) -> None:
+        self.plane = plane
+        self.client = client
+        self.kubelets = Kubelets(client)
+
+    async def fleet(self, name: str, count: int, *, claims: bool = False, leases: bool = False) -> Fleet:
+        """Add nodes, and a namespace of the same name."""
+        await self.client.create(NAMESPACES, {"metadata": {"name": name}})
+        fleet = Fleet(self.client, name, self.kubelets.port)
+        await fleet.add(count, claims=claims, leases=leases)
+        return fleet
+
+    def cpu_s(self) -> float:
+        """Return the processor time that etcd and the API server have used."""
+        return sum(cpu_s(process.pid) for process in self.plane.running.values())
+
+    @asynccontextmanager
+    async def platform(self, fleet: Fleet, keep: Path | None = None) -> AsyncIterator[Server]:
+        """Run a server on the nodes of a fleet."""
+        options = {"kubeconfig": self.plane.kubeconfig, "kube-namespace": fleet.name, "node-selector": fleet.selector}
+        line = [part for option, value in options.items() for part in (f"--{option}", str(value))]
+        async with platform("--backend", "kubernetes", *line, keep=keep, under="bench.kubernetes_server") as server:
+            yield server
+
+
+@asynccontextmanager
+async def world() -> AsyncIterator[World]:
+    """Start a Kubernetes."""
+    with control_plane() as plane:
+        async with KubeClient(cluster_access(plane.kubeconfig), connections=AT_ONCE) as client:
+            made = World(plane, client)
+            async with made.kubelets.serve(plane.root / "server"):
+                yield made
+
+
+def gang(name: str, tasks: int, gpus: int, cpus: int = 1) -> bytes:
+    """Return the file of a job of one gang."""
+    return f"""protocolVersion: 2
+name: {name}
+type: job
+prerequisites: [{{type: dockerimage, name: image, uri: "registry.example.com/team/training:2026-11"}}]
+taskRoles:
+  worker:
+    instances: {tasks}
+    dockerImage: image
+    completion: {{minSucceededInstances: {tasks}}}
+    resourcePerInstance: {{cpu: {cpus}, memoryMB: 1024, gpu: {gpus}}}
+    commands: [python train.py]
+""".encode()
+
+
+async def submit(server: Server, jobs: list[bytes], at_once: int = 8) -> None:
+    """Submit jobs over a few connections."""
+    left = iter(jobs)
+
+    async def submitter() -> None:
+        connection = await server.connect()
+        for job in left:
+            status, body = await connection.ask("POST", "/api/v2/jobs", job)
+            if status != 202:
+                raise RuntimeError(f"submission: {status} {body[:500]!r}")
+        connection.close()
+
+    async with asyncio.TaskGroup() as submitters:
+        for _ in range(at_once):
+            submitters.create_task(submitter())
+
+
+async def notes_when(server: Server, field: str, count: int) -> Figures:
+    """Return the notes of the server once it noted so many pods."""
+    deadline = time.monotonic() + LIMIT_S
+    while len((notes := await server.stalls())[field]) < count:
+        if time.monotonic() > deadline:
+            jobs = await server.get("/api/v2/jobs?limit=1&state=WAITING")
+            detail = await server.get(f"/api/v2/jobs/admin~{jobs[0]['name']}") if jobs else {}
+            found = f"after {LIMIT_S:.0f} s only {len(notes[field])} of {count} pods were {field}"
+            raise RuntimeError(f"{found}; a job that waits: {json.dumps(detail)[:1500]}")
+        await asyncio.sleep(0.25)
+    return notes
