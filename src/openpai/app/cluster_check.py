@@ -24,6 +24,7 @@ OLDEST: Final = (1, 29)
 NEEDED: Final = (
     ("pods", "", ("get", "list", "watch", "create", "patch", "delete")),
     ("pods/log", "", ("get",)),
+    ("pods/exec", "", ("create",)),
     ("secrets", "", ("create", "list", "patch", "delete")),
     ("services", "", ("create", "list", "patch", "delete")),
     ("configmaps", "", ("get", "create", "list", "patch", "update", "delete")),
@@ -38,6 +39,7 @@ NEEDED_OF_NODES: Final = (("leases", "coordination.k8s.io", ("list", "watch")),)
 CLAIMS: Final = (
     ("resourceclaims", "resource.k8s.io", ("create", "list", "watch", "delete")),
     ("resourceclaims/status", "resource.k8s.io", ("update", "patch")),
+    ("pods/binding", "", ("create",)),
 )
 _SKEW_MAX_S: Final = 5.0
 _NAMED_MAX: Final = 5
@@ -84,7 +86,7 @@ async def _findings(access: Any, namespace: str) -> list[Finding]:
         looks: tuple[tuple[str, Callable[[], Awaitable[list[Finding]]]], ...] = (
             ("rights", lambda: _rights(client, namespace)),
             ("namespace", lambda: _namespace(client, namespace)),
-            ("nodes", lambda: _nodes(client)),
+            ("nodes", lambda: _nodes(client, namespace)),
             ("storage classes", lambda: _storage_classes(client)),
             ("pods", lambda: _pod(client, namespace)),
         )
@@ -163,7 +165,7 @@ async def _namespace(client: KubeClient, namespace: str) -> list[Finding]:
     return findings
 
 
-async def _nodes(client: KubeClient) -> list[Finding]:
+async def _nodes(client: KubeClient, namespace: str) -> list[Finding]:
     from openpai.backends.kubernetes.node_health import NodeRules, is_worker, problems
     from openpai.kube.objects.kinds import NODES
 
@@ -177,7 +179,7 @@ async def _nodes(client: KubeClient) -> list[Finding]:
     bad = [f"{node.name}: {problem}" for node in workers for problem in problems(node, rules)]
     if bad:
         findings.append(Finding("nodes", "warning", _named(bad), "they take no tasks until that is over"))
-    return [*findings, *_of_kubelets(workers), *await _devices(client, workers)]
+    return [*findings, *_of_kubelets(workers), *await _devices(client, namespace, workers)]
 
 
 def _of_kubelets(workers: list[Node]) -> Iterator[Finding]:
@@ -190,7 +192,7 @@ def _of_kubelets(workers: list[Node]) -> Iterator[Finding]:
         yield Finding("kubelets", "fault", f"too old: {_named(old)}", "upgrade them to 1.29 or newer")
 
 
-async def _devices(client: KubeClient, workers: list[Node]) -> list[Finding]:
+async def _devices(client: KubeClient, namespace: str, workers: list[Node]) -> list[Finding]:
     from openpai.kube.errors import KubeError
     from openpai.kube.objects.kinds import RESOURCE_SLICES
 
@@ -208,7 +210,7 @@ async def _devices(client: KubeClient, workers: list[Node]) -> list[Finding]:
         Finding("GPUs", "ok", f"{count} of the driver {name}, which tasks get one by one")
         for name, count in sorted(drivers.items())
     ]
-    if drivers and (missing := [text for need in CLAIMS for text in await _refused(client, "", *need)]):
+    if drivers and (missing := [text for need in CLAIMS for text in await _refused(client, namespace, *need)]):
         advice = "grant them, or the devices of these drivers stay unused"
         findings.append(Finding("GPUs", "warning", f"these credentials may not {_named(missing)}", advice))
     if not findings:
