@@ -102,8 +102,12 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(kube_full: Path) -> Iterator[Cluster]:
+def cluster(kube_full: Path, tmp_path: Path) -> Iterator[Cluster]:
     made = Cluster(kube_full)
+    # Seen in 1.36.2: once the last policy with a ConfigMap as its parameter is gone, later ones see no ConfigMaps until
+    # the API server starts again. So one stays, which applies to nothing.
+    (tmp_path / "keeper.json").write_text(json.dumps(_keeper()))
+    made.kubectl("apply", "--validate=false", "-f", str(tmp_path / "keeper.json"))
     made.kubectl("create", "namespace", made.name)
     # The strictest level there is: a pod of the server that asked for more would not be created.
     made.kubectl("label", "namespace", made.name, "pod-security.kubernetes.io/enforce=restricted")
@@ -250,6 +254,26 @@ def test_the_profile_of_two_servers_needs_only_the_secret_it_names() -> None:
     assert rendered.returncode == 0, rendered.stderr
     assert "name: openpai-database" in rendered.stdout
     assert "kind: PodDisruptionBudget" in rendered.stdout
+
+
+def _keeper() -> dict[str, Any]:
+    group = "admissionregistration.k8s.io/v1"
+    nowhere = {"namespaceSelector": {"matchLabels": {"openpai-test/nowhere": "true"}}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    policy = {
+        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "matchConstraints": {**nowhere, "resourceRules": [rule]},
+        "validations": [{"expression": "true"}],
+    }
+    binding = {
+        "policyName": "openpai-test-keeper",
+        "validationActions": ["Deny"],
+        "paramRef": {"namespace": "default", "name": "none", "parameterNotFoundAction": "Allow"},
+    }
+    kinds = {"ValidatingAdmissionPolicy": policy, "ValidatingAdmissionPolicyBinding": binding}
+    name = {"name": "openpai-test-keeper"}
+    items = [{"apiVersion": group, "kind": kind, "metadata": name, "spec": spec} for kind, spec in kinds.items()]
+    return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
 def _as_the_server(cluster: Cluster, directory: Path) -> Path:
