@@ -66,11 +66,17 @@ ADMIN = {
     "rotate-key": ("openpai.app.keys:rotate_key", "Seal all secrets with a new key."),
 }
 
+FRAMEWORKS = {
+    "crd": ("openpai.app.frameworks:crd", "Print the definition of Framework objects."),
+    "serve": ("openpai.app.frameworks:serve", "Turn Framework objects into jobs, in the foreground."),
+}
+
 CLUSTER = {"check": ("openpai.app.cluster_check:check", "Check whether a Kubernetes cluster can run jobs.")}
 
 app.command(cls=Command, short_help="Replay a job trace over the real scheduler.")(simulate)
 app.add_typer(group("Maintain a data directory: backup, keys, passwords.", ADMIN), name="admin")
 app.add_typer(group("Run jobs on a Kubernetes cluster.", CLUSTER), name="cluster")
+app.add_typer(group("Serve FrameworkController's objects of a Kubernetes cluster.", FRAMEWORKS), name="frameworks")
 vc_app.command(cls=Command, short_help="Write a configuration for the existing nodes.")(plan)
 scheduler_app.command(cls=Command, short_help="Repeat the decisions on a snapshot, and explain them.")(replay)
 scheduler_app.command(cls=Command, short_help="Schedule pods of a Kubernetes cluster, as HiveD does.")(extender)

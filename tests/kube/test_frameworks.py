@@ -1,0 +1,297 @@
+"""FrameworkController's objects on a real API server become jobs of a real platform."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from openpai.client import Client
+from openpai.frameworks.objects import crd
+from openpai.kube.client import KubeClient
+from tests.e2e.server import PAI, PASSWORD, Server
+from tests.kube.server import ASSETS, why_not
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(why_not("kubectl")), reason=why_not("kubectl")),
+]
+WITHIN_S = 60.0
+Done = Callable[[dict[str, Any]], object]
+
+
+class World:
+    """A namespace, a platform with users ann and bob, and the process that serves Frameworks."""
+
+    def __init__(self, kubeconfig: Path, namespace: str, server: Server, place: Path) -> None:
+        self.kubeconfig = kubeconfig
+        self.namespace = namespace
+        self.server = server
+        self.place = place
+        self.process: subprocess.Popen[bytes] | None = None
+        with Client(server.url) as anyone:
+            token = anyone.login("admin", PASSWORD).token
+        self.pai = Client(server.url, token, user="admin")
+        for user in ("ann", "bob"):
+            self.pai.add_user(user, PASSWORD)
+            with Client(server.url) as anyone:
+                (place / f"{user}.token").write_text(anyone.login(user, PASSWORD).token + "\n")
+        self.config = place / "frameworks.yaml"
+        self.configure({"ann": "ann.token"})
+        # A new API server does not know at once how to validate.
+        self.kubectl("apply", "--validate=false", "-f", "-", stdin=crd())
+        self.kubectl("wait", "--for=condition=Established", "crd/frameworks.frameworkcontroller.microsoft.com")
+
+    def configure(self, users: dict[str, str]) -> None:
+        grant = {"users": users, "virtualClusters": ["default"]}
+        self.config.write_text(yaml.safe_dump({"namespaces": {self.namespace: grant}}))
+
+    def kubectl(self, *arguments: str, stdin: str = "") -> str:
+        command = [str(ASSETS / "kubectl"), f"--kubeconfig={self.kubeconfig}", "-n", self.namespace, *arguments]
+        ran = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
+        if ran.returncode:
+            raise RuntimeError(ran.stderr)
+        return ran.stdout
+
+    def start(self) -> None:
+        ready = self.place / "serving.json"
+        ready.unlink(missing_ok=True)
+        options = ["--config", self.config, "--url", self.server.url, "--kubeconfig", self.kubeconfig]
+        with (self.place / "serve.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*PAI, "frameworks", "serve", *map(str, options), "--poll-s", "0.1", "--ready-file", str(ready)],
+                stdout=log,
+                stderr=log,
+            )
+        self.until(ready.exists, "serve did not start")
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        assert self.process is not None
+        self.process.send_signal(how)
+        code = self.process.wait(30)
+        self.process = None
+        return code
+
+    def until(self, is_so: Callable[[], object], what: str) -> None:
+        limit_s = time.monotonic() + WITHIN_S
+        while not is_so():
+            if time.monotonic() > limit_s:
+                pytest.fail(f"{what}:\n{(self.place / 'serve.log').read_text()[-3000:]}")
+            time.sleep(0.05)
+
+    def apply(self, name: str, *roles: dict[str, Any], **spec: Any) -> None:
+        annotations = spec.pop("annotations", {})
+        document = {
+            "apiVersion": "frameworkcontroller.microsoft.com/v1",
+            "kind": "Framework",
+            "metadata": {"name": name, "annotations": annotations},
+            "spec": {
+                "executionType": "Start",
+                "retryPolicy": {"fancyRetryPolicy": True, "maxRetryCount": 0},
+                **spec,
+                "taskRoles": list(roles),
+            },
+        }
+        self.kubectl("apply", "--validate=false", "-f", "-", stdin=json.dumps(document))
+
+    def framework(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.kubectl("get", "framework", name, "-o", "json"))
+        return found
+
+    def status(self, name: str) -> dict[str, Any]:
+        return self.framework(name).get("status") or {}
+
+    def reached(self, name: str, done: Done) -> dict[str, Any]:
+        """Return the status of a Framework once it is as wanted."""
+        last: dict[str, Any] = {}
+
+        def is_so() -> bool:
+            last.clear()
+            last.update(self.status(name))
+            return bool(done(last))
+
+        try:
+            self.until(is_so, f"framework {name}")
+        except BaseException:
+            print(json.dumps(last, indent=1))
+            raise
+        return dict(last)
+
+    def completed(self, name: str) -> dict[str, Any]:
+        return self.reached(name, lambda status: status.get("state") == "Completed")
+
+    def jobs(self) -> list[str]:
+        return [job.full_name for job in self.pai.all_jobs()]
+
+
+def role(name: str, *command: str, tasks: int = 1, failed: int = 1, succeeded: int = -1, **pod: Any) -> dict[str, Any]:
+    """Return a task role in FrameworkController's words."""
+    container = {"name": "main", "image": "ubuntu:24.04", "command": list(command), **pod.pop("container", {})}
+    return {
+        "name": name,
+        "taskNumber": tasks,
+        "frameworkAttemptCompletionPolicy": {"minFailedTaskCount": failed, "minSucceededTaskCount": succeeded},
+        "task": {
+            "retryPolicy": {"fancyRetryPolicy": False, "maxRetryCount": 0},
+            "podGracefulDeletionTimeoutSec": 600,
+            "pod": {"spec": {"restartPolicy": "Never", "containers": [container], **pod}},
+        },
+    }
+
+
+def code(status: dict[str, Any]) -> int:
+    found: int = status["attemptStatus"]["completionStatus"]["code"]
+    return found
+
+
+def accepted(status: dict[str, Any], value: str) -> str:
+    """Return the message of condition Accepted if it has this value."""
+    found = [one for one in status.get("conditions", ()) if (one["type"], one["status"]) == ("Accepted", value)]
+    return str(found[0]["message"]) if found else ""
+
+
+@pytest.fixture
+def world(kube_api: Path, kube: KubeClient, kube_namespace: str, tmp_path: Path) -> Iterator[World]:
+    server = Server.start(tmp_path / "platform", 0, "--backend", "simulated")
+    made = World(kube_api, kube_namespace, server, tmp_path)
+    try:
+        made.start()
+        yield made
+    finally:
+        if made.process is not None:
+            made.end()
+        made.pai.close()
+        with contextlib.suppress(RuntimeError):
+            patch = '{"metadata":{"finalizers":null}}'
+            for name in made.kubectl("get", "frameworks", "-o", "name").split():
+                made.kubectl("patch", name, "--type=merge", "-p", patch)
+            made.kubectl("delete", "frameworks", "--all", "--wait=false")
+        made.server.end(signal.SIGKILL)
+
+
+def test_frameworks_run_end_and_report_in_frameworkcontrollers_shape(world: World) -> None:
+    world.apply("batch", role("server", "sleep", "infinity", tasks=2), role("worker", "true", tasks=3, succeeded=3))
+    status = world.completed("batch")
+    attempt = status["attemptStatus"]
+    assert attempt["completionStatus"]["code"] == 0
+    assert attempt["completionStatus"]["type"] == {"name": "Succeeded", "attributes": []}
+    assert attempt["completionStatus"]["trigger"]["taskRoleName"] == "worker"
+    roles = {one["name"]: one for one in attempt["taskRoleStatuses"]}
+    assert (roles["server"]["taskCounts"], roles["worker"]["taskCounts"]) == ({"Completed": 2}, {"Completed": 3})
+    assert roles["worker"]["taskStatuses"][2]["attemptStatus"]["podName"] == "batch-worker-2"
+    assert status["startTime"] <= status["completionTime"]
+    assert accepted(status, "True").endswith(status["job"])
+    assert status["job"].startswith("ann~batch-")
+
+    world.apply("wrong", role("worker", "exit", "3"), retryPolicy={"fancyRetryPolicy": True, "maxRetryCount": 1})
+    failed = world.completed("wrong")
+    assert (code(failed), failed["retryPolicyStatus"]["totalRetriedCount"]) == (3, 1)
+    assert failed["attemptStatus"]["completionStatus"]["type"]["name"] == "Failed"
+
+    before = world.framework("batch")["metadata"]["resourceVersion"]
+    world.end()
+    world.start()
+    world.apply("later", role("worker", "true"))
+    world.completed("later")
+    assert len(world.jobs()) == 3
+    assert world.framework("batch")["metadata"]["resourceVersion"] == before
+
+
+def test_create_start_stop_rescale_and_delete(world: World) -> None:
+    long = role("worker", "sleep", "infinity", tasks=2)
+    world.apply("long", long, executionType="Create")
+    world.reached("long", lambda status: status.get("state") == "AttemptCreationPending")
+    assert world.jobs() == []
+    world.apply("long", long)
+    world.reached("long", lambda status: status["state"] == "AttemptRunning")
+    version = world.framework("long")["metadata"]["resourceVersion"]
+
+    world.apply("long", {**long, "taskNumber": 5})
+    rescaled = world.reached("long", lambda status: any(one["type"] == "Rescaled" for one in status["conditions"]))
+    message = next(one["message"] for one in rescaled["conditions"] if one["type"] == "Rescaled")
+    assert "asks for 5 tasks, and its job has 2" in message
+    assert world.framework("long")["metadata"]["resourceVersion"] != version
+
+    world.apply("long", long, executionType="Stop")
+    stopped = world.completed("long")
+    assert (code(stopped), stopped["attemptStatus"]["completionStatus"]["phrase"]) == (-210, "StopFrameworkRequested")
+    world.apply("never", long, executionType="Stop")
+    assert code(world.completed("never")) == -210
+
+    world.apply("doomed", long)
+    doomed = world.reached("doomed", lambda status: status.get("state") == "AttemptRunning")["job"]
+    world.kubectl("delete", "framework", "doomed", "--timeout=60s")
+    assert world.pai.job(doomed).state == "STOPPED"
+    world.apply("doomed", long)
+    again = world.reached("doomed", lambda status: status.get("state") == "AttemptRunning")["job"]
+    assert again != doomed
+
+
+def test_what_cannot_be_honoured_or_is_not_allowed_is_refused_with_one_message(world: World) -> None:
+    odd = role("worker", "true", initContainers=[{"name": "wait", "image": "busybox"}], volumes=[{"name": "v"}])
+    odd["task"]["retryPolicy"]["maxRetryCount"] = -2
+    world.apply("odd", odd)
+    message = accepted(world.reached("odd", lambda status: accepted(status, "False")), "False")
+    assert "spec.taskRoles[0].task.pod.spec.initContainers is not supported" in message
+    assert "pod.spec.volumes is not supported" in message
+    assert "maxRetryCount is -2" in message
+    world.apply("bob", role("worker", "true"), annotations={"openpai/user": "bob"})
+    refused = accepted(world.reached("bob", lambda status: accepted(status, "False")), "False")
+    assert "user 'bob' is not allowed in namespace" in refused
+    world.apply("vc", role("worker", "true"), annotations={"openpai/virtual-cluster": "secret"})
+    refused = accepted(world.reached("vc", lambda status: accepted(status, "False")), "False")
+    assert "virtual cluster 'secret' is not allowed" in refused
+    assert world.jobs() == []
+    world.apply("vc", role("worker", "true"), annotations={"openpai/virtual-cluster": "default"})
+    world.completed("vc")
+
+    world.end()
+    world.configure({"ann": "bob.token"})
+    world.start()
+    world.apply("forged", role("worker", "true"))
+    refused = accepted(world.reached("forged", lambda status: accepted(status, "False")), "False")
+    assert "the token for user ann belongs to bob" in refused
+
+
+def test_nothing_is_lost_or_done_twice_when_a_part_is_away(world: World) -> None:
+    world.server.end(signal.SIGKILL)
+    world.apply("waits", role("worker", "true"))
+    world.reached("waits", lambda status: accepted(status, "Unknown"))
+    world.end(signal.SIGKILL)
+    world.server = world.server.again()
+    world.start()
+    world.completed("waits")
+
+    names = [f"many{number}" for number in range(8)]
+    for name in names:
+        world.apply(name, role("worker", "sleep", "infinity"))
+    world.reached("many0", lambda status: status.get("state"))
+    world.end(signal.SIGKILL)
+    world.kubectl("delete", "framework", "many7", "--wait=false")
+    world.start()
+    for name in names[:7]:
+        world.reached(name, lambda status: status.get("state") == "AttemptRunning")
+    world.until(lambda: "many7" not in world.kubectl("get", "frameworks", "-o", "name"), "many7 is not gone")
+    running = [job.name.partition("-")[0] for job in world.pai.all_jobs(state="RUNNING")]
+    assert sorted(running) == names[:7]
+
+    job = world.status("many0")["job"]
+    world.pai.stop(job)
+    world.completed("many0")
+    world.end()
+    world.pai.delete(job)
+    running_job = world.status("many1")["job"]
+    world.pai.stop(running_job)
+    world.pai.wait(running_job, 60)
+    world.pai.delete(running_job)
+    world.start()
+    assert code(world.completed("many1")) == -100
+    assert not [name for name in world.jobs() if name.startswith(("ann~many0-", "ann~many1-"))]
