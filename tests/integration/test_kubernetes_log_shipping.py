@@ -255,6 +255,22 @@ async def test_more_logs_than_streams_all_arrive(root: Path) -> None:
     assert pods.most_open == 5
 
 
+async def test_logs_of_many_pods_are_read_within_a_budget_and_one_that_ended_at_once(root: Path) -> None:
+    keys = [AttemptKey("many", 0, "worker", index, 0) for index in range(400)]
+    pods = Pods()
+    async with shipper(pods, root, streams=0, poll_every_s=0.01) as ships:
+        for key in keys:
+            pods.write(f"p{key.index}", b"line\n")
+            ships.ship(key, f"p{key.index}")
+        # 400 logs at 40 a second: the last one is due after ten seconds, but its task has ended.
+        last = keys[-1]
+        pods.end(f"p{last.index}")
+        ships.ended(last)
+        assert await ships.finished(last, 60)
+        assert pods.requests < len(keys)
+    assert stdout(root, last) == b"line\n"
+
+
 async def test_a_full_disk_delays_a_log_and_damages_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from openpai.backends.kubernetes.log_files import AttemptLog
 

@@ -2,6 +2,7 @@
 
 A log is followed through the API of pods. A stream that breaks is opened again where it broke. There is a bound on the
 streams that are open at the same time: the logs of more pods are read every few seconds instead, and when they end.
+There is a bound on these reads, too, so the logs of many thousand pods are read less often until they end.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from openpai.system.supervision import background
 log: Final = structlog.get_logger(__name__)
 STREAMS_MAX: Final = 300
 POLLS_AT_ONCE: Final = 8
+ENDS_AT_ONCE: Final = 16
 POLL_EVERY_S: Final = 5.0
+POLLS_PER_S: Final = 40.0
+"""An API server must not spend its time on the logs of thousands of pods that are not followed."""
 AGAIN_S: Final = 1.0
 AGAIN_MAX_S: Final = 30.0
 END_PATIENCE_S: Final = 5.0
@@ -53,6 +57,8 @@ class _Shipment:
         self.is_open = False
         self.has_ended = asyncio.Event()
         """Set once the container has ended: what it wrote is complete."""
+        self.is_due = asyncio.Event()
+        """Set once it need not wait for its next turn: its container has ended, or a stream is free."""
         self.is_done = asyncio.Event()
         self.deadline: asyncio.Timeout | None = None
         self.failures = 0
@@ -79,6 +85,7 @@ class LogShipper:
         self._following: set[_Shipment] = set()
         self._waiting: dict[_Shipment, None] = {}
         self._polls = asyncio.Semaphore(POLLS_AT_ONCE)
+        self._ends = asyncio.Semaphore(ENDS_AT_ONCE)
 
     def ship(self, key: AttemptKey, pod: str) -> None:
         """Begin to ship the log of a pod whose container runs or ran, unless that has begun."""
@@ -99,6 +106,7 @@ class LogShipper:
         if shipment is None or shipment.has_ended.is_set():
             return
         shipment.has_ended.set()
+        shipment.is_due.set()
         shipment.expect_end()
 
     async def finished(self, key: AttemptKey, patience_s: float) -> bool:
@@ -139,22 +147,30 @@ class LogShipper:
         finally:
             self._following.discard(shipment)
             if self._waiting and len(self._following) < self._streams:
-                # The one that waits longest is followed from its next turn on.
+                # The one that waits longest is followed from now on.
                 first = next(iter(self._waiting))
                 del self._waiting[first]
                 self._following.add(first)
+                first.is_due.set()
 
     async def _poll(self, shipment: _Shipment) -> None:
         """Read a log now and then, until a stream is free for it."""
         try:
+            # The reads of many pods that begin together are spread, too.
+            due_s = len(self._waiting) / POLLS_PER_S
             while shipment in self._waiting:
-                async with self._polls:
+                again_s = _again_s(shipment) if shipment.failures else 0.0
+                await _pause(shipment, again_s if shipment.has_ended.is_set() else max(due_s, again_s))
+                # A task that ended waits for its log, and that not for the logs of tasks that run.
+                async with self._ends if shipment.has_ended.is_set() else self._polls:
                     if await self._round(shipment, follow=False):
                         shipment.is_done.set()
                         return
-                await _pause(shipment, max(self._poll_every_s, _again_s(shipment)))
+                due_s = max(self._poll_every_s, len(self._waiting) / POLLS_PER_S)
         finally:
             self._waiting.pop(shipment, None)
+        if not shipment.has_ended.is_set():
+            shipment.is_due.clear()
         await self._follow(shipment)
 
     async def _round(self, shipment: _Shipment, *, follow: bool) -> bool:
@@ -261,10 +277,10 @@ def _again_s(shipment: _Shipment) -> float:
 
 
 async def _pause(shipment: _Shipment, seconds: float) -> None:
-    """Wait before a log is read again; not at all if its container ends meanwhile, for the first time."""
+    """Wait before a log is read again, until it is due: its container ends, or a stream is free for it."""
     if shipment.has_ended.is_set():
         await asyncio.sleep(seconds if shipment.failures else 0)
         return
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await shipment.has_ended.wait()
+            await shipment.is_due.wait()

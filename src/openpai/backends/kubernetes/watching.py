@@ -37,6 +37,7 @@ log: Final = structlog.get_logger(__name__)
 LOOK_EVERY_S: Final = 1.0
 _EVENTS_EVERY_S: Final = 4.0
 _EVENTS_AT_ONCE: Final = 8
+_LOOKS_PER_TURN: Final = 200
 _LOG_PATIENCE_S: Final = 10.0
 """How long the end of a task waits for the end of its log."""
 STUCK_S: Final = 30.0
@@ -162,18 +163,24 @@ class Watcher:
                 continue
             await self._read_events(pods)
             silent = self._nodes.silent()
-            for attempt in self._register:
+            # Thousands of attempts share some hundred nodes, and must not keep the loop from everything else.
+            gone: dict[str, bool] = {}
+            for number, attempt in enumerate(list(self._register), start=1):
+                if number % _LOOKS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+                if attempt.node not in gone:
+                    gone[attempt.node] = bool(attempt.node) and self._nodes.is_certainly_gone(attempt.node)
                 if attempt.exit is None and attempt.uid and not attempt.is_fence:
                     pod = pods.get(attempt.name, self._namespace)
                     if pod is not None and pod.uid == attempt.uid:
-                        self._look_again(attempt, pod, is_silent=attempt.node in silent)
+                        self._look_again(attempt, pod, is_silent=attempt.node in silent, is_gone=gone[attempt.node])
 
-    def _look_again(self, attempt: PodAttempt, pod: Pod, *, is_silent: bool) -> None:
+    def _look_again(self, attempt: PodAttempt, pod: Pod, *, is_silent: bool, is_gone: bool) -> None:
         if attempt.started_at_ms is None:
             self.look(attempt, pod)
         if attempt.exit is not None or not attempt.node:
             return
-        if self._nodes.is_certainly_gone(attempt.node):
+        if is_gone:
             gone = f"its node {attempt.node} was removed from the cluster or taken out of service"
             self._register.end(attempt, lost(gone, ExitReason.NODE_LOST))
         elif is_silent and self._nodes.is_given_up(attempt.node):
