@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import signal
@@ -17,7 +18,9 @@ import yaml
 from openpai.client import Client
 from openpai.frameworks.objects import crd
 from openpai.kube.client import KubeClient
+from openpai.kube.config import cluster_access
 from tests.e2e.server import PAI, PASSWORD, Server
+from tests.kube.proxy import BadProxy
 from tests.kube.server import ASSETS, why_not
 
 pytestmark = [
@@ -61,10 +64,10 @@ class World:
             raise RuntimeError(ran.stderr)
         return ran.stdout
 
-    def start(self) -> None:
+    def start(self, kubeconfig: Path | None = None) -> None:
         ready = self.place / "serving.json"
         ready.unlink(missing_ok=True)
-        options = ["--config", self.config, "--url", self.server.url, "--kubeconfig", self.kubeconfig]
+        options = ["--config", self.config, "--url", self.server.url, "--kubeconfig", kubeconfig or self.kubeconfig]
         with (self.place / "serve.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*PAI, "frameworks", "serve", *map(str, options), "--poll-s", "0.1", "--ready-file", str(ready)],
@@ -253,6 +256,19 @@ def test_what_cannot_be_honoured_or_is_not_allowed_is_refused_with_one_message(w
     world.apply("vc", role("worker", "true"), annotations={"openpai/virtual-cluster": "default"})
     world.completed("vc")
 
+    world.apply("kept", role("worker", "sleep", "infinity"))
+    job = world.reached("kept", lambda status: status.get("state") == "AttemptRunning")["job"]
+    world.end()
+    world.configure({"bob": "bob.token"})
+    world.start()
+    refused = accepted(world.reached("kept", lambda status: accepted(status, "False")), "False")
+    assert "its job is of user ann, who is not allowed" in refused
+    world.kubectl("delete", "framework", "kept", "--wait=false")
+    world.apply("next", role("worker", "true"))
+    assert world.completed("next")["job"].startswith("bob~")
+    assert world.pai.job(job).state == "RUNNING"
+    assert "openpai/stop-job" in world.framework("kept")["metadata"]["finalizers"]
+
     world.end()
     world.configure({"ann": "bob.token"})
     world.start()
@@ -295,3 +311,47 @@ def test_nothing_is_lost_or_done_twice_when_a_part_is_away(world: World) -> None
     world.start()
     assert code(world.completed("many1")) == -100
     assert not [name for name in world.jobs() if name.startswith(("ann~many0-", "ann~many1-"))]
+
+
+async def test_what_happens_while_the_api_server_is_away_is_made_up_for(world: World, tmp_path: Path) -> None:
+    do = asyncio.to_thread
+    await do(world.end)
+    async with BadProxy(cluster_access(world.kubeconfig)) as proxy:
+        through = tmp_path / "proxy.conf"
+        through.write_text(json.dumps(kubeconfig_of(f"http://127.0.0.1:{proxy.port}")))
+        await do(world.start, through)
+        jobs = {}
+        for name in ("ends", "deleted", "stopped"):
+            await do(world.apply, name, role("worker", "sleep", "infinity"))
+            jobs[name] = (await do(world.reached, name, lambda status: status.get("state") == "AttemptRunning"))["job"]
+
+        proxy.refused = (1_000_000, 503, "")
+        proxy.reset()
+        await do(world.apply, "meanwhile", role("worker", "true"))
+        await do(world.apply, "stopped", role("worker", "sleep", "infinity"), executionType="Stop")
+        await do(world.kubectl, "delete", "framework", "deleted", "--wait=false")
+        await do(world.pai.stop, jobs["ends"])
+        await do(world.pai.wait, jobs["ends"], WITHIN_S)
+        assert (await do(world.status, "ends"))["state"] == "AttemptRunning"
+        assert len(await do(world.jobs)) == 3
+
+        proxy.refused = (0, 503, "")
+        assert code(await do(world.completed, "meanwhile")) == 0
+        assert code(await do(world.completed, "stopped")) == -210
+        assert code(await do(world.completed, "ends")) == -210
+        await do(world.kubectl, "wait", "--for=delete", "framework/deleted", "--timeout=60s")
+        assert (await do(world.pai.job, jobs["deleted"])).state == "STOPPED"
+        assert len(await do(world.jobs)) == 4
+        await do(world.end)
+
+
+def kubeconfig_of(url: str) -> dict[str, Any]:
+    """Return a kubeconfig without credentials."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "proxy", "cluster": {"server": url}}],
+        "users": [{"name": "none", "user": {}}],
+        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "none"}}],
+        "current-context": "proxy",
+    }

@@ -64,12 +64,10 @@ class Controller:
 
     async def reconcile(self, framework: Framework) -> float | None:
         """Do what is next for a Framework; return after how many seconds to look again, None for its next change."""
-        if framework.is_deleting:
-            return await self._delete(framework)
-        if framework.is_completed:
+        if framework.is_completed and not framework.is_deleting:
             return None
         try:
-            return await self._follow(framework)
+            return await (self._delete(framework) if framework.is_deleting else self._follow(framework))
         except KubeError:
             raise
         except Refused as error:
@@ -143,8 +141,13 @@ class Controller:
     async def _find(self, framework: Framework) -> JobDetail | None:
         """Return a Framework's job, whichever user of the namespace has it: the annotation may have changed."""
         users = self._grants[framework.namespace].users
-        owner = self._owners.get(framework.uid)
-        for user in [owner] if owner is not None and owner in users else list(users):
+        owner = self._owners.get(framework.uid) or framework.job_user
+        if owner and owner not in users:
+            message = f"its job is of user {owner}, who is not allowed in namespace {framework.namespace} any more"
+            raise Refused(
+                "ForbiddenUserError", message, f"add {owner} to the configuration again until the job is over"
+            )
+        for user in [owner] if owner else list(users):
             client = await self._accounts.client(user)
             try:
                 job = await client.job(f"{user}~{job_name(framework)}")

@@ -75,6 +75,11 @@ class Framework(Resource, frozen=True, kw_only=True):
         return bool(((self.status or {}).get("attemptStatus") or {}).get("instanceUID"))
 
     @property
+    def job_user(self) -> str:
+        """Return the user of the job that the status names; empty if it names none."""
+        return str((self.status or {}).get("job") or "").partition("~")[0]
+
+    @property
     def is_completed(self) -> bool:
         """Return whether its status is final."""
         return (self.status or {}).get("state") == COMPLETED
