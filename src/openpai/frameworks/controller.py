@@ -68,7 +68,9 @@ class Controller:
             return None
         try:
             return await (self._delete(framework) if framework.is_deleting else self._follow(framework))
-        except KubeError:
+        except KubeError as error:
+            if error.is_conflict:
+                return SOON_S
             raise
         except Refused as error:
             refused = shape.condition("Accepted", "False", "Refused", _sentence(error))
@@ -170,7 +172,8 @@ class Controller:
         """Write the status of this very Framework, unless it is the same."""
         if status == framework.status:
             return
-        patch = [_is(framework), {"op": "add", "path": "/status", "value": status}]
+        same = {"op": "test", "path": "/metadata/uid", "value": framework.uid}
+        patch = [same, {"op": "add", "path": "/status", "value": status}]
         await self._kube.patch(
             FRAMEWORKS, framework.name, patch, framework.namespace, how=JSON_PATCH, subresource="status"
         )
@@ -178,9 +181,10 @@ class Controller:
     async def _write_finalizers(self, framework: Framework, finalizers: list[str]) -> None:
         if finalizers == (framework.metadata.finalizers or []) or len(set(finalizers)) < len(finalizers):
             return
-        version = {"op": "test", "path": "/metadata/resourceVersion", "value": framework.metadata.resource_version}
-        patch = [_is(framework), version, {"op": "add", "path": "/metadata/finalizers", "value": finalizers}]
-        await self._kube.patch(FRAMEWORKS, framework.name, patch, framework.namespace, how=JSON_PATCH)
+        # Others write finalizers too, so the list is written only over the one that was read.
+        version = framework.metadata.resource_version
+        patch = {"metadata": {"uid": framework.uid, "resourceVersion": version, "finalizers": finalizers}}
+        await self._kube.patch(FRAMEWORKS, framework.name, patch, framework.namespace)
 
 
 def _ended(framework: Framework, completion: dict[str, Any], now_ms: int) -> dict[str, Any]:
@@ -188,10 +192,6 @@ def _ended(framework: Framework, completion: dict[str, Any], now_ms: int) -> dic
     attempt = {**((framework.status or {}).get("attemptStatus") or {})}
     attempt |= {"completionStatus": completion, "completionTime": at}
     return {"state": COMPLETED, "completionTime": at, "transitionTime": at, "attemptStatus": attempt}
-
-
-def _is(framework: Framework) -> dict[str, Any]:
-    return {"op": "test", "path": "/metadata/uid", "value": framework.uid}
 
 
 def _key(framework: Framework) -> str:
