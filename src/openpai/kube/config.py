@@ -22,6 +22,7 @@ import yaml
 from openpai.kube.credentials import ClientCertificate, Credentials, Fixed, Program, ProgramSpec, TokenFile
 from openpai.protocol.errors import Refused
 
+_FILE_BYTES_MAX: Final = 16 << 20
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -137,7 +138,7 @@ class _Merged:
     def __init__(self, paths: list[Path]) -> None:
         self.current = ""
         self._named: dict[tuple[str, str], tuple[dict[str, Any], Path]] = {}
-        there = [path for path in paths if path.exists()]
+        there = [path for path in paths if _exists(path)]
         if not there:
             listed = ", ".join(map(str, paths))
             raise _refused(f"no kubeconfig: {listed} does not exist", "set KUBECONFIG to the path of a kubeconfig")
@@ -247,10 +248,25 @@ def _pem(data: str, path: str, beside: Path) -> str:
         raise _refused(f"a certificate or key in the kubeconfig is no base64 of PEM: {error}") from error
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        # Before Python 3.14, a name that no file can have.
+        return False
+
+
 def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        # A device may never end. A pipe is what a shell gives for `<(command)`.
+        if path.is_char_device() or path.is_block_device():
+            raise _refused(f"cannot read {path}: it is a device")
+        with path.open("rb") as file:
+            content = file.read(_FILE_BYTES_MAX + 1)
+        if len(content) > _FILE_BYTES_MAX:
+            raise _refused(f"cannot read {path}: it is larger than {_FILE_BYTES_MAX >> 20} MiB")
+        return content.decode()
+    except (OSError, ValueError) as error:
         raise _refused(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
