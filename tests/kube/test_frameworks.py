@@ -310,6 +310,8 @@ def test_nothing_is_lost_or_done_twice_when_a_part_is_away(world: World) -> None
     world.pai.delete(running_job)
     world.start()
     assert code(world.completed("many1")) == -100
+    world.apply("last", role("worker", "true"))
+    world.completed("last")
     assert not [name for name in world.jobs() if name.startswith(("ann~many0-", "ann~many1-"))]
 
 
