@@ -41,6 +41,8 @@ class PlayingNodes(FakeNodes):
         super().__init__(client, namespace, play=_play)
         self.output: dict[str, str] = {}
         self.running: set[str] = set()
+        self.exits: set[str] = set()
+        """Pods whose exit is reported, or about to be."""
         self.resumed: dict[str, asyncio.Event] = {}
         self.terminated: dict[str, asyncio.Event] = {}
 
@@ -63,17 +65,18 @@ class PlayingNodes(FakeNodes):
 
     async def exit(self, pod: Pod, code: int) -> None:
         """Let a pod's program end, once."""
-        if pod.uid in self.running:
-            self.running.discard(pod.uid)
+        if pod.uid in self.running and pod.uid not in self.exits:
+            self.exits.add(pod.uid)
             await self.finish(pod, code, "Completed" if code == 0 else "Error")
+            self.running.discard(pod.uid)
 
     async def _end(self, pod: Pod) -> None:
         self.terminated.setdefault(pod.uid, asyncio.Event()).set()
-        while pod.uid in self.running and not self._is_due(pod):  # noqa: ASYNC110  # what a test waits for, too
+        while pod.uid in self.running and (pod.uid in self.exits or not self._is_due(pod)):  # noqa: ASYNC110  # what a test waits for, too
             await asyncio.sleep(_LOOK_EVERY_S)
         if pod.uid in self.running:
             await self.exit(pod, 137)
-        elif not (self.pods.get(pod.name, pod.namespace) or pod).has_ended:
+        elif pod.uid not in self.exits and not (self.pods.get(pod.name, pod.namespace) or pod).has_ended:
             await self.finish(pod, 137, "ContainerStatusUnknown")
         with contextlib.suppress(KubeError):
             await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid, grace_s=0)
@@ -181,7 +184,8 @@ class KubernetesHarness(Harness):
 
     def processes(self, key: AttemptKey) -> int:
         name = self.pod_of(key)
-        return sum(pod.name == name and pod.uid in self._nodes.running for pod in self._nodes.pods)
+        running = self._nodes.running - self._nodes.exits
+        return sum(pod.name == name and pod.uid in running for pod in self._nodes.pods)
 
     def output(self, key: AttemptKey) -> str:
         return self._nodes.output.get(self.pod_of(key), "")

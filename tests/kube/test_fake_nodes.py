@@ -25,8 +25,8 @@ async def test_a_pod_starts_ends_and_goes(kube: KubeClient, kube_namespace: str,
     ended = pod.status.container_statuses[0].state.terminated
     assert ended is not None
     assert ended.exit_code == 3
-    await kube.delete(PODS, "a", kube_namespace, uid=pod.uid)
     changes = kube_nodes.pods.subscribe()
+    await kube.delete(PODS, "a", kube_namespace, uid=pod.uid)
     async for change in changes:
         if change.is_deletion:
             break
