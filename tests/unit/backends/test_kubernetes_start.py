@@ -13,6 +13,7 @@ from openpai.kube.config import cluster_access
 from openpai.protocol.errors import Unavailable
 
 
+@pytest.mark.slow
 async def test_a_cluster_that_does_not_answer_is_reported_at_the_start(tmp_path: Path) -> None:
     config = tmp_path / "config"
     parts = {

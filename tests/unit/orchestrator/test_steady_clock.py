@@ -45,6 +45,7 @@ def undisturbed_s(*, is_changed: bool) -> float:
     return kept_after_s(0, is_changed=is_changed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jump_ms", [-HOUR_MS, HOUR_MS])
 @pytest.mark.parametrize("when", ["before it is submitted", "while it waits", "and its rank changes"])
 def test_cells_are_kept_after_the_same_wait_however_the_clock_is_set(jump_ms: int, when: str) -> None:

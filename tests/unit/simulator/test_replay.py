@@ -73,6 +73,7 @@ def test_every_job_runs_once_and_no_gpu_twice(scheduler: str) -> None:
     assert not replay.waiting
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from([0, 30_000]), st.sampled_from([None, 600_000]))
 def test_preempted_jobs_end_all_the_same(seed: int, grace_ms: int, checkpoint_ms: int | None) -> None:
     config = cluster(6, a=3, b=2, c=1)
