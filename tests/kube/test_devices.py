@@ -33,6 +33,7 @@ DRIVER = "gpu.openpai.test"
 CLASSES = {DRIVER: DRIVER}
 RULES = DEVICE_TAINT_RULES.at("resource.k8s.io/v1beta2")
 SPACE = "default"
+UNTIL_ASKED = "env; while [ ! -e /tmp/go ]; do sleep 0.1; done"
 
 
 @pytest.fixture
@@ -72,12 +73,12 @@ async def table(kube: KubeClient, remembered: Any = None) -> NodeTable:
     return nodes
 
 
-def pod_body(name: str, env: dict[str, str], *, is_theirs: bool = False) -> dict[str, Any]:
+def pod_body(name: str, env: dict[str, str], command: str = "env", *, is_theirs: bool = False) -> dict[str, Any]:
     container = {
         "name": "main",
         "image": SHELL_IMAGE,
         "imagePullPolicy": "Never",
-        "command": ["sh", "-c", "env"],
+        "command": ["sh", "-c", command],
         "env": [{"name": key, "value": value} for key, value in env.items()],
         "resources": {"claims": [{"name": CLAIM_NAME}]},
     }
@@ -92,11 +93,13 @@ def pod_body(name: str, env: dict[str, str], *, is_theirs: bool = False) -> dict
     return {"metadata": {"name": name, "labels": {"owner": "us"}}, "spec": spec}
 
 
-async def launch(kube: KubeClient, nodes: NodeTable, node: str, name: str, indices: tuple[int, ...], **env: str) -> Pod:
+async def launch(
+    kube: KubeClient, nodes: NodeTable, node: str, name: str, indices: tuple[int, ...], command: str = "env", **env: str
+) -> Pod:
     """Start a pod with the devices at some indices, as the backend does."""
     request = device_request(nodes.devices(node), indices)
     await kube.create(RESOURCE_CLAIMS, claim_body(name, {"owner": "us"}, request.claim, CLASSES), SPACE)
-    pod = await kube.create(PODS, pod_body(name, {**request.env, **env}), SPACE)
+    pod = await kube.create(PODS, pod_body(name, {**request.env, **env}, command), SPACE)
     patch = status_patch(request.claim, node, name, pod.uid, {})
     claim = await kube.patch(RESOURCE_CLAIMS, name, patch, SPACE, subresource="status")
     assert is_ready(claim, request.claim, pod.uid)
@@ -183,9 +186,8 @@ async def test_mixed_placements_beside_pods_of_others(kube: KubeClient, node: Re
         exactly = {"deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": count}
         spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
         await kube.create(RESOURCE_CLAIMS, {"metadata": {"name": theirs}, "spec": spec}, SPACE)
-        body = pod_body(theirs, {}, is_theirs=True)
+        body = pod_body(theirs, {}, UNTIL_ASKED, is_theirs=True)
         del body["metadata"]["labels"]
-        body["spec"]["containers"][0]["command"] = ["sh", "-c", "env; while [ ! -e /tmp/go ]; do sleep 0.1; done"]
         await kube.create(PODS, body, SPACE)
         await running(pods, theirs)
 
@@ -200,11 +202,15 @@ async def test_mixed_placements_beside_pods_of_others(kube: KubeClient, node: Re
         await ended(pods, *mine)
         for name, indices in mine.items():
             assert await gpus_in(kube, name) == {GPUS[index] for index in indices}
-        async with await kube.exec(theirs, SPACE, ["touch", "/tmp/go"]) as session:
-            assert (await session.collect())[0] == 0
+        await let_end(kube, theirs)
         await ended(pods, theirs)
         assert await gpus_in(kube, theirs) == {GPUS[index] for index in taken}
         await kube.delete(RESOURCE_CLAIMS, theirs, SPACE)
+
+
+async def let_end(kube: KubeClient, name: str) -> None:
+    async with await kube.exec(name, SPACE, ["touch", "/tmp/go"]) as session:
+        assert (await session.collect())[0] == 0
 
 
 async def running(pods: Reflector[Pod], name: str) -> None:
@@ -218,13 +224,16 @@ async def test_the_devices_of_a_task_are_free_when_its_pod_has_ended(
     kube: KubeClient, node: RealNode, pods: Reflector[Pod]
 ) -> None:
     nodes = await table(kube)
-    await launch(kube, nodes, node.name, "short", (4,))
-    await kube.delete(RESOURCE_CLAIMS, "short", SPACE)
-    assert (await kube.get(RESOURCE_CLAIMS, "short", SPACE)).status.allocation is not None
-    await ended(pods, "short")
-
+    await launch(kube, nodes, node.name, "short", (4,), UNTIL_ASKED)
+    await running(pods, "short")
     async with Reflector(kube, RESOURCE_CLAIMS, SPACE) as claims, asyncio.timeout(200):
-        async for change in claims.subscribe():
+        await claims.synced.wait()
+        changes = claims.subscribe()
+        await kube.delete(RESOURCE_CLAIMS, "short", SPACE)
+        assert (await kube.get(RESOURCE_CLAIMS, "short", SPACE)).status.allocation is not None
+        await let_end(kube, "short")
+        await ended(pods, "short")
+        async for change in changes:
             if change.last.name == "short" and change.is_deletion:
                 break
 
