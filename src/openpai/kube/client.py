@@ -19,7 +19,8 @@ from openpai.kube.connection import CALL_PATIENCE_S, CONNECTIONS, Connection
 from openpai.kube.errors import KubeError, error_of
 from openpai.kube.exec import ExecSession, open_exec
 from openpai.kube.objects.kinds import PODS, Kind, ListOf, T
-from openpai.kube.objects.meta import ListMeta, metadata_of
+from openpai.kube.objects.meta import ListMeta
+from openpai.kube.objects.salvage import salvage
 from openpai.protocol.errors import Broken
 
 PAGE: Final = 500
@@ -38,7 +39,7 @@ class Page(msgspec.Struct, Generic[R]):
     items: list[R]
     resource_version: str
     unreadable: dict[tuple[str, str], str]
-    """Objects, by namespace and name, that do not fit the type of their kind, with the reason."""
+    """Objects, by namespace and name, that do not fit the type of their kind, with the reason; `items` has the rest."""
 
 
 class KubeClient:
@@ -273,8 +274,9 @@ def _read_singly(kind: Kind[T], answer: bytes, page: Page[T]) -> ListMeta:
         try:
             page.items.append(kind.decoder.decode(one))
         except msgspec.ValidationError as error:
-            about = metadata_of(one)
-            page.unreadable[about.namespace, about.name] = str(error)
+            part = salvage(kind.type, one)
+            page.items.append(part)
+            page.unreadable[part.namespace, part.name] = str(error)
     return raw.metadata
 
 

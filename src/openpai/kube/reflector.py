@@ -63,7 +63,7 @@ class Reflector(Generic[T]):
         self.lists = 0
         """How often everything was listed."""
         self.unreadable: dict[Key, str] = {}
-        """Objects that cannot be read, with the reason; they are not in the cache."""
+        """Objects that could not be read in full, with the reason; the cache has what can be read of them."""
         self._client = client
         self._scope = WatchScope(namespace, labels, fields)
         self._quiet_s = quiet_s
@@ -209,25 +209,23 @@ class Reflector(Generic[T]):
 
     def _apply(self, event: WatchEvent[T]) -> None:
         self._has_progress = True
-        if event.type != "BOOKMARK":
+        if event.object is not None:
             key = Key(event.metadata.namespace, event.metadata.name)
-            self.unreadable.pop(key, None)
-            if event.object is None:
-                self._lose(key, event)
-            elif event.type == "DELETED":
+            known = self.unreadable.pop(key, "")
+            if event.type == "DELETED":
                 self._remove(key, event.object)
             else:
+                if event.fault:
+                    self.unreadable[key] = event.fault
+                    self._warn(key, event.fault, known)
                 self._put(key, event.object)
         if event.metadata.resource_version:
             self._version = event.metadata.resource_version
 
-    def _lose(self, key: Key, event: WatchEvent[T]) -> None:
-        """Take an object that cannot be read out of the cache."""
-        if event.type != "DELETED":
-            self.unreadable[key] = event.fault
-            _log.error("an object cannot be read", kind=self.kind.plural, key=key, error=event.fault)
-        if (old := self._objects.get(key)) is not None:
-            self._remove(key, old)
+    def _warn(self, key: Key, fault: str, known: str) -> None:
+        """Log once that an object cannot be read in full: it counts by the rest of it."""
+        if fault != known:
+            _log.warning("a part of an object cannot be read", kind=self.kind.plural, name="/".join(key), part=fault)
 
     def _replace_all(self, fresh: Mapping[Key, T], unreadable: dict[Key, str], version: str) -> None:
         """Make the cache equal to a list, and report what differs as changes."""
@@ -237,8 +235,8 @@ class Reflector(Generic[T]):
             old = self._objects.get(key)
             if old is None or old.metadata.resource_version != found.metadata.resource_version or old.uid != found.uid:
                 self._put(key, found)
-        if unreadable:
-            _log.error("objects cannot be read", kind=self.kind.plural, count=len(unreadable), first=min(unreadable))
+        for key, fault in unreadable.items():
+            self._warn(key, fault, self.unreadable.get(key, ""))
         self.unreadable = unreadable
         self._version = version
         self._has_progress = True
@@ -281,7 +279,7 @@ def _gather(event: WatchEvent[T], fresh: dict[Key, T], unreadable: dict[Key, str
         return
     if event.object is not None:
         fresh[key] = event.object
-    else:
+    if event.fault:
         unreadable[key] = event.fault
 
 

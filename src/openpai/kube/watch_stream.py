@@ -18,6 +18,7 @@ from openpai.kube.connection import pieces
 from openpai.kube.errors import KubeError, Status, error_of
 from openpai.kube.objects.kinds import Kind, T
 from openpai.kube.objects.meta import Meta, metadata_of
+from openpai.kube.objects.salvage import salvage
 
 EVENT_MAX: Final = 64 * 1024 * 1024
 """More than any event: etcd holds objects of some megabytes. A stream without newlines must not fill the memory."""
@@ -40,9 +41,9 @@ class WatchEvent(msgspec.Struct, Generic[T], gc=False):
     """ADDED, MODIFIED, DELETED, BOOKMARK, or once at first OPENED."""
     metadata: Meta
     object: T | None
-    """The object; None for a bookmark, and for an object that cannot be read."""
+    """The object; None for a bookmark."""
     fault: str = ""
-    """Why the object cannot be read."""
+    """Why the object could not be read in full."""
 
     @property
     def ends_the_beginning(self) -> bool:
@@ -121,7 +122,8 @@ def _event(kind: Kind[T], line: bytes, doing: str) -> WatchEvent[T]:
         try:
             found = kind.decoder.decode(envelope.object)
         except msgspec.ValidationError as error:
-            return WatchEvent(envelope.type, metadata_of(envelope.object), None, str(error))
+            part = salvage(kind.type, envelope.object)
+            return WatchEvent(envelope.type, part.metadata, part, str(error))
     except msgspec.DecodeError as error:
         raise error_of(doing, 500, f"an event cannot be read: {error}".encode()) from error
     return WatchEvent(envelope.type, found.metadata, found)

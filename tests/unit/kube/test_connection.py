@@ -177,10 +177,10 @@ async def test_a_list_whose_pages_expire_is_read_in_one_piece(server: Server, cl
 
 
 async def test_one_unreadable_object_hides_no_other(server: Server, client: KubeClient) -> None:
-    odd = named("odd", spec={"containers": "none"})
+    odd = named("odd", spec={"containers": "none", "nodeName": "n1"})
     server.answers = [web.json_response({"metadata": {}, "items": [named("a"), odd]}) for _ in range(2)]
     page = await client.list_page(PODS)
-    assert [found.name for found in page.items] == ["a"]
+    assert [(found.name, found.spec.node_name) for found in page.items] == [("a", ""), ("odd", "n1")]
     assert list(page.unreadable) == [("n", "odd")]
     with pytest.raises(Broken, match="odd"):
         await client.list(PODS)

@@ -47,7 +47,13 @@ class NodeLeases:
         self._contact = now
 
     def renewed(self, lease: Lease, now: float) -> None:
-        """Record a Lease as it is now; one that was only changed in another way renews nothing."""
+        """Record a Lease as it is now; one that was only changed in another way renews nothing.
+
+        A Lease without a time, or with one that cannot be read, judges no node.
+        """
+        if lease.spec.renew_time is None:
+            self.forget(lease.name)
+            return
         known = self._renewals.get(lease.name)
         allowed_s = max((lease.spec.lease_duration_seconds or DURATION_S) / 4 * RENEWALS_MISSED, SILENCE_S_MIN)
         if known is None or known.stamp != lease.spec.renew_time:
