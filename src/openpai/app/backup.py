@@ -6,13 +6,14 @@ import fcntl
 import os
 import shutil
 import signal
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
@@ -24,12 +25,15 @@ from openpai.cli import formatting
 from openpai.cli.options import argument, option
 from openpai.cli.output import Json, document, error_console, say, warn
 from openpai.protocol.errors import BadConfiguration, Unavailable
-from openpai.store.copying import copy_sqlite, dump_postgres, schema_of_sqlite
+from openpai.store.copying import copy_sqlite, dump_postgres, has_postgres_tools, schema_of_sqlite
 from openpai.store.database import normal_url
+from openpai.store.portable import copy_postgres
+
+STANDARD: Final = Path("-")
 
 
 def backup(
-    file: Annotated[Path, argument("FILE", "The file to write, such as openpai.tar.gz.")],
+    file: Annotated[Path, argument("FILE", "The file to write, such as openpai.tar.gz; - for standard output.")],
     data_dir: DataDirOption = Path("~/.local/share/openpai"),
     database_url: DatabaseOption = None,
     logs: Annotated[bool, option("--logs", "Include the logs of tasks.")] = False,
@@ -41,24 +45,43 @@ def backup(
 
     With the key in it, the file opens every secret: keep it as safe as a password.
     """
+    if (is_piped := file == STANDARD) and (json or sys.stdout.isatty()):
+        raise BadConfiguration("the backup itself goes to standard output", "send it to a file, without --json")
     with ExitStack() as stack:
         data = look_at_data_dir(data_dir)
         stack.callback(data.close)
         url = data.require_database(database_url)
-        file = _target(file, data, force=force)
+        file = _piped(data) if is_piped else _target(file, data, force=force)
         stack.enter_context(_ended_by_signals())
         work = stack.enter_context(_workplace(file))
         try:
             manifest = _write(data, url, work, with_logs=logs, with_key=not without_key)
-            (work / "backup").replace(file)
-            _flush(file.parent)
+            if is_piped:
+                _send(work / "backup")
+            else:
+                (work / "backup").replace(file)
+                _flush(file.parent)
         except OSError as error:
             at = f" ({error.filename})" if error.filename else ""
             message = f"the backup {file} cannot be written: {error.strerror or error}{at}"
             raise Unavailable(
                 message, "correct that, or choose a place with room for two copies of the database, and try again"
             ) from error
-    _report(file, manifest, without_key=without_key, as_json=json)
+    if not is_piped:
+        _report(file, manifest, without_key=without_key, as_json=json)
+
+
+def _piped(data: DataDir) -> Path:
+    """Return where a backup for standard output is made: in the data directory, which has room for a database."""
+    place = data.root / "backup"
+    place.mkdir(mode=0o700, exist_ok=True)
+    return place / "piped"
+
+
+def _send(file: Path) -> None:
+    with file.open("rb") as made:
+        shutil.copyfileobj(made, sys.stdout.buffer, 1 << 20)
+    sys.stdout.buffer.flush()
 
 
 def _target(file: Path, data: DataDir, *, force: bool) -> Path:
@@ -125,14 +148,19 @@ def _write(data: DataDir, url: str, work: Path, *, with_logs: bool, with_key: bo
     """Write the backup to the file `backup` in a directory of its own; return its manifest."""
     parsed = normal_url(url)
     is_sqlite = parsed.get_backend_name() == "sqlite"
-    name = archive.SQLITE if is_sqlite else archive.POSTGRES
+    # The image of a server has no tools of PostgreSQL.
+    is_dump = not is_sqlite and has_postgres_tools()
+    name = archive.POSTGRES if is_dump else archive.SQLITE
     copy = work / "copy"
     os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     if is_sqlite:
         _copy_watched(Path(str(parsed.database)), copy)
         schema = schema_of_sqlite(copy)
-    else:
+    elif is_dump:
         schema = dump_postgres(url, copy)
+    else:
+        with progress("copying the database") as show:
+            schema = copy_postgres(url, copy, show)
     manifest: dict[str, Any] = {
         "version": version("openpai"),
         "schema": schema,
@@ -164,10 +192,17 @@ def _add_files(writing: archive.Writing, data: DataDir, *, with_logs: bool, with
 
 
 def _copy_watched(source: Path, copy: Path) -> None:
-    columns = (TextColumn("copying the database"), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, console=error_console(), transient=True) as progress:
-        task = progress.add_task("", total=None)
-        copy_sqlite(source, copy, lambda done, total: progress.update(task, completed=done, total=total))
+    with progress("copying the database") as show:
+        copy_sqlite(source, copy, show)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on a terminal; call what this yields with how much is done, and how much there is."""
+    columns = (TextColumn(what), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=error_console(), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _flush(directory: Path) -> None:

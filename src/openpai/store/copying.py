@@ -110,11 +110,20 @@ def _first_fault(connection: sqlite3.Connection) -> str:
     return "" if found == "ok" else found
 
 
-def _tool(name: str) -> str:
-    """Return the path of a tool of PostgreSQL, the newest one of several. Raises Refused if there is none."""
+def has_postgres_tools() -> bool:
+    """Return whether this machine can write and read dumps of PostgreSQL."""
+    return all(_find_tool(name) for name in ("pg_dump", "pg_restore"))
+
+
+def _find_tool(name: str) -> str | None:
     found = [path for root in _INSTALLED for path in Path(root).parent.glob(f"{Path(root).name}*/*/bin/{name}")]
     found += [path for root in _INSTALLED for path in Path(root).parent.glob(f"{Path(root).name}*/bin/{name}")]
-    tool = shutil.which(name) or (str(max(found, key=_release)) if found else None)
+    return shutil.which(name) or (str(max(found, key=_release)) if found else None)
+
+
+def _tool(name: str) -> str:
+    """Return the path of a tool of PostgreSQL, the newest one of several. Raises Refused if there is none."""
+    tool = _find_tool(name)
     if tool is None:
         message = f"{name} of PostgreSQL is not on this machine"
         advice = "install PostgreSQL's client programs (Debian: postgresql-client), of the server's version or newer"
