@@ -14,7 +14,7 @@ from openpai.cli.listing import listing, shown
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from openpai.client.model.clusters import VirtualCluster
+    from openpai.client.model.clusters import Resources, VirtualCluster
     from openpai.client.model.nodes import NodeView
 
 BAR_WIDTH: Final = 10
@@ -41,15 +41,22 @@ def _cells(part: int, total: int, width: int) -> int:
 def vc_list(found: Sequence[VirtualCluster]) -> Table:
     """Return a table of virtual clusters."""
     has_gpus = any(vc.total.gpus for vc in found)
+    is_lent = any(_of(each, has_gpus) for vc in found for each in (vc.borrowed, vc.lent))
     rows = []
     for vc in found:
         cpus = (vc.used.cpus, vc.guaranteed.cpus, vc.total.cpus)
         drawn = (vc.used.gpus, vc.guaranteed.gpus, vc.total.gpus) if has_gpus else cpus
-        more = (_of_three(*cpus),) if has_gpus else ()
+        more = [_of_three(*cpus)] if has_gpus else []
+        more += [str(_of(each, has_gpus)) for each in (vc.borrowed, vc.lent)] if is_lent else []
         rows.append((vc.name, bar(*drawn), _of_three(*drawn), *more, str(vc.running), str(vc.waiting), skus(vc)))
-    numbers = ("", *(("CPUS",) if has_gpus else ()), "RUNNING", "WAITING")
+    lent = ("BORROWED", "LENT") if is_lent else ()
+    numbers = ("", *(("CPUS",) if has_gpus else ()), *lent, "RUNNING", "WAITING")
     first = "GPUS" if has_gpus else "CPUS"
     return listing(("VC", first, *numbers, "SKUS"), rows, right=numbers, whole=(first,))
+
+
+def _of(resources: Resources, has_gpus: bool) -> int:
+    return resources.gpus if has_gpus else resources.cpus
 
 
 def _of_three(used: int, good: int, total: int) -> str:

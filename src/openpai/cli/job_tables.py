@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 
-from openpai.cli.formatting import ago, clock_time, counts, ran_for, size, span, styled
+from openpai.cli.formatting import ago, clock_time, counts, plural, ran_for, size, span, styled
 from openpai.cli.listing import listing, shown
 
 if TYPE_CHECKING:
@@ -216,9 +216,21 @@ def wait_text(wait: Wait, now_ms: int) -> str:
     if wait.position:
         ahead = f"; ahead of it: {shown(', '.join(wait.ahead[:5]))}" if wait.ahead else ""
         lines.append(f"  position in the queue: {wait.position}{ahead}")
+    if lent := lent_text([(each.virtual_cluster, each.gpus, each.cpus) for each in wait.lent]):
+        back = span(wait.lent_back_s)
+        lines.append(f"  lent by its virtual cluster: {lent}; returned within {back} to a job that can run on it")
+    if wait.is_interruptible:
+        lines.append("  interruptible: it may also start on idle resources of other virtual clusters")
     if wait.estimate is not None:
         lines.append(f"  may start: {_expected(wait.estimate, now_ms)}")
     return "\n".join(lines)
+
+
+def lent_text(lent: Iterable[tuple[str, int, int]]) -> str:
+    """Return what is lent to each virtual cluster, from its name, GPUs and CPUs; empty for nothing."""
+    return ", ".join(
+        f"{plural(gpus, 'GPU') if gpus else plural(cpus, 'CPU')} to {shown(name)}" for name, gpus, cpus in lent
+    )
 
 
 def _expected(estimate: Estimate, now_ms: int) -> str:

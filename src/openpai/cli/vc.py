@@ -63,12 +63,16 @@ def show(name: Vc, json: output.Json = False) -> None:
         return
     from rich.markup import escape
 
-    from openpai.cli import cluster_tables
+    from openpai.cli import cluster_tables, job_tables
 
     output.say_marked_up(
         f"[bold]{escape(vc.name)}[/]: {formatting.plural(vc.running, 'job')} running, {vc.waiting} waiting"
     )
     output.say(cluster_tables.vc_facts(vc))
+    if lent := job_tables.lent_text([(name, of.gpus, of.cpus) for name, of in vc.lent_to]):
+        output.say_marked_up(f"lent: {lent}")
+    if vc.is_interruptible:
+        output.say("Its jobs are interruptible, unless their job files say otherwise.")
     for kind, count in vc.skus:
         sku = types.get(kind) or {}
         each = (

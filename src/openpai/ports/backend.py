@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from openpai.lifecycle.model import AttemptKey, ExitReport
+
+GRACE_S: Final = 30.0
+"""How long a task may run on after SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class LaunchTask:
     auth: RegistryAuth | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels for people who inspect the node: `user`, `job`, `role`, `index`."""
-    grace_s: float = 30.0
+    grace_s: float = GRACE_S
     """How long the task may run on after SIGTERM before it is killed."""
     hosts: str = field(default="", repr=False)
     """Content of the file that PAI_HOSTS_FILE names inside the task; empty for neither file nor variable."""
@@ -82,7 +85,7 @@ class KillTask:
     """End this task attempt: SIGTERM, then SIGKILL after `grace_s`. Reports ABSENT if there is nothing."""
 
     key: AttemptKey
-    grace_s: float = 30.0
+    grace_s: float = GRACE_S
 
 
 @dataclass(frozen=True, slots=True)

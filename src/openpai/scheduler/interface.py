@@ -8,7 +8,7 @@ caller commits or rejects it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from openpai.scheduler.model import Decision, Gang, Node, Order, Refusal, Spot, Wait
@@ -23,6 +23,19 @@ class Amount:
     cpus: int = 0
     memory_mb: int = 0
     gpus: int = 0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.cpus + other.cpus, self.memory_mb + other.memory_mb, self.gpus + other.gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Lending:
+    """Resources that are used without a guarantee at this moment."""
+
+    lent: Mapping[str, Mapping[str, Amount]]
+    """By virtual cluster, what it lends to each other one."""
+    borrowed: Mapping[tuple[str, str], Amount]
+    """By virtual cluster and user, what their jobs use without a guarantee."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +56,16 @@ class VcView:
     running: int
     """The number of gangs that hold devices."""
     waiting: int
-    lent: Amount = Amount()
-    """The part of its promise that jobs of others use without a guarantee, and that it could take back."""
+    lent_to: Mapping[str, Amount] = field(default_factory=dict)
+    """By virtual cluster, the part of its promise that jobs there use without a guarantee; it may take it back."""
     order: Order = Order.FAIR
     is_interruptible: bool = False
     """Whether its jobs may be interrupted unless they say otherwise."""
+
+    @property
+    def lent(self) -> Amount:
+        """Return what it lends in all."""
+        return sum(self.lent_to.values(), Amount())
 
 
 class Inspection(ClusterCells):

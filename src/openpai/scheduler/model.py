@@ -159,6 +159,15 @@ class Refusal(NamedTuple):
     remedy: str = ""
 
 
+class Lent(NamedTuple):
+    """Devices of a waiting gang's virtual cluster that jobs of another one use without a guarantee."""
+
+    virtual_cluster: str
+    """The one that uses them."""
+    gpus: int
+    cpus: int
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """Why a gang waits, and what would change it, for its owner."""
@@ -175,6 +184,10 @@ class Wait:
     """When it may start; None when it was not estimated."""
     more: int = 0
     """How many further gangs of the same job wait for the same reason behind this one."""
+    lent: tuple[Lent, ...] = ()
+    """What others use of its virtual cluster's promise, largest first; if devices are reserved for it, of those."""
+    is_interruptible: bool = False
+    """Whether it may borrow idle devices and be preempted there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ class VirtualCluster(Document):
     resourcesTotal: Resources
     resourcesBorrowed: Annotated[Resources, Doc("what its jobs use without a guarantee")]
     resourcesLent: Annotated[Resources, Doc("what jobs of others use of its promise, until it needs that back")]
+    lentTo: Annotated[Mapping[str, Resources], Doc("the same, by the virtual cluster whose jobs use it")]
     skus: Annotated[Mapping[str, float], Doc("number of SKUs by type", example={"A100": 16})]
     runningGangs: Annotated[int, Doc(example=2)]
     waitingGangs: Annotated[int, Doc(example=0)]

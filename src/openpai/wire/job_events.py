@@ -44,6 +44,14 @@ class Estimate(Document):
     basis: Annotated[str, Doc("basis of the estimate", example="time limits of the jobs ahead")]
 
 
+class Lent(Document):
+    """Resources of a virtual cluster that jobs of another one use without a guarantee."""
+
+    virtualCluster: Annotated[str, Doc("the one that uses them", example="speech")]
+    gpu: Annotated[int, Doc(example=8)]
+    cpu: Annotated[int, Doc(example=64)]
+
+
 class Wait(Document):
     """One reason why a job waits."""
 
@@ -54,6 +62,9 @@ class Wait(Document):
     position: Annotated[int | None, Doc(example=1)]
     estimate: Estimate | None
     more: Annotated[int, Doc("how many more tasks of the job wait for the same reason, after this one", example=0)]
+    lent: Annotated[Sequence[Lent], Doc("what others use of its virtual cluster, or of what is reserved for it")]
+    lentBackSeconds: Annotated[float, Doc("within which a job that needs it gets that back", example=30)]
+    interruptible: Annotated[bool, Doc("whether it may borrow idle resources, and be preempted there", example=False)]
 
 
 class JobWaits(Document):

@@ -67,6 +67,7 @@ DOCUMENTS = {
     "User": users.User,
     "VirtualCluster": clusters.VirtualCluster,
     "Wait": job_events.Wait,
+    "Lent": job_events.Lent,
     "WorkKept": tasks.KeptTaskFiles,
 }
 # Only OpenPAI's own servers send this one.

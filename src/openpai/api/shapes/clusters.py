@@ -41,6 +41,7 @@ def _virtual_cluster(view: VcView, whole: Amount) -> wire.VirtualCluster:
         "resourcesTotal": amount(view.total),
         "resourcesBorrowed": amount(view.borrowed),
         "resourcesLent": amount(view.lent),
+        "lentTo": {name: amount(of) for name, of in view.lent_to.items()},
         "skus": dict(view.skus),
         "runningGangs": view.running,
         "waitingGangs": view.waiting,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
+from openpai.ports.backend import GRACE_S
 from openpai.ports.queries import EventRow
 from openpai.scheduler.model import Estimate, Wait
 from openpai.wire.job_events import Estimate as EstimateDocument
@@ -52,6 +53,9 @@ def wait(view: Wait) -> WaitDocument:
         "position": view.position,
         "estimate": None if view.estimate is None else _estimate(view.estimate),
         "more": view.more,
+        "lent": [{"virtualCluster": each.virtual_cluster, "gpu": each.gpus, "cpu": each.cpus} for each in view.lent],
+        "lentBackSeconds": GRACE_S,
+        "interruptible": view.is_interruptible,
     }
 
 

@@ -22,6 +22,10 @@ class Resources(Answer):
     gpus: int = field.amount("gpu")
 
 
+def _by_name(found: Any) -> tuple[tuple[str, Resources], ...]:
+    return tuple((str(name), Resources.read(document)) for name, document in (found or {}).items())
+
+
 @dataclass(frozen=True, slots=True)
 class VirtualCluster(Answer):
     """The guaranteed, healthy and used resources of a virtual cluster."""
@@ -34,6 +38,8 @@ class VirtualCluster(Answer):
     """Held by its opportunistic jobs, in addition to the guarantee."""
     lent: Resources = field.part(Resources, "resourcesLent")
     """Held by jobs of others out of its promise, until it needs that back."""
+    lent_to: tuple[tuple[str, Resources], ...] = field.value("lentTo", convert=_by_name)
+    """The same, by the virtual cluster whose jobs hold it."""
     skus: tuple[tuple[str, int], ...] = field.value("skus", convert=_counts)
     running: int = field.amount("runningGangs")
     waiting: int = field.amount("waitingGangs")

@@ -37,6 +37,15 @@ class Estimate(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class Lent(Answer):
+    """Resources of a virtual cluster that jobs of another one use without a guarantee."""
+
+    virtual_cluster: str = field.text("virtualCluster")
+    gpus: int = field.amount("gpu")
+    cpus: int = field.amount("cpu")
+
+
+@dataclass(frozen=True, slots=True)
 class Wait(Answer):
     """One reason why a job waits, from the scheduler or a quota."""
 
@@ -48,4 +57,10 @@ class Wait(Answer):
     estimate: Estimate | None = field.part_if_any(Estimate, "estimate")
     more: int = field.amount("more")
     """How many more tasks of the job wait for the same reason, after this one."""
+    lent: tuple[Lent, ...] = field.parts(Lent, "lent")
+    """What others use of its virtual cluster, or of what is reserved for it."""
+    lent_back_s: float = field.real("lentBackSeconds")
+    """Within how long a job that needs it gets that back."""
+    is_interruptible: bool = field.flag("interruptible")
+    """Whether it may borrow idle resources, and be preempted there."""
     document: Document = field.whole()

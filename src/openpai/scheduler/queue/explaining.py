@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from openpai.scheduler.cells.model import Code
 from openpai.scheduler.cells.wording import ResourceUnit, share_text
 from openpai.scheduler.model import Estimate, Gang, Limit, Wait, Why
 from openpai.scheduler.queue import capacity
+from openpai.scheduler.queue.borrowing import may_borrow
 from openpai.scheduler.queue.estimates import GangsAhead, estimate
+from openpai.scheduler.queue.lending import lent_from
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.state import SchedulerState
 from openpai.scheduler.queue.waiting_queue import Waiting, group_of
@@ -35,7 +38,16 @@ Reason = tuple[Why, str, str]
 
 
 def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
-    """Return why a gang waits; None when it does not."""
+    """Return why a gang waits, and what is lent of its virtual cluster's promise; None when it does not wait."""
+    why = _explain(state, gang, now_ms)
+    waiting = state.reserving.get(gang) or state.queue.get(gang)
+    if why is None or waiting is None or why.code in NEVER:
+        return why
+    lent = lent_from(state, waiting.gang, state.reserving.get(gang))
+    return replace(why, lent=lent, is_interruptible=may_borrow(waiting))
+
+
+def _explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
     if gang in state.reserving:
         return _explain_reserved(state, gang, now_ms)
     if gang in state.uncountable:

@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 from openpai.scheduler.cells.doomed_cells import lost_devices
 from openpai.scheduler.cells.inspection import affinity_groups, cluster_status
 from openpai.scheduler.config.model import SkuSpec
-from openpai.scheduler.interface import Amount, Inspection, VcView
+from openpai.scheduler.interface import Amount, Inspection, Lending, VcView
 from openpai.scheduler.model import Order
-from openpai.scheduler.queue.lending import lent_devices
+from openpai.scheduler.queue.lending import borrowed_devices, loans
 from openpai.scheduler.queue.skus import Skus
 from openpai.scheduler.queue.state import SchedulerState
 from openpai.wire.scheduler import Gang, GangStatus
@@ -29,9 +29,22 @@ def virtual_clusters(state: SchedulerState) -> tuple[VcView, ...]:
     running = Counter(held.gang.virtual_cluster for held in state.running.gangs.values())
     waiting = Counter(each.gang.virtual_cluster for each in (*state.queue.all(), *state.reserving.values()))
     waiting.update(gang.virtual_cluster for gang, _, _ in state.uncountable.values())
-    lent = lent_devices(state.core.cluster)
+    lending = lending_of(state)
     views = [_view(state, name, running[name], waiting[name]) for name in sorted(state.core.cluster.shares)]
-    return tuple([replace(view, lent=_amount(state.machines.skus, lent[view.name])) for view in views])
+    return tuple([replace(view, lent_to=lending.lent.get(view.name, {})) for view in views])
+
+
+def lending_of(state: SchedulerState) -> Lending:
+    """Return what virtual clusters lend to each other, and what each user borrows."""
+    skus = state.machines.skus
+    lent: dict[str, dict[str, Amount]] = {}
+    for (lender, borrower, kind), devices in sorted(loans(state.core.cluster).items()):
+        to = lent.setdefault(lender, {})
+        to[borrower] = to.get(borrower, Amount()) + _amount(skus, {kind: devices})
+    borrowed: dict[tuple[str, str], Amount] = {}
+    for (name, user, kind), devices in sorted(borrowed_devices(state).items()):
+        borrowed[name, user] = borrowed.get((name, user), Amount()) + _amount(skus, {kind: devices})
+    return Lending(lent, borrowed)
 
 
 def _view(state: SchedulerState, name: str, running: int, waiting: int) -> VcView:

@@ -18,7 +18,7 @@ from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest, State
 from openpai.scheduler.cells.restoring import Reconfigured
 from openpai.scheduler.config.model import HivedConfig
-from openpai.scheduler.interface import Amount, Inspection, Scheduler, VcView
+from openpai.scheduler.interface import Amount, Inspection, Lending, Scheduler, VcView
 from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Place, Refusal, Spot, Wait
 from openpai.scheduler.queue import capacity, explaining, overview, snapshot
 from openpai.scheduler.queue.borrowing import as_borrower, was_borrowing
@@ -284,6 +284,10 @@ class HivedScheduler(Scheduler):
     def borrowers(self) -> frozenset[str]:
         """Return the gangs that run on borrowed devices until their own virtual cluster has room."""
         return frozenset(name for lent in self.state.lent.values() for name in lent)
+
+    def lending(self) -> Lending:
+        """Return what virtual clusters lend to each other now, and what each user borrows."""
+        return overview.lending_of(self.state)
 
     def virtual_clusters(self) -> tuple[VcView, ...]:
         """Return every virtual cluster, by name."""

@@ -1,0 +1,31 @@
+"""What commands print of lent and borrowed resources."""
+
+from __future__ import annotations
+
+from tests.unit.cli.test_sharing import EMPTY, VISION, resources, wait
+
+
+def test_what_is_lent_and_borrowed_is_shown_in_eighty_columns(pai, platform):
+    lends = VISION | {"lentTo": {"speech": resources(1, 2)}, "interruptible": True}
+    platform.on("GET", "/virtual-clusters", {"vision" * 10: lends, "default": EMPTY})
+    rows = pai("vc", "list").out.splitlines()
+    assert max(map(len, rows)) <= 80
+    heads, row = rows[0].split(), next(row.split() for row in rows if "8/16/24" in row)
+    assert heads[heads.index("BORROWED") : heads.index("RUNNING")] == ["BORROWED", "LENT"]
+    assert row[row.index("16/32/48") + 1 :][:4] == ["2", "1", "3", "1"]
+    platform.on("GET", "/virtual-clusters/vision", lends)
+    platform.on("GET", "/cluster/sku-types", {})
+    message = pai("vc", "show", "vision").out
+    assert "lent: 1 GPU to speech" in message
+    assert "interruptible" in message
+
+
+def test_why_says_how_much_is_lent_to_whom_and_when_it_comes_back(pai, platform):
+    lent = [{"virtualCluster": "speech", "gpu": 8, "cpu": 64}, {"virtualCluster": "[nlp]", "gpu": 0, "cpu": 1}]
+    told = wait(lent=lent, lentBackSeconds=30, interruptible=True)
+    platform.on("GET", "/jobs/ann~train/why", {"waits": [told]})
+    out = " ".join(pai("job", "why", "train").out.split())
+    assert "8 GPUs to speech, 1 CPU to [nlp]; returned within 30s" in out
+    assert "interruptible" in out
+    platform.on("GET", "/jobs/ann~train/why", {"waits": [wait()]})
+    assert "lent" not in pai("job", "why", "train").out
