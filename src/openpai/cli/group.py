@@ -115,11 +115,8 @@ def add(
             storages=split(storage),
         )
         _mention_unknown(pai, split(vc) + split(manage))
-        if json:
-            output.document(pai.group(name).document)
-            return
-    output.say(f"Group {name} is added.")
-    output.next_step(f"pai group add-user {name} USER", f"pai group show {name}")
+        found = pai.group(name).document if json else None
+    output.done(json, found, f"Group {name} is added.", f"pai group add-user {name} USER", f"pai group show {name}")
 
 
 def set_(
@@ -150,10 +147,8 @@ def set_(
         )
         _mention_unknown(pai, split(vc) + split(manage))
         found = pai.group(name)
-    if output.as_json(json, found.document):
-        return
-    output.say(f"Group {name} grants {joined(found.virtual_clusters) or 'no virtual cluster'}.")
-    output.next_step(f"pai group show {name}")
+    message = f"Group {name} grants {joined(found.virtual_clusters) or 'no virtual cluster'}."
+    output.done(json, found.document, message, f"pai group show {name}")
 
 
 def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> None:

@@ -43,6 +43,5 @@ def fetch(
             for path in fetch_work(pai, name, one, goal / one.task if len(chosen) > 1 else goal, paths or ())
         ]
     total = sum(path.stat().st_size for path in written)
-    if output.as_json(json, {"job": name, "directory": str(goal), "files": len(written), "bytes": total}):
-        return
-    output.say(f"{formatting.plural(len(written), 'file')}, {size(total)}, in {goal}.")
+    result = {"job": name, "directory": str(goal), "files": len(written), "bytes": total}
+    output.done(json, result, f"{formatting.plural(len(written), 'file')}, {size(total)}, in {goal}.")

@@ -84,11 +84,9 @@ def move(
         raise InvalidParameters("give one of --front, --back and --rank", "see pai job move --help")
     with session.connect() as pai:
         pai.move(name, places[0])
-    if output.as_json(json, {"job": name, "rank": places[0]}):
-        return
     where = {"front": "to the front of", "back": "to the back of"}.get(str(places[0]), f"to rank {places[0]} in")
-    output.say(f"{name} was moved {where} the queue.")
-    output.next_step(f"pai job why {name}")
+    message = f"{name} was moved {where} the queue."
+    output.done(json, {"job": name, "rank": places[0]}, message, f"pai job why {name}")
 
 
 def priority(
@@ -102,10 +100,8 @@ def priority(
     """Change the priority of a job; a running job keeps running."""
     with session.connect() as pai:
         pai.set_priority(name, priority_class)
-    if output.as_json(json, {"job": name, "jobPriority": priority_class}):
-        return
-    output.say(f"{name} has priority {priority_class}.")
-    output.next_step(f"pai job why {name}", f"pai job show {name}")
+    message, steps = f"{name} has priority {priority_class}.", (f"pai job why {name}", f"pai job show {name}")
+    output.done(json, {"job": name, "jobPriority": priority_class}, message, *steps)
 
 
 def checkpoint(name: Name, json: output.Json = False) -> None:
@@ -115,7 +111,5 @@ def checkpoint(name: Name, json: output.Json = False) -> None:
     """
     with session.connect() as pai:
         pai.checkpointed(name)
-    if output.as_json(json, {"job": name, "checkpointed": True}):
-        return
-    output.say(f"Checkpoint of {name} recorded: its work so far counts as saved if it is preempted.")
-    output.next_step(f"pai job show {name}")
+    message = f"Checkpoint of {name} recorded: its work so far counts as saved if it is preempted."
+    output.done(json, {"job": name, "checkpointed": True}, message, f"pai job show {name}")

@@ -94,6 +94,5 @@ def logout(json: output.Json = False) -> None:
                 if error.status != 401:
                     raise
     kept.forget(found.url)
-    if output.as_json(json, {"url": found.url, "revoked": was_revoked}):
-        return
-    output.say(f"Logged out at {found.url}." if found.token else f"You were not logged in at {found.url}.")
+    message = f"Logged out at {found.url}." if found.token else f"You were not logged in at {found.url}."
+    output.done(json, {"url": found.url, "revoked": was_revoked}, message)

@@ -65,18 +65,11 @@ def drain(
     deadline_s = None if deadline is None else whole_seconds(deadline, "--deadline", least=0)
     with session.connect() as pai:
         found = pai.change_node(node, is_drained=True, reason=reason, deadline_s=deadline_s)
-    if output.as_json(json, found.document):
-        return
-    left = formatting.plural(found.tasks, "task")
-    until = (
-        "until they end"
-        if found.drain_deadline_ms is None
-        else f"until {formatting.clock_time(found.drain_deadline_ms)}"
-    )
-    output.say(
-        f"{found.name} gets no new tasks; {left} {'keeps' if found.tasks == 1 else 'keep'} running there {until}."
-    )
-    output.next_step(f"pai node show {found.name}", f"pai node undrain {found.name}")
+    at_ms = found.drain_deadline_ms
+    until = "until they end" if at_ms is None else f"until {formatting.clock_time(at_ms)}"
+    left = f"{formatting.plural(found.tasks, 'task')} {'keeps' if found.tasks == 1 else 'keep'}"
+    message = f"{found.name} gets no new tasks; {left} running there {until}."
+    output.done(json, found.document, message, f"pai node show {found.name}", f"pai node undrain {found.name}")
 
 
 def undrain(node: Node, json: output.Json = False) -> None:

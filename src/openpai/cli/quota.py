@@ -103,10 +103,8 @@ def set_(
     with session.connect() as pai:
         pai.change_quota(vc, user, **limits)
         found = [one for one in pai.quotas() if (one.virtual_cluster, one.user) == (vc, user)] if json else []
-    if output.as_json(json, found[0].describe() if found else None):
-        return
-    output.say(f"The quota of {user or 'each user'} in {vc or 'all virtual clusters together'} is set.")
-    output.next_step("pai quota list")
+    message = f"The {_named(vc, user)} is set."
+    output.done(json, found[0].describe() if found else None, message, "pai quota list")
 
 
 def remove(vc: Vc = "", user: User = "", yes: prompts.Yes = False, json: output.Json = False) -> None:
@@ -114,13 +112,15 @@ def remove(vc: Vc = "", user: User = "", yes: prompts.Yes = False, json: output.
 
     Name it as it was set: by --vc, --user, both or neither.
     """
-    prompts.check_sure(f"Remove the quota of {user or 'each user'} in {vc or 'all virtual clusters together'}?", yes)
+    prompts.check_sure(f"Remove the {_named(vc, user)}?", yes)
     with session.connect() as pai:
         pai.remove_quota(vc, user)
-    if output.as_json(json, {"virtualCluster": vc, "user": user, "removed": True}):
-        return
-    output.say(f"The quota of {user or 'each user'} in {vc or 'all virtual clusters together'} is removed.")
-    output.next_step("pai quota list")
+    result = {"virtualCluster": vc, "user": user, "removed": True}
+    output.done(json, result, f"The {_named(vc, user)} is removed.", "pai quota list")
+
+
+def _named(vc: str, user: str) -> str:
+    return f"quota of {user or 'each user'} in {vc or 'all virtual clusters together'}"
 
 
 def _limit(value: float | None) -> str:

@@ -35,10 +35,9 @@ def snapshot(
         output.document(found)
         return
     write(file, writer.dumps(found) + "\n")
-    if output.as_json(json, {"file": str(file), "waiting": len(found.get("waiting", ()))}):
-        return
-    output.say(f"Written to {file}: {len(found.get('waiting', ()))} waiting, {len(found.get('held', ()))} running.")
-    output.next_step(f"pai scheduler replay {file}")
+    waiting = len(found.get("waiting", ()))
+    message = f"Written to {file}: {waiting} waiting, {len(found.get('held', ()))} running."
+    output.done(json, {"file": str(file), "waiting": waiting}, message, f"pai scheduler replay {file}")
 
 
 def fairness(
@@ -52,15 +51,11 @@ def fairness(
     half_life_hours = None if hours is None else _hours(hours)
     with session.connect() as pai:
         found = pai.fairness() if hours is None else pai.set_fairness(half_life_hours)
-    if output.as_json(json, found):
-        return
     half_life = found.get("halfLifeHours")
+    message = f"Users with less recent use go first; past use has a half-life of {half_life or 0:g} hours."
     if half_life is None:
-        output.say("Off: priority, rank and age order the queue.")
-        output.next_step("pai scheduler fairness 24")
-        return
-    output.say(f"Users with less recent use go first; past use has a half-life of {half_life:g} hours.")
-    output.next_step("pai scheduler fairness off")
+        message = "Off: priority, rank and age order the queue."
+    output.done(json, found, message, f"pai scheduler fairness {24 if half_life is None else 'off'}")
 
 
 def _hours(text: str) -> float | None:

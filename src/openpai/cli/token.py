@@ -92,10 +92,8 @@ def revoke(
         # Logins come last: this command needs its own.
         count += pai.revoke_tokens(logins=False) if programs else 0
         count += pai.revoke_tokens(logins=True) if logins else 0
-    if output.as_json(json, {"revoked": count}):
-        return
-    output.say("1 token was revoked." if count == 1 else f"{count} tokens were revoked.")
-    output.next_step("pai login" if logins else "pai token list")
+    message = "1 token was revoked." if count == 1 else f"{count} tokens were revoked."
+    output.done(json, {"revoked": count}, message, "pai login" if logins else "pai token list")
 
 
 def _whole(pai: Client, given: list[str]) -> list[str]:

@@ -105,11 +105,8 @@ def add(
             virtual_clusters=split(vc),
             groups=split(in_group),
         )
-        if json:
-            output.document(pai.user_details(name).document)
-            return
-    output.say(f"{name} may now log in.")
-    output.next_step(f"pai user show {name}", f"pai login --user {name}")
+        found = pai.user_details(name).document if json else None
+    output.done(json, found, f"{name} may now log in.", f"pai user show {name}", f"pai login --user {name}")
 
 
 def set_(
@@ -136,10 +133,8 @@ def set_(
         if any(value is not None for value in (email, admin, viewer, clusters)):
             pai.change_user(name, email=email, is_admin=admin, is_viewer=viewer, virtual_clusters=clusters)
         user = pai.user_details(name)
-    if output.as_json(json, user.document):
-        return
-    output.say(f"{name} is {'an' if user.is_admin else 'a'} {user.role} in {joined(user.groups) or 'no group'}.")
-    output.next_step(f"pai user show {name}")
+    message = f"{name} is {'an' if user.is_admin else 'a'} {user.role} in {joined(user.groups) or 'no group'}."
+    output.done(json, user.document, message, f"pai user show {name}")
 
 
 def password(
@@ -158,10 +153,8 @@ def password(
         who = name or own
         old = prompts.secret(f"Old password of {who}", password_stdin) if who == own else None
         pai.set_password(who, prompts.new_secret(f"New password of {who}", password_stdin), old)
-    if output.as_json(json, {"user": who, "changed": True}):
-        return
-    output.say(f"The password of {who} was changed; their logins have ended.")
-    output.next_step(f"pai login --user {who}")
+    message = f"The password of {who} was changed; their logins have ended."
+    output.done(json, {"user": who, "changed": True}, message, f"pai login --user {who}")
 
 
 def remove(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> None:
@@ -183,7 +176,5 @@ def revoke(name: Name, yes: prompts.Yes = False, json: output.Json = False) -> N
     prompts.check_sure(f"Revoke every login and token of {name}?", yes)
     with session.connect() as pai:
         count = pai.revoke_tokens_of(name)
-    if output.as_json(json, {"user": name, "revoked": count}):
-        return
-    output.say(f"{count} logins and tokens of {name} were revoked.")
-    output.next_step(f"pai user password {name}", f"pai user remove {name}")
+    message, steps = f"{count} logins and tokens of {name} were revoked.", ("password", "remove")
+    output.done(json, {"user": name, "revoked": count}, message, *(f"pai user {step} {name}" for step in steps))
