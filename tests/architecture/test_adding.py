@@ -20,7 +20,7 @@ from openpai.app.pages.commands import walk
 from openpai.app.settings import BackendName
 from openpai.cli.main import COMMANDS
 from openpai.client.calls_core import _Mark
-from openpai.client.nouns import Nouns
+from openpai.client.client import Client
 from tests.architecture.places import DOCS, ROOT, SOURCE
 from tests.contracts.harness import HARNESSES
 
@@ -36,7 +36,7 @@ _NOT_IN_THE_CLIENT: Final = frozenset(
 # Files that hold no noun of their own; every other file is named as the file of its routes.
 _OF_NO_NOUN: Final[dict[str, set[str]]] = {
     "wire": {"answers", "doc", "exits", "states"},
-    "api/shapes": {"csv_tables", "exits", "job_lists"},
+    "api/shapes": {"exits", "job_lists"},
     "client/calls": {"naming"},
     "client/model": {"reading"},
 }
@@ -100,7 +100,7 @@ def test_every_class_of_calls_is_part_of_the_client() -> None:
         for found in vars(import_module(name)).values()
         if inspect.isclass(found) and any(isinstance(each, _Mark) for each in vars(found).values())
     }
-    assert {one.__name__ for one in classes - set(Nouns.__mro__)} == set()
+    assert {one.__name__ for one in classes - set(Client.__mro__)} == set()
 
 
 def _tables() -> list[dict[str, tuple[str, str]]]:

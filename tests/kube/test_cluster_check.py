@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from openpai.app import cluster_check, main
-from openpai.app.findings import Finding
+from openpai.app.check import Finding
 from openpai.kube.client import KubeClient
 from openpai.kube.config import cluster_access
 from openpai.kube.objects import NAMESPACES

@@ -1,10 +1,12 @@
-"""How answers are encoded: compact JSON, plain text, and errors in OpenPAI's shape."""
+"""How answers are encoded: compact JSON, plain text, errors in OpenPAI's shape, and CSV without formulas."""
 
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from starlette.responses import Response
@@ -18,6 +20,10 @@ Document_co = TypeVar("Document_co", covariant=True)
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
 YAML: Final = "text/yaml; charset=utf-8"
+CSV: Final = "text/csv; charset=utf-8"
+CSV_HEADERS: Final = {"Content-Disposition": "of CSV: the name of the file"}
+# Spreadsheets run a cell that begins like this as a formula; an apostrophe makes it text.
+_FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 _ROWS_AT_ONCE: Final = 250
 _SOON: Final = {"Retry-After": "1"}
 
@@ -84,3 +90,23 @@ async def encoded_list(rows: Sequence[T], shape: Callable[[T], Any]) -> bytes:
             parts.append(encoded(shaped)[1:-1])
         await asyncio.sleep(0)
     return b"[" + b",".join(parts) + b"]"
+
+
+def csv_of(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table as CSV, with line ends as RFC 4180 requires."""
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\r\n")
+    writer.writerow(heads)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return written.getvalue()
+
+
+def wants_csv(format_: str | None, accept: str | None) -> bool:
+    """Return whether a request asks for CSV, by a parameter or else by its Accept header."""
+    return format_ == "csv" if format_ else "text/csv" in (accept or "").lower()
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return "" if value is None else value
+    return f"'{value}" if value.startswith(_FORMULAS) else value

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json as json_
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Literal
+
+import typer
 
 from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, look_at_data_dir
 from openpai.app.disk_guard import scarce_below
-from openpai.app.findings import Finding, report
 from openpai.app.keys import ENVIRONMENT
-from openpai.cli.output import Json
+from openpai.cli.output import Json, document, say
 from openpai.protocol.errors import PaiError
 from openpai.store.checking import Checking
 from openpai.store.database import Database
@@ -23,6 +25,16 @@ from openpai.system.disk_space import space_of
 
 _NAMED_MAX: Final = 5
 _MB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check."""
+
+    what: str
+    state: Literal["ok", "warning", "fault"]
+    message: str
+    advice: str = ""
 
 
 def check(
@@ -175,3 +187,15 @@ def _of_logs(checking: Checking, data: DataDir) -> Finding:
 
 def _named(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_NAMED_MAX]) + (", ..." if len(names) > _NAMED_MAX else "")
+
+
+def report(findings: Sequence[Finding], about: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print findings; exit with 1 if one of them is a fault."""
+    if as_json:
+        document({**about, "findings": [asdict(finding) for finding in findings]})
+    else:
+        for finding in findings:
+            advice = f"; {finding.advice}" if finding.advice else ""
+            say(f"{finding.state:8}{finding.what}: {finding.message}{advice}")
+    if any(finding.state == "fault" for finding in findings):
+        raise typer.Exit(1)

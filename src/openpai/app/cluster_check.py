@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from openpai.app.findings import Finding, report
+from openpai.app.check import Finding, report
 from openpai.cli.options import option
 from openpai.cli.output import Json
 from openpai.protocol.errors import BadConfiguration

@@ -20,21 +20,41 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import httpx
 
 from openpai.client import credentials as kept
+from openpai.client.calls.alerts import Alerts
+from openpai.client.calls.audit import Audit
+from openpai.client.calls.clusters import Clusters
+from openpai.client.calls.groups import Groups
+from openpai.client.calls.job_changes import JobChanges
+from openpai.client.calls.job_events import JobEvents
+from openpai.client.calls.jobs import Jobs
+from openpai.client.calls.nodes import Nodes
+from openpai.client.calls.quotas import Quotas
+from openpai.client.calls.reports import Reports
+from openpai.client.calls.scheduler import Scheduler
+from openpai.client.calls.storages import Storages
+from openpai.client.calls.tokens import Tokens
+from openpai.client.calls.users import Users
 from openpai.client.calls_core import Call, finished
 from openpai.client.connection import Connection
-from openpai.client.nouns import Nouns
 from openpai.client.retry import TIMEOUT_S, options
 
 if TYPE_CHECKING:
     from openpai.client.files import StorageFiles
     from openpai.client.logs import AttemptLogs
 
+
 T = TypeVar("T")
 Http = TypeVar("Http", httpx.BaseTransport, httpx.AsyncBaseTransport)
 
 
-class Connected(Nouns, Generic[Http]):
-    """What both clients are: the methods of all nouns over a connection to one platform for one user."""
+class Connected(
+    Jobs, JobChanges, JobEvents, Tokens, Users, Groups, Nodes, Clusters, Scheduler,
+    Storages, Quotas, Reports, Audit, Alerts, Generic[Http],
+):  # fmt: skip
+    """What both clients are: the methods of all nouns over a connection to one platform for one user.
+
+    A new noun is a class whose methods are marked as `client.calls_core` says; it is added to the bases here.
+    """
 
     _http: ClassVar[Callable[..., httpx.Client | httpx.AsyncClient]]
     _sleep: ClassVar[Any]

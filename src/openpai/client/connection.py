@@ -17,8 +17,7 @@ from openpai.client.calls_core import Call
 from openpai.protocol.errors import Unavailable
 
 if TYPE_CHECKING:
-    from openpai.client.log_locations import LogPlaces
-    from openpai.client.model.logs import LogPiece
+    from openpai.client.model.tasks import LogPiece
 
 T = TypeVar("T")
 
@@ -70,14 +69,14 @@ class Connection:
         """Send one request and return its answer."""
         return call.understood(await self.send(call))
 
-    async def follow(self, places: LogPlaces, stream: str) -> AsyncGenerator[LogPiece, None]:
-        """Yield what a task writes until its attempt is over; after a broken connection it continues where it was."""
+    async def follow(self, uri: str) -> AsyncGenerator[LogPiece, None]:
+        """Yield what a task writes at `uri` until its attempt is over; after a broken connection it continues."""
         # Few commands follow a log; the others do not load this.
         from httpx_sse import EventSource
 
         from openpai.client.following import Follower
 
-        follower = Follower(self.url, places.uri(stream))
+        follower = Follower(self.url, uri)
         while True:
             try:
                 async with self._stream("GET", **follower.request()) as response:

@@ -5,60 +5,82 @@ Following survives restarts of the server and broken connections: it continues w
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import re
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final
 
-from openpai.client.calls_core import finished, iterated
+import httpx
+
+from openpai.client.calls_core import Call, as_text, asks, iterates
 from openpai.client.connection import Connection
-from openpai.client.log_locations import LogPlaces
-from openpai.client.model.logs import LogPiece
+from openpai.client.model.reading import Document
+from openpai.client.model.tasks import LogPiece
+from openpai.protocol.errors import Refused
 
 STREAMS: Final = ("all", "stdout", "stderr", "runtime")
+_GATEWAY: Final = re.compile(r"\A/(?:log-manager/[^/]+/)?(?:rest-server/)?")
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncAttemptLogs:
-    """The logs of one task attempt, for the asynchronous client."""
+class LogPlaces:
+    """The address of each stream of one task attempt."""
+
+    uris: dict[str, str]
+
+    @classmethod
+    def read(cls, document: Document) -> LogPlaces:
+        """Return the addresses in an answer of the server."""
+        return cls({place["name"]: place["uri"] for place in document["locations"]})
+
+    def uri(self, stream: str) -> str:
+        """Return the path of a stream on the server; raise NoTaskLogError if there is none."""
+        uri = self.uris.get(stream)
+        if uri is None:
+            raise Refused("NoTaskLogError", f"this task has no log {stream!r}", f"there are: {', '.join(self.uris)}")
+        # The token is sent to the client's own server only, and replaces the ticket in the address.
+        path = httpx.URL(uri).raw_path.partition(b"?")[0].decode()
+        # The address of the server includes the prefix of a gateway already.
+        return _GATEWAY.sub("/", path)
+
+
+@dataclass(frozen=True)
+class _Logs:
+    """The logs of one task attempt, for both clients."""
 
     wire: Connection
     places: LogPlaces
 
-    async def text(
+    @asks
+    def text(
         self, stream: str = "all", *, lines: int | None = None, timestamps: bool = False, since_ms: int | None = None
-    ) -> str:
+    ) -> Call[str]:
         """Return all that is kept of a stream, or its last `lines` lines, at most 8 MiB of them.
 
         With `timestamps` each line follows the time at which it was seen; `since_ms` skips older lines.
         """
-        return await self.wire.ask(self.places.text(stream, lines, timestamps=timestamps, since_ms=since_ms))
+        asked = {"tail-lines": lines, "since": since_ms, "timestamps": "true" if timestamps else None}
+        params = {name: str(value) for name, value in asked.items() if value is not None}
+        return Call("GET", self.places.uri(stream), as_text, params, base="")
 
-    async def tail(self, stream: str = "all") -> str:
+    @asks
+    def tail(self, stream: str = "all") -> Call[str]:
         """Return the last 16 KiB of a stream."""
-        return await self.wire.ask(self.places.tail(stream))
+        return Call("GET", self.places.uri(stream), as_text, {"tail-mode": "true"}, base="")
 
-    def follow(self, stream: str = "all") -> AsyncIterator[LogPiece]:
+    @iterates
+    def follow(self, stream: str = "all") -> AsyncGenerator[LogPiece, None]:
         """Yield what the task writes until its attempt is over, beginning with what it wrote so far."""
-        return self.wire.follow(self.places, stream)
+        return self.wire.follow(self.places.uri(stream))
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptLogs:
+class AttemptLogs(_Logs):
     """The logs of one task attempt."""
 
-    wire: Connection
-    places: LogPlaces
+    is_blocking = True
 
-    def text(
-        self, stream: str = "all", *, lines: int | None = None, timestamps: bool = False, since_ms: int | None = None
-    ) -> str:
-        """Return all that is kept of a stream, or a part of it, as `AsyncAttemptLogs.text` does."""
-        return finished(self.wire.ask(self.places.text(stream, lines, timestamps=timestamps, since_ms=since_ms)))
 
-    def tail(self, stream: str = "all") -> str:
-        """Return the last 16 KiB of a stream."""
-        return finished(self.wire.ask(self.places.tail(stream)))
+class AsyncAttemptLogs(_Logs):
+    """The logs of one task attempt, for the asynchronous client."""
 
-    def follow(self, stream: str = "all") -> Iterator[LogPiece]:
-        """Yield what the task writes until its attempt is over, beginning with what it wrote so far."""
-        return iterated(self.wire.follow(self.places, stream))
+    is_awaited = True

@@ -21,13 +21,19 @@ from openpai.orchestrator import gangs
 from openpai.orchestrator.applying import adopt
 from openpai.orchestrator.changes import JobUpdate, Remark
 from openpai.orchestrator.holdings import in_the_way
-from openpai.orchestrator.idempotency import check_repeated
 from openpai.orchestrator.job_storages import with_storages
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.nodes import NodeCommands
 from openpai.orchestrator.recording import change_job
 from openpai.orchestrator.secrets import hidden
-from openpai.orchestrator.submitting import check_again, check_hardware, check_size, check_virtual_cluster, no_room
+from openpai.orchestrator.submitting import (
+    check_again,
+    check_hardware,
+    check_repeated,
+    check_size,
+    check_virtual_cluster,
+    no_room,
+)
 from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
 from openpai.ports.backend import Backend, KillTask
 from openpai.ports.clock import Clock, Identities

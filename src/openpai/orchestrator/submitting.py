@@ -1,7 +1,12 @@
-"""Checks a submission against the cluster: virtual cluster, quotas, and hardware."""
+"""Checks a submission against the cluster: virtual cluster, quotas, and hardware.
+
+A repeated submission, the same file under the same idempotency key, is the same job. Another file is an error: to
+answer it with the older job would lose the new one without a message.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -10,13 +15,16 @@ from openpai.access.model import Principal, Role
 from openpai.access.quotas import Quota, quotas_for
 from openpai.orchestrator import gangs
 from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.secrets import hidden
+from openpai.ports.identity import Sealer
 from openpai.ports.platform import Submitter
 from openpai.ports.store import JobRecord
 from openpai.ports.usage import BeyondQuota, UsageStore
+from openpai.protocol.documents import document_of
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import placement_of
-from openpai.protocol.reading import Read
+from openpai.protocol.reading import Read, read_job
 from openpai.protocol.spelling import nearest
 from openpai.protocol.wording import listed, plural
 from openpai.scheduler.config.editing import no_virtual_cluster
@@ -146,3 +154,23 @@ def _hardware_faults(leader: Leader, record: JobRecord, spec: JobSpec) -> Iterat
             message = f"virtual cluster {name!r} has no pinned cell {placement.pinned_cell!r}"
             near = nearest(placement.pinned_cell, pins)
             yield Fault(f"{_AT}.{role}.pinnedCellId", message, None, listed(sorted(pins)), near)
+
+
+def check_repeated(by: Submitter, text: bytes, first: JobRecord, secrets: Sealer) -> None:
+    """Raise ConflictJobError unless the file equals the one that the job `first` was submitted with."""
+    first_secrets = secrets.open(first.sealed)
+    spec, own_secrets = hidden(read_job(text, first_secrets if by.clone_of else None).spec)
+    if _as_text(first_secrets) == _as_text(own_secrets) and _spec_text(first.spec) == _spec_text(spec):
+        return
+    message = f"{by.user} used this idempotency key for another file, which became job {first.full_name}"
+    raise Refused("ConflictJobError", message, "give each submission a key of its own")
+
+
+def _spec_text(spec: JobSpec) -> str:
+    # A submission completes the list of storages, and the defaults that complete it may have changed since.
+    extras = {key: value for key, value in spec.extras.items() if key != "storages"}
+    return _as_text({**document_of(spec), "extras": extras})
+
+
+def _as_text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

@@ -12,7 +12,6 @@ import pytest
 
 from openpai.client import AsyncClient, Client
 from openpai.client.calls_core import _Mark
-from openpai.client.nouns import Nouns
 from openpai.protocol.errors import Unavailable
 
 BASE = "/api/v2/jobs/ann~hello/attempts/0/taskRoles/w/taskIndex/0/attempts/0/logs"
@@ -65,7 +64,7 @@ def test_both_clients_can_do_the_same():
     assert public(Client).keys() == public(AsyncClient).keys()
 
 
-@pytest.mark.parametrize("name", [name for name, found in public(Nouns).items() if isinstance(found, _Mark)])
+@pytest.mark.parametrize("name", [name for name, found in public(Client).items() if isinstance(found, _Mark)])
 def test_methods_have_the_signatures_and_docstrings_of_their_descriptions(name):
     method = getattr(Client, name)
     assert inspect.getdoc(method)

@@ -10,12 +10,11 @@ from starlette.responses import Response
 
 from openpai.access.deciding import refusal
 from openpai.access.model import NOTHING
-from openpai.api.answers import Reply, reply, text
+from openpai.api.answers import CSV, CSV_HEADERS, Reply, reply, text, wants_csv
 from openpai.api.context import context_of, needs
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import audit as shapes
-from openpai.api.shapes.csv_tables import CSV, CSV_HEADERS, wants_csv
 from openpai.api.shapes.reports import moment
 from openpai.ports.usage import AuditFilter
 from openpai.wire.audit import AuditPage

@@ -14,13 +14,12 @@ from starlette.responses import Response
 from openpai.access.accounts import Group
 from openpai.access.deciding import refusal
 from openpai.access.model import NOTHING, Thing
-from openpai.api.answers import Reply, encoded, encoded_list, text
+from openpai.api.answers import CSV, CSV_HEADERS, Reply, encoded, encoded_list, text, wants_csv
 from openpai.api.bodies import invalid
 from openpai.api.context import ApiContext, context_of, needs
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import reports as shapes
-from openpai.api.shapes.csv_tables import CSV, CSV_HEADERS, wants_csv
 from openpai.ports.usage import UseRow
 from openpai.wire.reports import UsageReport
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from openpai.api.shapes.csv_tables import csv_of
+from openpai.api.answers import csv_of
 from openpai.ports.usage import AuditRow
 from openpai.wire.audit import AuditEntry
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from openpai.api.answers import csv_of
 from openpai.api.bodies import invalid
-from openpai.api.shapes.csv_tables import csv_of
 from openpai.ports.usage import UseRow
 
 NAMES: Final = {"day": "day", "user": "user", "group": "group", "vc": "virtualCluster"}

@@ -29,7 +29,7 @@ from openpai.client.model.tasks import WorkKept
 from openpai.protocol.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
-    from openpai.client.log_locations import LogPlaces
+    from openpai.client.logs import LogPlaces
 
 POLL_FIRST_S: Final = 0.1
 FAILURES_IN_A_ROW: Final = 10
@@ -175,7 +175,7 @@ class Jobs(Naming):
         self, name: str, role: str, index: int, attempt: int | None, job_attempt: int | None
     ) -> LogPlaces:
         """Return the addresses of the logs of a task attempt: of the newest, unless one is named."""
-        from openpai.client.log_locations import LogPlaces
+        from openpai.client.logs import LogPlaces
 
         if attempt is None or job_attempt is None:
             job = await self.wire.ask(self._asked_of(name, job_attempt))
@@ -189,7 +189,7 @@ class Jobs(Naming):
     ) -> AsyncGenerator[model.LogPiece, None]:
         """Yield what the newest attempt of a task writes until that attempt is over."""
         places = await self.log_places(name, role, index, None, None)
-        async with aclosing(self.wire.follow(places, stream)) as pieces:
+        async with aclosing(self.wire.follow(places.uri(stream))) as pieces:
             async for piece in pieces:
                 yield piece
 

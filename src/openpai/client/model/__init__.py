@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from openpai.client.model.groups import *
     from openpai.client.model.job_events import *
     from openpai.client.model.jobs import *
-    from openpai.client.model.logs import *
     from openpai.client.model.nodes import *
     from openpai.client.model.quotas import *
     from openpai.client.model.reports import *
@@ -32,12 +31,11 @@ _PLACE: Final = {
     "groups": "Group",
     "job_events": "Estimate Event Wait",
     "jobs": "JobDetail JobPage JobSummary Result Results Submitted",
-    "logs": "LogPiece",
     "nodes": "Amount Held Holding NodeDetail NodeView",
     "quotas": "Quota",
     "reports": "Report Use",
     "storages": "FilePage FileView StorageTest StorageView",
-    "tasks": "FINAL_STATES SUCCEEDED SshTask TaskView",
+    "tasks": "FINAL_STATES LogPiece SUCCEEDED SshTask TaskView",
     "tokens": "Checked Login NewToken TokenView",
     "users": "User",
 }

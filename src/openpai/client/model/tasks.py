@@ -1,4 +1,4 @@
-"""Tasks of a job."""
+"""Tasks of a job, and pieces of their logs."""
 
 from __future__ import annotations
 
@@ -78,3 +78,12 @@ class WorkKept(Answer):
     def task(self) -> str:
         """Return `role-index`."""
         return f"{self.role}-{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """A piece of one stream of a task's log, beginning at byte `offset` of it."""
+
+    stream: str
+    offset: int
+    text: str
