@@ -10,6 +10,7 @@ import pytest
 
 from openpai.orchestrator import vc_groups
 from openpai.orchestrator.vc_groups import forget_vc_groups
+from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
 from openpai.ports.accounts import AccountStore
 from openpai.scheduler.queue.replay import answer
 
@@ -250,6 +251,18 @@ async def test_whether_jobs_may_be_interrupted_stays_until_it_is_set_again(share
     said = {"orders": {}, "interruptible": {"vision": True}}
     assert (await shared.put("/scheduler/orders", said))["interruptible"] == {"vision": True}
     assert (await shared.put("/scheduler/orders", {"orders": {"vision": "fifo"}}))["interruptible"] == {"vision": True}
+    own = "{hivedScheduler: {interruptible: %s}}"
+    for name, vc, extras in (
+        ("by-vc", "vision", "{}"),
+        ("by-file", "speech", own % "true"),
+        ("not", "vision", own % "false"),
+    ):
+        await shared.submit(name, vc, extras=extras)
+    assert [(await shared.get(f"/jobs/{name}"))["interruptible"] for name in ("by-vc", "by-file", "not")] == [1, 1, 0]
+    # Any server knows it.
+    leading = shared.server.api.state.context.services.platform
+    commands = VirtualClusterCommands(leading._store, leading._settings, leading._clock)
+    assert await commands.interruptible_clusters() == {"vision"}
     vision = (await shared.get("/virtual-clusters"))["vision"]
     assert (vision["order"], vision["interruptible"], vision["resourcesLent"]["gpu"]) == ("fifo", True, 0)
     assert (await shared.put("/scheduler/orders", said | {"interruptible": {}}))["interruptible"] == {}

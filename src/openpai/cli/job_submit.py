@@ -106,12 +106,16 @@ def report_submitted(
 def check(
     file: File,
     changes: Changes,
+    online: Annotated[
+        bool, option("--online", "Also ask the platform whether jobs of its virtual cluster may be interrupted.")
+    ] = False,
     json: output.Json = False,
 ) -> int:
     """Check a job file offline: every fault, with its line.
 
     The options are those of submit, and the check is of what submit would send.
     """
+    from openpai.protocol.placement import placement_of
     from openpai.protocol.reading import read_job
 
     edited = changed(job_file.read(file), changes)
@@ -124,14 +128,22 @@ def check(
         refusal.faults = tuple(edited.faults(refusal.faults))
         raise
     warnings = [edited.remark(warning) for warning in found.warnings]
+    own = by_cluster = placement_of(found.spec).is_interruptible
+    if own is None and online:
+        with session.connect() as pai:
+            by_cluster = pai.virtual_cluster(found.spec.virtual_cluster).is_interruptible
     if json:
-        output.document({"name": found.spec.name, "faults": [], "warnings": warnings})
+        document = {"name": found.spec.name, "faults": [], "warnings": warnings, "interruptible": by_cluster}
+        output.document(document)
         return Exit.OK
     for warning in warnings:
         output.warn(warning)
     spec = found.spec
     gpus = f", {formatting.plural(spec.gpus_total, 'GPU')}" if spec.gpus_total else ""
     output.say(f"{file} is valid: {spec.name}, {formatting.plural(spec.tasks_total, 'task')}{gpus}.")
+    if by_cluster:
+        why = "" if own else f", as all jobs of virtual cluster {spec.virtual_cluster} unless they say otherwise"
+        output.say(f"It may borrow idle resources of others and be preempted there{why}.")
     output.next_step(f"pai job submit {file} --watch")
     return Exit.OK
 

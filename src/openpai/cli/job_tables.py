@@ -66,6 +66,8 @@ def job_facts(job: JobDetail, now_ms: int) -> Table:
     if job.retries:
         table.add_row("attempt", f"{(job.attempt or 0) + 1}{attempt_cause(job, now_ms)}")
     table.add_row("virtual cluster", shown(job.virtual_cluster))
+    if job.is_interruptible:
+        table.add_row("interruptible", "it may borrow idle resources of others, and be preempted there")
     if job.tasks:
         table.add_row("tasks", counts(task.state for task in job.tasks))
     return table

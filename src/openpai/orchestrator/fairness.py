@@ -11,6 +11,7 @@ from openpai.orchestrator.applying import describe_again
 from openpai.orchestrator.leader import Leader
 from openpai.ports.cluster_settings import FAIRNESS, ORDERS, Setting
 from openpai.ports.usage import UseRow
+from openpai.scheduler.config.model import VirtualSpec
 from openpai.scheduler.interface import Amount
 from openpai.scheduler.model import Ask, Gang, Limit, Order
 from openpai.scheduler.queue.fairness import HALF_LIFE_MS
@@ -31,12 +32,10 @@ async def learn_limits(leader: Leader) -> None:
     hours = setting.body.get("halfLifeHours") if setting is not None else HALF_LIFE_MS / _HOUR_MS
     half_life_ms = None if hours is None else round(hours * _HOUR_MS)
     setting = await leader.settings.setting(ORDERS)
-    body = setting.body if setting is not None else {}
     # What was set by command holds before what the configuration says.
     clusters = sharing.arrangement.config.virtual_clusters if sharing.arrangement.config is not None else {}
     orders = {name: spec.order for name, spec in clusters.items() if spec.order is not None} | orders_of(setting)
-    said = {name: spec.is_interruptible for name, spec in clusters.items()} | body.get("interruptible", {})
-    interruptible = frozenset(name for name, is_interruptible in said.items() if is_interruptible)
+    interruptible = interruptible_of(setting, clusters)
     if limits != sharing.limits:
         leader.scheduler.set_limits(limits)
         sharing.limits = limits
@@ -60,6 +59,13 @@ async def learn_limits(leader: Leader) -> None:
 def orders_of(setting: Setting | None) -> dict[str, Order]:
     """Return the order of each virtual cluster that has one set."""
     return {name: Order(order) for name, order in setting.body["orders"].items()} if setting is not None else {}
+
+
+def interruptible_of(setting: Setting | None, clusters: Mapping[str, VirtualSpec]) -> frozenset[str]:
+    """Return the virtual clusters whose jobs may be interrupted, by what was set and by the configuration."""
+    known = {name: spec.is_interruptible for name, spec in clusters.items()}
+    known |= setting.body.get("interruptible", {}) if setting is not None else {}
+    return frozenset(name for name, is_interruptible in known.items() if is_interruptible)
 
 
 def limits_of(quotas: tuple[Quota, ...]) -> tuple[Limit, ...]:

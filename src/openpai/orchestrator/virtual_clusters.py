@@ -10,16 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 from openpai.orchestrator import gangs
-from openpai.orchestrator.fairness import learn_limits
+from openpai.orchestrator.fairness import interruptible_of, learn_limits
 from openpai.orchestrator.leader import Leader, LeaderCommands
 from openpai.orchestrator.node_sync import absent_nodes, seen_nodes, sync_nodes
-from openpai.ports.cluster_settings import CLUSTER
+from openpai.ports.cluster_settings import CLUSTER, ORDERS
 from openpai.ports.platform import ClusterConfig
 from openpai.protocol.errors import BadConfiguration, Refused
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 from openpai.scheduler.config.arrangement import check, names_in
 from openpai.scheduler.config.editing import no_virtual_cluster, with_promise
 from openpai.scheduler.config.promises import promised_text
+from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.interface import Amount, Inspection, VcView
 
 
@@ -29,6 +30,9 @@ class VirtualClusterCommands(LeaderCommands):
     _names: tuple[int, frozenset[str]] = -1, frozenset()
     """The version of the setting that was read last, and the virtual clusters in it."""
 
+    _interruptible: tuple[tuple[int, ...], frozenset[str]] = (), frozenset()
+    """The versions of the settings that were read last, and the virtual clusters that are interruptible in them."""
+
     async def _known_clusters(self) -> frozenset[str]:
         if self.leader is not None:
             return self.leader.sharing.arrangement.virtual_clusters | {DEFAULT_VIRTUAL_CLUSTER}
@@ -37,6 +41,17 @@ class VirtualClusterCommands(LeaderCommands):
         if self._names[0] != version:
             self._names = version, names_in(setting.body if setting is not None else None)
         return self._names[1]
+
+    async def interruptible_clusters(self) -> frozenset[str]:
+        if self.leader is not None:
+            return self.leader.sharing.interruptible
+        cluster, orders = await self._settings.setting(CLUSTER), await self._settings.setting(ORDERS)
+        versions = tuple(0 if each is None else each.version for each in (cluster, orders))
+        if self._interruptible[0] != versions:
+            text = cluster.body.get("hived") if cluster is not None else None
+            clusters = read_config(text).virtual_clusters if text is not None else {}
+            self._interruptible = versions, interruptible_of(orders, clusters)
+        return self._interruptible[1]
 
     async def virtual_clusters(self) -> tuple[VcView, ...]:
         leader = await self._leading()

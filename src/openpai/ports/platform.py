@@ -181,6 +181,9 @@ class Platform(Protocol):
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
         """Return why tasks of a job wait; empty if none does."""
 
+    async def interruptible_clusters(self) -> frozenset[str]:
+        """Return the virtual clusters whose jobs may be interrupted unless they say otherwise, on any server."""
+
     async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
         """Return the jobs that hold what a waiting job needs, largest first; empty when it does not wait."""
 

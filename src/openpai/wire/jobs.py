@@ -71,6 +71,9 @@ class JobDetailHead(Document):
     private: Annotated[bool, Doc(example=False)]
     archivedTime: Annotated[int | None, Doc(example=None)]
     timeLimitMinutes: Annotated[float | None, Doc("after which an attempt is ended", example=120)]
+    interruptible: Annotated[
+        bool, Doc("whether it may borrow idle resources, and be preempted there; false when it is finished")
+    ]
     restarts: Annotated[Sequence[Restart], Doc("attempts that users requested; all others but the first are retries")]
     jobStatus: AttemptStatus
 

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from tests.unit.cli.test_sharing import EMPTY, VISION, resources, wait
 
+JOB = """
+protocolVersion: 2
+name: train
+type: job
+prerequisites: [{type: dockerimage, name: image, uri: python}]
+taskRoles:
+  worker: {dockerImage: image, resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 1}, commands: [run]}
+defaults: {virtualCluster: vision}
+"""
+
 
 def test_what_is_lent_and_borrowed_is_shown_in_eighty_columns(pai, platform):
     lends = VISION | {"lentTo": {"speech": resources(1, 2)}, "interruptible": True}
@@ -29,3 +39,26 @@ def test_why_says_how_much_is_lent_to_whom_and_when_it_comes_back(pai, platform)
     assert "interruptible" in out
     platform.on("GET", "/jobs/ann~train/why", {"waits": [wait()]})
     assert "lent" not in pai("job", "why", "train").out
+
+
+def test_show_says_that_a_job_may_be_interrupted(pai, platform):
+    status = {"username": "ann", "state": "RUNNING", "virtualCluster": "vision"}
+    platform.on("GET", "/jobs/ann~train", {"name": "train", "interruptible": True, "jobStatus": status})
+    assert "interruptible" in pai("job", "show", "train").out
+    platform.on("GET", "/jobs/ann~train", {"name": "train", "interruptible": False, "jobStatus": status})
+    assert "interruptible" not in pai("job", "show", "train").out
+
+
+def test_check_asks_the_platform_about_interruption_only_when_it_is_to(pai, platform, tmp_path):
+    platform.on("GET", "/virtual-clusters/vision", VISION | {"interruptible": True})
+    file = tmp_path / "job.yaml"
+    file.write_text(JOB)
+    assert "borrow" not in pai("job", "check", str(file)).out
+    assert pai("job", "check", str(file), "--json").json()["interruptible"] is None
+    assert platform.asked == []
+    assert "as all jobs of virtual cluster vision" in " ".join(pai("job", "check", str(file), "--online").out.split())
+    assert pai("job", "check", str(file), "--online", "--json").json()["interruptible"] is True
+    file.write_text(JOB + "extras: {hivedScheduler: {interruptible: false}}\n")
+    assert pai("job", "check", str(file), "--online", "--json").json()["interruptible"] is False
+    file.write_text(JOB + "extras: {hivedScheduler: {interruptible: true}}\n")
+    assert "may borrow" in pai("job", "check", str(file)).out

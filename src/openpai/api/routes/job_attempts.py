@@ -11,13 +11,15 @@ from starlette.responses import Response
 from openpai.api.answers import Reply, encoded, encoded_list, encoded_with, text
 from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for, may_read_logs
-from openpai.api.job_attempts import Number, attempt_of, earlier_attempts, tasks_of
+from openpai.api.job_attempts import Number, attempt_of, earlier_attempts, spec_of, tasks_of
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes.job_attempts import AttemptView, current_attempt
 from openpai.api.shapes.tasks import TaskHistory, short_task, task_status
+from openpai.lifecycle.model import JOB_FINAL
 from openpai.ports.queries import JobRow
+from openpai.protocol.placement import placement_of
 from openpai.wire.job_attempts import OldAttempt, ShortTask
 from openpai.wire.jobs import JobDetail
 from openpai.wire.tasks import TaskStatus
@@ -41,8 +43,18 @@ async def job_document(request: Request, caller: Caller, row: JobRow, attempt: A
     roles = await _task_roles(request, caller, row, attempt, task_status)
     services = context_of(request).services
     restarts = await services.jobs.events(row.id, reason="Restarted") if row.attempt else ()
-    document = shapes.detail(row, attempt, restarts, services.clock.now_ms())
+    is_interruptible = await _is_interruptible(request, row)
+    document = shapes.detail(row, attempt, restarts, services.clock.now_ms(), is_interruptible=is_interruptible)
     return encoded_with(document, "taskRoles", roles)
+
+
+async def _is_interruptible(request: Request, row: JobRow) -> bool:
+    """Return whether a job may borrow and be preempted, by its file or else by its virtual cluster."""
+    if row.phase in JOB_FINAL:
+        return False
+    context = context_of(request)
+    own = placement_of(await spec_of(context, row)).is_interruptible
+    return row.virtual_cluster in await context.services.platform.interruptible_clusters() if own is None else own
 
 
 async def _task_roles(request: Request, caller: Caller, row: JobRow, attempt: AttemptView, shape: TaskShape) -> bytes:

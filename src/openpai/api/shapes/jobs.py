@@ -57,7 +57,9 @@ def summary(row: JobRow, now_ms: int) -> wire.JobSummary:
     }
 
 
-def detail(row: JobRow, attempt: AttemptView, restarts: Sequence[EventRow], now_ms: int) -> wire.JobDetailHead:
+def detail(
+    row: JobRow, attempt: AttemptView, restarts: Sequence[EventRow], now_ms: int, *, is_interruptible: bool
+) -> wire.JobDetailHead:
     """Return a job with one of its attempts; the tasks of that attempt are added by `answers.encoded_with`."""
     return {
         "debugId": row.id,
@@ -68,6 +70,7 @@ def detail(row: JobRow, attempt: AttemptView, restarts: Sequence[EventRow], now_
         "private": row.is_private,
         "archivedTime": row.archived_at_ms,
         "timeLimitMinutes": None if row.time_limit_ms is None else row.time_limit_ms / 60_000,
+        "interruptible": is_interruptible,
         "restarts": [
             {"attemptId": event.job_attempt, "time": event.at_ms, "message": event.message}
             for event in (found.event for found in reversed(restarts))

@@ -147,6 +147,8 @@ class JobDetail(_Named, Answer):
     attempt_ended_at_ms: int | None = field.number("jobStatus.appCompletedTime")
     time_limit_s: float | None = field.value("timeLimitMinutes", convert=_seconds)
     """How long an attempt may run; None: without limit."""
+    is_interruptible: bool = field.flag("interruptible")
+    """Whether it may borrow idle resources, and be preempted there."""
     restarts: tuple[Restart, ...] = field.parts(Restart, "restarts")
     """Attempts that users requested, oldest first; every other attempt but the first is a retry."""
     exit_code: int | None = field.number("jobStatus.appExitCode")
