@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -23,14 +26,27 @@ class Outcome:
         return json.loads(self.out)
 
 
-def run_pai(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
+def run_pai(*arguments: str, stdin: str | None = None) -> Outcome:
     """Run `pai` to its end in this process."""
-    from openpai.cli.main import run
+    from openpai.app.main import run
 
-    monkeypatch.setattr(sys, "argv", ["pai", *arguments])
-    # Loggers keep the stream they see first, and the captured one is closed when the test is over.
-    monkeypatch.setattr("structlog.configure", lambda **_: None)
-    with pytest.raises(SystemExit) as ended:
+    given = sys.stdin if stdin is None else _stream(stdin)
+    with (
+        redirect_stdout(_stream()) as out,
+        redirect_stderr(_stream()) as err,
+        patch.multiple(sys, argv=["pai", *arguments], stdin=given),
+        # Loggers keep the stream they see first, and the one of a command is gone when it has ended.
+        patch("structlog.configure"),
+        pytest.raises(SystemExit) as ended,
+    ):
         run()
-    message = capsys.readouterr()
-    return Outcome(int(ended.value.code or 0), message.out, message.err)
+    return Outcome(int(ended.value.code or 0), _text(out), _text(err))
+
+
+def _stream(text: str = "") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8", newline="", write_through=True)
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-from tests.outcome import Outcome
+from tests.outcome import Outcome, run_pai
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "correct-horse-1"
@@ -80,22 +82,13 @@ class Person:
 
     environment: Mapping[str, str]
 
-    def __call__(self, *arguments: str, stdin: str = "", within_s: float = 100) -> Outcome:
-        """Run `pai` to its end."""
-        message = subprocess.run(
-            [*PAI, *arguments],
-            env=self.environment,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=within_s,
-            check=False,
-            cwd=ROOT,
-        )
-        return Outcome(message.returncode, message.stdout, message.stderr)
+    def __call__(self, *arguments: str, stdin: str = "") -> Outcome:
+        """Run `pai` to its end, in this process."""
+        with patch.dict(os.environ, self.environment, clear=True), chdir(ROOT):
+            return run_pai(*arguments, stdin=stdin)
 
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
-        """Run `pai` and return at once."""
+        """Run `pai` in a process of its own and return at once."""
         return subprocess.Popen(
             [*PAI, *arguments],
             env=self.environment,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tests.contracts.docker_harness import DockerHarness
     from tests.contracts.process_harness import ProcessHarness
     from tests.integration.api_world import World
+    from tests.integration.terminal import Terminal
 
 
 @pytest_asyncio.fixture
@@ -33,6 +34,15 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
     async with open_world(tmp_path) as opened:
         yield opened
+
+
+@pytest.fixture
+def pai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """Terminals in front of such an API, which runs in a thread."""
+    from tests.integration.terminal import open_terminal
+
+    with open_terminal(tmp_path, monkeypatch) as terminal:
+        yield terminal
 
 
 @pytest_asyncio.fixture

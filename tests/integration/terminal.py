@@ -7,8 +7,6 @@ transport that hands requests over. Answers that are lost on the way are lost he
 from __future__ import annotations
 
 import asyncio
-import io
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -60,7 +58,6 @@ class Terminal:
     loop: asyncio.AbstractEventLoop
     bridge: Bridge
     monkeypatch: pytest.MonkeyPatch
-    capsys: pytest.CaptureFixture[str]
     tokens: dict[str, str] = field(default_factory=dict)
 
     def run(self, promise: Coroutine[Any, Any, T]) -> T:
@@ -79,9 +76,8 @@ class Terminal:
         """Run `pai` to its end, as a user who is logged in."""
         with self.monkeypatch.context() as patch:
             patch.setattr(session, "connect", lambda: self.client(user))
-            patch.setattr(sys, "stdin", io.StringIO(stdin or ""))
             patch.setenv("COLUMNS", "80")
-            return run_pai(patch, self.capsys, *arguments)
+            return run_pai(*arguments, stdin=stdin or "")
 
     def ok(self, *arguments: str, user: str = "root", stdin: str | None = None) -> Outcome:
         """Run `pai`; it must succeed, and fit a terminal of 80 columns."""
@@ -117,14 +113,12 @@ def on_a_loop() -> Iterator[tuple[asyncio.AbstractEventLoop, Callable[[Coroutine
 
 
 @contextmanager
-def open_terminal(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Terminal]:
+def open_terminal(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     """Open a platform of `api_world` and terminals in front of it."""
     with on_a_loop() as (loop, run):
         opened = open_world(root)
         world = run(opened.__aenter__())
         try:
-            yield Terminal(world, loop, Bridge(world.api, run), monkeypatch, capsys)
+            yield Terminal(world, loop, Bridge(world.api, run), monkeypatch)
         finally:
             run(opened.__aexit__(None, None, None))

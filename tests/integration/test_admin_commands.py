@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -43,15 +41,14 @@ Run = Callable[..., Outcome]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run() -> Run:
     """Return a function that runs `pai admin reset-password` on a data directory."""
 
     def reset(root: Path, *options: str, said: str = "") -> Outcome:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(said))
         command = ("admin", "reset-password", "--data-dir", str(root), *options)
         # The command has an event loop of its own, which needs a thread of its own.
         with ThreadPoolExecutor(1) as thread:
-            return thread.submit(run_pai, monkeypatch, capsys, *command).result()
+            return thread.submit(run_pai, *command, stdin=said).result()
 
     return reset
 

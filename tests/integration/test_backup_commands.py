@@ -38,10 +38,10 @@ Pai = Callable[..., Outcome]
 
 
 @pytest.fixture
-def pai(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pai:
+def pai(monkeypatch: pytest.MonkeyPatch) -> Pai:
     monkeypatch.delenv("PAI_SECRET_KEY", raising=False)
     monkeypatch.setenv("COLUMNS", "80")
-    return lambda *words: run_pai(monkeypatch, capsys, "admin", *map(str, words))
+    return lambda *words: run_pai("admin", *map(str, words))
 
 
 @pytest.fixture

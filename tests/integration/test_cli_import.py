@@ -30,13 +30,13 @@ virtualClusters:
 
 
 @pytest.fixture
-def pai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Terminal]:
+def pai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     # The platform runs in this process, and standard output belongs to the command.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     with on_a_loop() as (loop, run):
         opened = open_sharing(tmp_path)
         world = run(opened.__aenter__())
-        terminal = Terminal(world, loop, Bridge(world.server.api, run), monkeypatch, capsys)
+        terminal = Terminal(world, loop, Bridge(world.server.api, run), monkeypatch)
         with Client("http://pai", transport=terminal.bridge) as client:
             terminal.tokens["root"] = client.login("admin", PASSWORD).token
         yield terminal

@@ -6,13 +6,7 @@ import pytest
 
 from openpai.lifecycle.model import AttemptKey
 from tests.integration.api_world import job_file
-from tests.integration.terminal import Terminal, open_terminal
-
-
-@pytest.fixture
-def pai(tmp_path, monkeypatch, capsys):
-    with open_terminal(tmp_path, monkeypatch, capsys) as terminal:
-        yield terminal
+from tests.integration.terminal import Terminal
 
 
 def submit(pai: Terminal, *names: str, user: str = "ann") -> None:

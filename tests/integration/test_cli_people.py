@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.api_world import PASSWORD
-from tests.integration.terminal import Terminal, open_terminal
-
-
-@pytest.fixture
-def pai(tmp_path, monkeypatch, capsys):
-    with open_terminal(tmp_path, monkeypatch, capsys) as terminal:
-        yield terminal
+from tests.integration.terminal import Terminal
 
 
 def add(pai: Terminal, name: str, *more: str) -> None:

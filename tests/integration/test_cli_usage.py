@@ -7,13 +7,7 @@ import csv
 import pytest
 
 from openpai.lifecycle.model import AttemptKey
-from tests.integration.terminal import Terminal, open_terminal
-
-
-@pytest.fixture
-def pai(tmp_path, monkeypatch, capsys):
-    with open_terminal(tmp_path, monkeypatch, capsys) as terminal:
-        yield terminal
+from tests.integration.terminal import Terminal
 
 
 def use_gpus(pai: Terminal, name: str, hours: int, user: str = "ann") -> None:

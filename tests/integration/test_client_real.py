@@ -8,7 +8,6 @@ import pytest
 from openpai.client import AsyncClient
 from openpai.protocol.errors import Refused, Unavailable
 from tests.integration.api_world import PASSWORD, job_file, open_world
-from tests.integration.terminal import open_terminal
 
 
 class Lossy(httpx.AsyncBaseTransport):
@@ -26,12 +25,6 @@ class Lossy(httpx.AsyncBaseTransport):
             self.answers_to_lose -= 1
             raise httpx.ReadError("the connection broke")
         return response
-
-
-@pytest.fixture
-def pai(tmp_path, monkeypatch, capsys):
-    with open_terminal(tmp_path, monkeypatch, capsys) as terminal:
-        yield terminal
 
 
 def test_a_submission_whose_answer_is_lost_makes_one_job(pai):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,16 +32,15 @@ def platform(root: Path) -> Iterator[tuple[Sharing, Callable[..., Any]]]:
 
 
 @pytest.fixture
-def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Import]:
+def history(tmp_path: Path) -> Iterator[Import]:
     """Return what imports the jobs of an OpenPAI into a platform that is stopped."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     with platform(tmp_path):
         pass
 
     def run(url: str, *options: str) -> dict[str, tuple[str, str]]:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(f"{TOKEN}\n"))
         place = ("--data-dir", str(tmp_path / "data"), "--token-stdin", "--json")
-        outcome = run_pai(monkeypatch, capsys, "admin", "import-jobs", url, *place, *options)
+        outcome = run_pai("admin", "import-jobs", url, *place, *options, stdin=f"{TOKEN}\n")
         assert outcome.code == 0, outcome.err
         return {one["name"]: (one["action"], one["detail"]) for one in outcome.json()["jobs"]}
 

@@ -75,16 +75,14 @@ def holds(root: Path) -> bool:
 
 
 @pytest.mark.parametrize("is_new", [False, True])
-def test_killed_at_any_step_it_never_leaves_room_for_a_new_platform(
-    root: Path, is_new: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_killed_at_any_step_it_never_leaves_room_for_a_new_platform(root: Path, is_new: bool, tmp_path: Path) -> None:
     file = tmp_path / "b.tar.gz"
-    assert run_pai(monkeypatch, capsys, "admin", "backup", str(file), "--data-dir", str(root), "--logs").code == 0
+    assert run_pai("admin", "backup", str(file), "--data-dir", str(root), "--logs").code == 0
     refused = 0
     for step in range(40):
         place = tmp_path / f"place{step}"
         if not is_new:
-            assert run_pai(monkeypatch, capsys, "admin", "restore", str(file), "--data-dir", str(place)).code == 0
+            assert run_pai("admin", "restore", str(file), "--data-dir", str(place)).code == 0
         if not killed_at(step, file, place):
             break
         if (place / "openpai.db").exists():
@@ -94,7 +92,7 @@ def test_killed_at_any_step_it_never_leaves_room_for_a_new_platform(
             refused += 1
             assert is_refused(place), sorted(path.name for path in place.parent.iterdir())
             again = ("admin", "restore", str(file), "--data-dir", str(place), "--force")
-            assert run_pai(monkeypatch, capsys, *again).code == 0
+            assert run_pai(*again).code == 0
             assert holds(place)
             assert not restore_mark(place).exists()
             assert (place / "logs").is_dir()

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from openpai.app import cluster_check, main
 from openpai.app.check import Finding
 from openpai.kube.client import KubeClient
@@ -75,13 +73,11 @@ async def test_a_cluster_that_does_not_answer_is_one_fault(kube_api: Path, tmp_p
     assert f"{address} cannot be used" in found["API server"][0].message
 
 
-def test_the_command_prints_findings_and_exits_with_1_for_a_fault(
-    kube_api: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_findings_and_exits_with_1_for_a_fault(kube_api: Path) -> None:
     assert main.CLUSTER
     options = ("--kubeconfig", str(kube_api), "--kube-namespace", "nowhere-at-all")
-    printed = run_pai(monkeypatch, capsys, "cluster", "check", *options)
+    printed = run_pai("cluster", "check", *options)
     assert printed.code == 1
     assert "fault   namespace: there is no nowhere-at-all; kubectl create namespace nowhere-at-all" in printed.out
-    as_json = run_pai(monkeypatch, capsys, "cluster", "check", *options, "--json")
+    as_json = run_pai("cluster", "check", *options, "--json")
     assert as_json.json()["namespace"] == "nowhere-at-all"

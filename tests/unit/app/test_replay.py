@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +18,16 @@ from openpai.scheduler.config.planning import plan
 from openpai.scheduler.config.promises import read_promises
 from openpai.scheduler.model import Ask, Gang, Node
 from openpai.scheduler.queue.scheduler import HivedScheduler
+from tests.outcome import run_pai
 
 NODES = [Node(f"gpu-{number}", 64, 65_536, 8) for number in range(2)]
 
 
 @pytest.fixture
-def pai(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Return a function that runs `pai` with everything and returns its exit code and what it said."""
-    from openpai.app.main import run
-
+def pai(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs `pai` and returns its exit code and what it said."""
     monkeypatch.setenv("COLUMNS", "80")
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["pai", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            run()
-        message = capsys.readouterr()
-        return int(ended.value.code or 0), message.out, message.err
-
-    return call
+    return lambda *arguments: astuple(run_pai(*arguments))
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import httpx
@@ -59,7 +58,7 @@ def platform(monkeypatch: pytest.MonkeyPatch) -> Platform:
 
 
 @pytest.fixture
-def pai(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+def pai(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
     """Return a function that runs `pai` with arguments and returns what it said."""
     monkeypatch.setenv("COLUMNS", "80")
-    return partial(run_pai, monkeypatch, capsys)
+    return run_pai

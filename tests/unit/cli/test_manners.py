@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import rich
@@ -219,8 +220,8 @@ def test_what_cannot_be_undone_is_asked_about_unless_one_says_yes(pai, platform,
 
 
 def test_a_no_changes_nothing_and_says_so(pai, platform, monkeypatch):
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    terminal = SimpleNamespace(isatty=lambda: True)
+    monkeypatch.setattr("openpai.cli.prompts.sys", SimpleNamespace(stdin=terminal, stderr=terminal))
     monkeypatch.setattr("typer.confirm", lambda question, **_: False)
     message = pai("user", "remove", "bob")
     assert (message.code, platform.asked) == (2, [])
