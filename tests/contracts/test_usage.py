@@ -18,7 +18,7 @@ from openpai.lifecycle.stepping import step
 from openpai.orchestrator.changes import build_change
 from openpai.ports.store import AlreadySubmitted, Saved
 from openpai.ports.usage import AuditEntry, AuditFilter, BeyondQuota, UseRow
-from openpai.store.accounting import Period, _of_deleted_jobs, _within_a_day, keep_use
+from openpai.store.accounting import Period, _by_day, _within_a_day, keep_use
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.queries import SqlJobQueries
@@ -220,7 +220,7 @@ async def test_what_changes_while_a_report_is_made_is_counted_once(database: Dat
         with other.engine.begin() as elsewhere:
             _delete(elsewhere, ids)
         there = sum(row.gpus / HOUR_MS for row in connection.execute(_within_a_day(period, 19_675)))
-        kept = sum(row.gpu_ms / HOUR_MS for row in connection.execute(_of_deleted_jobs(period)))
+        kept = sum(row.gpu_ms / HOUR_MS for row in connection.execute(_by_day(past_use, period)))
         return there, kept
 
     try:

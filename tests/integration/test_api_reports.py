@@ -15,7 +15,9 @@ import sqlalchemy as sa
 from openpai.access.accounts import DEFAULT_GROUP, Group, User
 from openpai.api import answers
 from openpai.api.shapes import reports as shapes
+from openpai.ports.usage import LentUse
 from openpai.store.schema import users
+from openpai.store.usage import SqlUsageStore
 from tests.contracts.held import Held, run
 
 from .api_world import _HASH, World, open_world
@@ -59,7 +61,8 @@ async def hours(world: World, user: str, /, **asked: Any) -> dict[str, float]:
 async def test_an_administrator_sees_what_every_user_used(world: World) -> None:
     assert await hours(world, "root") == {"=eve": 1.0, "ann": 10.0, "bob": 4.0}
     report = await world.get("/reports/use", "root", **DAYS)
-    assert report["total"] == {"gpuHours": 15.0, "cpuHours": 26.0, "memoryGbHours": 9.0, "taskAttempts": 4}
+    lent = {"gpuHoursBorrowed": 0.0, "gpuHoursLent": 0.0}
+    assert report["total"] == {"gpuHours": 15.0, "cpuHours": 26.0, "memoryGbHours": 9.0, "taskAttempts": 4, **lent}
     assert (report["from"], report["to"]) == (19_674 * DAY_MS, 19_678 * DAY_MS)
 
 
@@ -119,6 +122,23 @@ async def test_what_still_runs_counts_until_now_and_not_beyond(world: World) -> 
     assert (await hours(world, "root", to=str(NOON_MS + 90 * DAY_MS)))["root"] == 24.0
 
 
+async def lent(world: World, user: str, by: str) -> dict[str, tuple[float, float]]:
+    report = (await world.ask("GET", "/reports/use", user, params=DAYS | {"by": by})).json()
+    rows = {row.get("virtualCluster", row.get("user")): row for row in report["rows"]} | {"total": report["total"]}
+    return {name: (row["gpuHoursBorrowed"], row["gpuHoursLent"]) for name, row in rows.items()}
+
+
+async def test_lent_hours_are_those_of_a_virtual_cluster_and_borrowed_ones_those_of_a_user(world: World) -> None:
+    rows = (LentUse("speech", "ann", borrowed_gpu_ms=2 * HOUR_MS), LentUse("vision", lent_gpu_ms=HOUR_MS))
+    await SqlUsageStore(world.database).add_lent_use(rows, NOON_MS, None)
+    assert await lent(world, "root", "vc") == {"speech": (2.0, 0.0), "vision": (0.0, 1.0), "total": (2.0, 1.0)}
+    by_user = {"=eve": (0.0, 0.0), "ann": (2.0, 0.0), "bob": (0.0, 0.0), "total": (2.0, 1.0)}
+    assert await lent(world, "root", "user") == by_user
+    # A manager of vision sees what it lent, users only what they borrowed.
+    assert await lent(world, "max", "vc") == {"vision": (0.0, 1.0), "total": (0.0, 1.0)}
+    assert await lent(world, "ann", "vc") == {"speech": (2.0, 0.0), "vision": (0.0, 0.0), "total": (2.0, 0.0)}
+
+
 async def test_a_spreadsheet_gets_a_table_with_a_total_and_without_formulas(world: World) -> None:
     for how in ({"params": DAYS | {"format": "csv"}}, {"params": DAYS, "headers": {"Accept": "text/csv"}}):
         answer = await world.ask("GET", "/reports/use", "root", **how)
@@ -126,11 +146,11 @@ async def test_a_spreadsheet_gets_a_table_with_a_total_and_without_formulas(worl
         assert answer.headers["content-disposition"] == 'attachment; filename="use.csv"'
         rows = list(csv.reader(io.StringIO(answer.text)))
         assert rows == [
-            ["user", "gpuHours", "cpuHours", "memoryGbHours", "taskAttempts"],
-            ["'=eve", "1.0", "2.0", "1.0", "1"],
-            ["ann", "10.0", "20.0", "6.0", "2"],
-            ["bob", "4.0", "4.0", "2.0", "1"],
-            ["total", "15.0", "26.0", "9.0", "4"],
+            ["user", "gpuHours", "cpuHours", "memoryGbHours", "taskAttempts", "gpuHoursBorrowed", "gpuHoursLent"],
+            ["'=eve", "1.0", "2.0", "1.0", "1", "0.0", "0.0"],
+            ["ann", "10.0", "20.0", "6.0", "2", "0.0", "0.0"],
+            ["bob", "4.0", "4.0", "2.0", "1", "0.0", "0.0"],
+            ["total", "15.0", "26.0", "9.0", "4", "0.0", "0.0"],
         ]
 
 

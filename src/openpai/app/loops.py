@@ -14,6 +14,7 @@ from typing import Any, Final
 import structlog
 
 from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.lending import count_lending
 from openpai.orchestrator.node_sync import sync_nodes
 from openpai.orchestrator.reconciling import audit
 from openpai.orchestrator.recording import take_inbox
@@ -25,6 +26,7 @@ from openpai.system.supervision import ENDINGS, note_failure
 
 AUDIT_EVERY_S: Final = 30.0
 NODES_EVERY_S: Final = 10.0
+LENDING_EVERY_S: Final = 10.0
 INBOX_EVERY_S: Final = 1.0
 RENEW_EVERY_S: Final = 2.0
 PAUSE_AFTER_ERROR_S: Final = 1.0
@@ -43,6 +45,7 @@ async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable
         _news(leader),
         _every(leader, AUDIT_EVERY_S, lambda: audit(leader)),
         _every(leader, NODES_EVERY_S, lambda: sync_nodes(leader)),
+        _every(leader, LENDING_EVERY_S, lambda: count_lending(leader)),
         _every(leader, INBOX_EVERY_S, lambda: take_inbox(leader)),
         _every(leader, RENEW_EVERY_S, lambda: _renew(leader, holder)),
         _every(leader, 3600.0, housekeeping),

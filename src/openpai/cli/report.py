@@ -54,11 +54,14 @@ def report(
         output.say("Nothing was used in that time.")
         output.next_step("pai report --from DAY", "pai job list --all")
         return
-    rows = [(*(_cell(row, word) for word in words), *_sums(row)) for row in found.rows]
-    rows.append(("total", *("" for _ in words[1:]), *_sums(found.total)))
-    numbers = ["GPU-HOURS", "CPU-HOURS", "GB-HOURS", "RUNS"]
+    is_lent = bool(found.total.gpu_hours_borrowed or found.total.gpu_hours_lent)
+    rows = [(*(_cell(row, word) for word in words), *_sums(row, is_lent)) for row in found.rows]
+    rows.append(("total", *("" for _ in words[1:]), *_sums(found.total, is_lent)))
+    numbers = ["GPU-HOURS", "CPU-HOURS", "GB-HOURS", "RUNS", *(["BORROWED", "LENT"] if is_lent else [])]
     heads = ["DAY (UTC)" if word == "day" else word.upper() for word in words]
     output.table([*heads, *numbers], rows, right=numbers, whole=["DAY (UTC)"] if "day" in words else [])
+    if is_lent:
+        output.say_marked_up("[dim]BORROWED and LENT: GPU hours without a guarantee[/]")
     output.next_step(f"pai report --by {','.join(words)} --csv report.csv")
 
 
@@ -67,8 +70,9 @@ def _cell(row: Use, word: str) -> str:
     return message or "(none)"
 
 
-def _sums(row: Use) -> tuple[str, str, str, str]:
-    return f"{row.gpu_hours:.2f}", f"{row.cpu_hours:.2f}", f"{row.memory_gb_hours:.2f}", str(row.task_attempts)
+def _sums(row: Use, is_lent: bool) -> tuple[str, ...]:
+    lent = (f"{row.gpu_hours_borrowed:.2f}", f"{row.gpu_hours_lent:.2f}") if is_lent else ()
+    return f"{row.gpu_hours:.2f}", f"{row.cpu_hours:.2f}", f"{row.memory_gb_hours:.2f}", str(row.task_attempts), *lent
 
 
 def _save(file: Path, text: str, json: bool) -> None:

@@ -87,7 +87,7 @@ async def learn_use(leader: Leader) -> None:
     rows = await leader.usage.use(now_ms - HALF_LIVES * half_life_ms, now_ms)
     skus = leader.scheduler.sku_types()
     used: dict[tuple[str, str], float] = {}
-    for row in rows:
+    for row in (row for row in rows if row.user):
         owner = row.virtual_cluster, row.user
         used[owner] = used.get(owner, 0.0) + _faded(row, skus, half_life_ms, now_ms)
     for (name, user), device_ms in sorted(used.items()):

@@ -28,6 +28,7 @@ from openpai.ports.storages import StorageStore
 from openpai.ports.store import LEASE_MS, JobRecord, JobStore, LeaseLost
 from openpai.ports.usage import UsageStore
 from openpai.scheduler.config.arrangement import Arrangement
+from openpai.scheduler.interface import Lending
 from openpai.scheduler.model import Gang, Limit, Order
 from openpai.scheduler.queue.scheduler import HivedScheduler
 
@@ -130,6 +131,8 @@ class Leader:
     grants_given: int = 0
     steady: SteadyClock = field(init=False)
     """The scheduler's clock."""
+    lending: tuple[int, Lending | None] = 0, None
+    """What was lent and borrowed when `count_lending` looked last, and when that was."""
     must_resync: bool = False
     """The active jobs may differ from the store, so the leader must load them again."""
 

@@ -23,7 +23,7 @@ class BeyondQuota(Exception):
 
 @dataclass(frozen=True, slots=True)
 class UseRow:
-    """The use of one user in one virtual cluster on one day (UTC)."""
+    """The use of one user in one virtual cluster on one day (UTC); without a user, what the virtual cluster lent."""
 
     day: str
     """YYYY-MM-DD."""
@@ -33,6 +33,21 @@ class UseRow:
     cpu_hours: float
     memory_gb_hours: float
     task_attempts: int
+    gpu_hours_borrowed: float = 0.0
+    """The part of the GPU hours without a guarantee, as measured while jobs ran."""
+    gpu_hours_lent: float = 0.0
+    """What the virtual cluster lent to others, in a row without a user."""
+
+
+@dataclass(frozen=True, slots=True)
+class LentUse:
+    """GPU time that a user of a virtual cluster borrowed, or that a virtual cluster lent."""
+
+    virtual_cluster: str
+    user: str = ""
+    """Empty for time that was lent."""
+    borrowed_gpu_ms: float = 0.0
+    lent_gpu_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +135,9 @@ class UsageStore(Protocol):
         self, from_ms: int, to_ms: int, *, users: Sequence[str] = (), virtual_clusters: Sequence[str] = ()
     ) -> tuple[UseRow, ...]:
         """Return the use between two times by day, user and virtual cluster, running jobs included."""
+
+    async def add_lent_use(self, rows: Sequence[LentUse], at_ms: int, epoch: int | None) -> None:
+        """Add GPU time to the day of `at_ms`; raise LeaseLost, writing nothing, if `epoch` is over."""
 
     async def run_times(self, limit: int) -> tuple[RunTimeRow, ...]:
         """Return how long finished jobs ran, of the `limit` submitted last, in the order of their ends."""

@@ -8,15 +8,15 @@ attempts; the days in between are whole, so the sum is enough. When a job is del
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from openpai.ports.usage import UseRow
-from openpai.store.schema import past_use, task_attempts
+from openpai.ports.usage import LentUse, UseRow
+from openpai.store.schema import lent_use, past_use, task_attempts
 
 DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
@@ -45,7 +45,7 @@ class Period:
 
 def held(connection: sa.Connection, period: Period) -> tuple[UseRow, ...]:
     """Return the use in a period, with that of running and of deleted jobs."""
-    sums: Days = defaultdict(lambda: defaultdict(lambda: [0.0] * 4))
+    sums: Days = defaultdict(lambda: defaultdict(lambda: [0.0] * 6))
     slopes: defaultdict[Whose, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0] * 3))
     # Day by day: sorting many short lists is much faster than sorting a long one.
     for day in range(period.from_ms // DAY_MS, (period.to_ms - 1) // DAY_MS + 1):
@@ -63,9 +63,11 @@ def held(connection: sa.Connection, period: Period) -> tuple[UseRow, ...]:
     for whose, steps in slopes.items():
         for day, whole in _whole_days(steps):
             _add(sums[day][whose], whole)
-    for row in connection.execute(_of_deleted_jobs(period)):
+    for row in connection.execute(_by_day(past_use, period)):
         deleted = (row.gpu_ms, row.cpu_ms, row.memory_mb_ms, row.task_attempts)
         _add(sums[row.day][row.owner, row.virtual_cluster], deleted)
+    for row in connection.execute(_by_day(lent_use, period)):
+        _add(sums[row.day][row.owner, row.virtual_cluster], (0, 0, 0, 0, row.borrowed_gpu_ms, row.lent_gpu_ms))
     return tuple(_row(day, whose, sums[day][whose]) for day in sorted(sums) for whose in sorted(sums[day]))
 
 
@@ -73,11 +75,22 @@ def keep_use(connection: sa.Connection, ids: Sequence[str]) -> None:
     """Keep the sums of these jobs, which are about to be deleted: deleting a job returns no hours."""
     for (day, (owner, virtual_cluster)), sums in _held_by(connection, ids).items():
         of = {"day": day, "owner": owner, "virtual_cluster": virtual_cluster}
-        key = [past_use.c[name] == value for name, value in of.items()]
-        amounts = dict(zip(_PAST, sums, strict=True))
-        more = {name: past_use.c[name] + amount for name, amount in amounts.items()}
-        if connection.execute(sa.update(past_use).where(*key).values(more)).rowcount == 0:
-            connection.execute(past_use.insert(), of | amounts)
+        _add_to(connection, past_use, of, dict(zip(_PAST, sums, strict=True)))
+
+
+def add_lent_use(connection: sa.Connection, rows: Sequence[LentUse], at_ms: int) -> None:
+    """Add GPU time without a guarantee to the day of `at_ms`."""
+    for row in rows:
+        of = {"day": at_ms // DAY_MS, "owner": row.user, "virtual_cluster": row.virtual_cluster}
+        amounts = {"borrowed_gpu_ms": row.borrowed_gpu_ms, "lent_gpu_ms": row.lent_gpu_ms}
+        _add_to(connection, lent_use, of, amounts)
+
+
+def _add_to(connection: sa.Connection, table: sa.Table, of: Mapping[str, Any], amounts: Mapping[str, float]) -> None:
+    key = [table.c[name] == value for name, value in of.items()]
+    more = {name: table.c[name] + amount for name, amount in amounts.items()}
+    if connection.execute(sa.update(table).where(*key).values(more)).rowcount == 0:
+        connection.execute(table.insert(), {**of, **amounts})
 
 
 _PAST: Final = ("gpu_ms", "cpu_ms", "memory_mb_ms", "task_attempts")
@@ -150,9 +163,10 @@ def _over_days(period: Period) -> sa.Select[Any]:
     ).group_by("first", "last", spans.c.owner, spans.c.virtual_cluster)
 
 
-def _of_deleted_jobs(period: Period) -> sa.Select[Any]:
+def _by_day(table: sa.Table, period: Period) -> sa.Select[Any]:
+    """Return the query for the rows of a table of whole days: of deleted jobs, or of use without a guarantee."""
     first, last = period.from_ms // DAY_MS, (period.to_ms - 1) // DAY_MS
-    return sa.select(past_use).where(past_use.c.day.between(first, last), *_whose(past_use, period))
+    return sa.select(table).where(table.c.day.between(first, last), *_whose(table, period))
 
 
 def _whose(table: sa.Table, period: Period) -> list[sa.ColumnElement[bool]]:
@@ -181,7 +195,7 @@ def _add(sums: list[float], amounts: Sequence[float]) -> None:
 
 
 def _row(day: int, whose: Whose, sums: Sequence[float]) -> UseRow:
-    gpu_ms, cpu_ms, memory_mb_ms, attempts = sums
+    gpu_ms, cpu_ms, memory_mb_ms, attempts, borrowed_ms, lent_ms = sums
     name = (_FIRST_DAY + timedelta(days=day)).date().isoformat()
     hours = (gpu_ms / _HOUR_MS, cpu_ms / _HOUR_MS, memory_mb_ms / _MB_PER_GB / _HOUR_MS)
-    return UseRow(name, whose[0], whose[1], *hours, int(attempts))
+    return UseRow(name, whose[0], whose[1], *hours, int(attempts), borrowed_ms / _HOUR_MS, lent_ms / _HOUR_MS)

@@ -349,6 +349,17 @@ past_use: Final = sa.Table(
     sa.Column("task_attempts", sa.Integer, nullable=False),
 )
 
+# What users borrowed and, without an owner, what virtual clusters lent, added up while jobs run.
+lent_use: Final = sa.Table(
+    "lent_use",
+    metadata,
+    sa.Column("day", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("owner", sa.String(255), primary_key=True),
+    sa.Column("virtual_cluster", sa.String(255), primary_key=True),
+    sa.Column("borrowed_gpu_ms", sa.Double, nullable=False),
+    sa.Column("lent_gpu_ms", sa.Double, nullable=False),
+)
+
 # The use of ended task attempts in each month (UTC), added up as they end, for the check at each submission.
 month_use: Final = sa.Table(
     "month_use",

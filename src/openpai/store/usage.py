@@ -12,9 +12,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from openpai.access.quotas import Quota
 from openpai.lifecycle.model import JOB_FINAL
-from openpai.ports.usage import LIMITS, AuditEntry, AuditFilter, AuditRow, RunTimeRow, UseRow
-from openpai.store.accounting import Period, held
+from openpai.ports.usage import LIMITS, AuditEntry, AuditFilter, AuditRow, LentUse, RunTimeRow, UseRow
+from openpai.store.accounting import Period, add_lent_use, held
 from openpai.store.database import Database
+from openpai.store.locks import check_lease
 from openpai.store.quotas import gpu_hours, gpus_held, unfinished
 from openpai.store.schema import audit, jobs, quotas
 
@@ -66,6 +67,14 @@ class SqlUsageStore:
     ) -> tuple[UseRow, ...]:
         period = Period(from_ms, to_ms, users, virtual_clusters)
         return await self._database.read(lambda connection: held(connection, period))
+
+    async def add_lent_use(self, rows: Sequence[LentUse], at_ms: int, epoch: int | None) -> None:
+        def work(connection: sa.Connection) -> None:
+            if epoch is not None:
+                check_lease(connection, epoch)
+            add_lent_use(connection, rows, at_ms)
+
+        await self._database.write(work)
 
     async def run_times(self, limit: int) -> tuple[RunTimeRow, ...]:
         columns = (

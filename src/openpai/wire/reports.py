@@ -18,6 +18,8 @@ class UsageTotal(Document):
     cpuHours: Annotated[float, Doc(example=100)]
     memoryGbHours: Annotated[float, Doc(example=800)]
     taskAttempts: Annotated[int, Doc(example=3)]
+    gpuHoursBorrowed: Annotated[float, Doc("the part of them without a guarantee", example=2.5)]
+    gpuHoursLent: Annotated[float, Doc("what virtual clusters lent to others; not by user or group", example=0)]
 
 
 class UsageRow(UsageTotal):

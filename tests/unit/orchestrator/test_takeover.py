@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from openpai.orchestrator.gangs import job_of
@@ -82,6 +84,17 @@ TWO_TEAMS = CLUSTER.replace(
 )
 
 
+async def lent_hours_after(servers: Servers, seconds: float) -> dict[str, tuple[int, int]]:
+    """Return the GPU hours that each user borrowed and, without a user, that are lent, to the nearest hour."""
+    await asyncio.sleep(seconds)
+    found = await servers.usage.use(0, servers.clock.now_ms())
+    hours: dict[str, tuple[float, float]] = {}
+    for row in found:
+        borrowed, lent = hours.get(row.user, (0.0, 0.0))
+        hours[row.user] = borrowed + row.gpu_hours_borrowed, lent + row.gpu_hours_lent
+    return {user: (round(borrowed), round(lent)) for user, (borrowed, lent) in hours.items()}
+
+
 def test_all_jobs_of_a_virtual_cluster_may_be_interrupted_unless_they_say_otherwise() -> None:
     def views(servers: Servers) -> dict[str, tuple[int, int, int]]:
         found = servers.leader.scheduler.virtual_clusters()
@@ -99,7 +112,9 @@ def test_all_jobs_of_a_virtual_cluster_may_be_interrupted_unless_they_say_otherw
         await servers.in_phase("three", "running")
         assert (await servers.row("strict")).phase == "queued"
         assert views(servers) == {"default": (0, 0, 6), "vision": (4, 12, 0)}
+        assert await lent_hours_after(servers, 3600) == {"": (0, 6), "ann": (12, 0)}
         await servers.restart()
+        assert await lent_hours_after(servers, 3600) == {"": (0, 12), "ann": (24, 0)}
         assert views(servers) == {"default": (0, 0, 6), "vision": (4, 12, 0)}
         await servers.settings.set_setting(
             ORDERS, {"orders": {}, "interruptible": {"vision": False}}, by="root", at_ms=0, version=None

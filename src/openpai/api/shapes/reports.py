@@ -11,7 +11,7 @@ from openpai.api.bodies import invalid
 from openpai.ports.usage import UseRow
 
 NAMES: Final = {"day": "day", "user": "user", "group": "group", "vc": "virtualCluster"}
-_SUMS: Final = ("gpuHours", "cpuHours", "memoryGbHours", "taskAttempts")
+_SUMS: Final = ("gpuHours", "cpuHours", "memoryGbHours", "taskAttempts", "gpuHoursBorrowed", "gpuHoursLent")
 _DIGITS: Final = 6
 _FIRST_DAY: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -51,18 +51,21 @@ def day(at_ms: int) -> str:
 def added_up(rows: Iterable[UseRow], by: Sequence[str], groups: GroupsOf) -> list[dict[str, Any]]:
     """Return the sums, sorted. The use of a user in several groups counts in each of them."""
     sums: dict[tuple[str, ...], list[float]] = {}
+    is_of_users = "user" in by or "group" in by
     for row in rows:
+        if is_of_users and not row.user:
+            continue  # what a virtual cluster lent
         known = {"day": row.day, "user": row.user, "vc": row.virtual_cluster}
         for group in groups(row) if "group" in by else ("",):
             key = tuple({**known, "group": group}[word] for word in by)
-            _add(sums.setdefault(key, [0.0, 0.0, 0.0, 0]), row)
+            _add(sums.setdefault(key, [0.0] * len(_SUMS)), row)
     named = [NAMES[word] for word in by]
     return [{**dict(zip(named, key, strict=True)), **_document(sums[key])} for key in sorted(sums)]
 
 
 def total(rows: Iterable[UseRow]) -> dict[str, Any]:
     """Return the total use, counting each hour once."""
-    sums: list[float] = [0.0, 0.0, 0.0, 0]
+    sums = [0.0] * len(_SUMS)
     for row in rows:
         _add(sums, row)
     return _document(sums)
@@ -76,10 +79,13 @@ def report_csv(entries: Sequence[Mapping[str, Any]], by: Sequence[str], in_all: 
 
 
 def _add(sums: list[float], row: UseRow) -> None:
-    for place, amount in enumerate((row.gpu_hours, row.cpu_hours, row.memory_gb_hours, row.task_attempts)):
+    amounts = (
+        row.gpu_hours, row.cpu_hours, row.memory_gb_hours, row.task_attempts, row.gpu_hours_borrowed, row.gpu_hours_lent
+    )  # fmt: skip
+    for place, amount in enumerate(amounts):
         sums[place] += amount
 
 
 def _document(sums: Sequence[float]) -> dict[str, Any]:
-    *hours, attempts = sums
-    return dict(zip(_SUMS, [*(round(amount, _DIGITS) for amount in hours), int(attempts)], strict=True))
+    found: dict[str, Any] = {name: round(amount, _DIGITS) for name, amount in zip(_SUMS, sums, strict=True)}
+    return found | {"taskAttempts": int(found["taskAttempts"])}

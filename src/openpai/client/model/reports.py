@@ -19,6 +19,10 @@ class Use(Answer):
     cpu_hours: float = real("cpuHours")
     memory_gb_hours: float = real("memoryGbHours")
     task_attempts: int = amount("taskAttempts")
+    gpu_hours_borrowed: float = real("gpuHoursBorrowed")
+    """The part of the GPU hours without a guarantee."""
+    gpu_hours_lent: float = real("gpuHoursLent")
+    """What virtual clusters lent to others; only in reports that are not by user or group, and in the total."""
 
 
 @dataclass(frozen=True, slots=True)
