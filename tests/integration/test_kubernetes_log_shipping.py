@@ -113,7 +113,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (("AGAIN_S", 0.01), ("AGAIN_MAX_S", 0.05), ("END_PATIENCE_S", 0.1)):
-        monkeypatch.setattr(f"openpai.backends.kubernetes.log_shipping.{name}", seconds)
+        monkeypatch.setattr(f"openpai.backends.kubernetes.log_reading.{name}", seconds)
 
 
 async def test_a_log_is_there_while_it_grows_and_after_its_pod_is_gone(root: Path) -> None:

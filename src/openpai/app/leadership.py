@@ -24,6 +24,7 @@ from openpai.ports.store import LEASE_MS, JobStore, LeaseLost
 from openpai.ports.usage import UsageStore
 from openpai.protocol.errors import Unavailable
 from openpai.scheduler.queue.scheduler import HivedScheduler
+from openpai.system.garbage import loading
 from openpai.system.supervision import note_failure
 
 WATCH_EVERY_S: Final = 1.0
@@ -118,10 +119,13 @@ class Leadership:
             self.is_settled.set()
             await asyncio.sleep(WATCH_EVERY_S)
             return
-        async with self._term(epoch):
-            await self._lead(epoch)
+        async with contextlib.AsyncExitStack() as term:
+            with loading():
+                await term.enter_async_context(self._term(epoch))
+                leader = await self._taken_over(epoch)
+            await self._lead(leader)
 
-    async def _lead(self, epoch: int) -> None:
+    async def _taken_over(self, epoch: int) -> Leader:
         leader = Leader(
             store=self._store,
             backend=self._backend,
@@ -136,8 +140,11 @@ class Leadership:
             storages=self._storages,
         )
         await take_over(leader)
+        return leader
+
+    async def _lead(self, leader: Leader) -> None:
         self._commands.leader = leader
-        log.info("this server leads", epoch=epoch, jobs=len(leader.active.records), nodes=len(leader.nodes))
+        log.info("this server leads", epoch=leader.epoch, jobs=len(leader.active.records), nodes=len(leader.nodes))
         self.is_settled.set()
         try:
             await lead(leader, self._holder, self._housekeeping)

@@ -36,7 +36,7 @@ class Pod:
 def pod_of(pod: KubePod) -> Pod | None:
     """Return what the extender needs of a pod; None if it is over, or none of its containers asks for HiveD."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
-    if pod.has_ended or not any(_asks(container.resources.limits.get(ENABLE)) for container in containers):
+    if pod.has_ended or not any(_asks((container.resources.limits or {}).get(ENABLE)) for container in containers):
         return None
     started = pod.status.start_time
     return Pod(

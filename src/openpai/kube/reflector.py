@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, Self
 
@@ -54,7 +54,9 @@ class Reflector(Generic[T]):
         labels: str = "",
         fields: str = "",
         quiet_s: float = QUIET_S,
+        keep: Callable[[T], T] | None = None,
     ) -> None:
+        """`keep` returns what is kept of an object, for a cache of many of which few fields are needed."""
         self.kind = kind
         self.synced = asyncio.Event()
         """Set once everything was listed for the first time."""
@@ -67,6 +69,7 @@ class Reflector(Generic[T]):
         self._client = client
         self._scope = WatchScope(namespace, labels, fields)
         self._quiet_s = quiet_s
+        self._keep = keep
         self._objects: dict[Key, T] = {}
         self._subscribers: list[Changes[T]] = []
         self._version = ""
@@ -103,10 +106,10 @@ class Reflector(Generic[T]):
         """Return how long ago the server last sent anything: an upper bound on how old the cache is."""
         return asyncio.get_running_loop().time() - self._heard_at_s
 
-    def subscribe(self) -> Changes[T]:
-        """Return what changes from now on, beginning with all objects there are."""
+    def subscribe(self, *, from_now: bool = False) -> Changes[T]:
+        """Return what changes from now on, beginning with all objects there are, but for `from_now`."""
         changes: Changes[T] = Changes()
-        for found in self._objects.values():
+        for found in () if from_now else self._objects.values():
             changes.add(Change(None, found, found))
         self._subscribers.append(changes)
         return changes
@@ -180,7 +183,8 @@ class Reflector(Generic[T]):
         scope = self._scope
         page = await self._client.list_page(self.kind, scope.namespace, labels=scope.labels, fields=scope.fields)
         unreadable = {Key(*key): fault for key, fault in page.unreadable.items()}
-        self._replace_all({_key(found): found for found in page.items}, unreadable, page.resource_version)
+        kept = page.items if self._keep is None else map(self._keep, page.items)
+        self._replace_all({_key(found): found for found in kept}, unreadable, page.resource_version)
 
     async def _events(self, version: str, *, from_beginning: bool = False) -> AsyncGenerator[WatchEvent[T]]:
         events = watch(
@@ -189,6 +193,8 @@ class Reflector(Generic[T]):
         async with contextlib.aclosing(events):
             async for event in events:
                 self._hear()
+                if event.object is not None and self._keep is not None:
+                    event = WatchEvent(event.type, event.metadata, self._keep(event.object))
                 if event.type != OPENED:
                     yield event
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from sys import intern
 from typing import NamedTuple
 
 
@@ -76,7 +77,8 @@ class AttemptKey:
     def parse(cls, path: str) -> AttemptKey:
         """Return the key whose `path()` was given; raise ValueError for anything else."""
         job, job_attempt, role, index, task_attempt = path.split(".")
-        return cls(job, int(job_attempt), role, int(index), int(task_attempt))
+        # Thousands of keys name few jobs and roles.
+        return cls(intern(job), int(job_attempt), intern(role), int(index), int(task_attempt))
 
 
 class ExitReason(StrEnum):

@@ -130,7 +130,7 @@ class TestCounted:
         nodes = self.nodes()
         assert only(nodes).gpus == 4
         nodes.hold("n1", "mine", (3,))
-        nodes.foreign.put(pod("a", asking(gpu="2")))
+        nodes.put_pod(pod("a", asking(gpu="2")))
         assert only(nodes).bad_devices == {1, 2}
 
         nodes.hold("n1", "mine", ())

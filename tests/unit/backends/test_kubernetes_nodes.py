@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,14 +12,23 @@ from hypothesis import strategies as st
 from openpai.backends.kubernetes.foreign import ForeignPods, requested
 from openpai.backends.kubernetes.node_health import NodeRules
 from openpai.backends.kubernetes.nodes import NodeTable
+from openpai.kube.objects.nodes import Node
 from openpai.ports.backend import NodeSeen
+from tests.costs import lines_run
 from tests.unit.backends.kubernetes_objects import (
     READY,
     asking,
+    claim,
+    device,
     is_ours,
     node,
     pod,
+    resource_slice,
+    taint_rule,
 )
+
+NAMES = st.sampled_from(["n1", "n2"])
+UIDS = st.sampled_from(["a", "b"])
 
 
 def table(**options: Any) -> NodeTable:
@@ -40,20 +50,20 @@ def test_a_node_shows_what_it_offers_and_where_it_is() -> None:
 def test_pods_of_others_are_subtracted_until_they_have_ended() -> None:
     nodes = table()
     nodes.put_node(node())
-    nodes.foreign.put(pod("a", asking(cpu="1500m", memory="4Gi")))
-    nodes.foreign.put(pod("b", asking(cpu="1", memory="1Gi"), owner="us"))
-    nodes.foreign.put(pod("c", asking(cpu="2"), phase="Succeeded"))
-    nodes.foreign.put(pod("d", asking(cpu="2"), node="elsewhere"))
+    nodes.put_pod(pod("a", asking(cpu="1500m", memory="4Gi")))
+    nodes.put_pod(pod("b", asking(cpu="1", memory="1Gi"), owner="us"))
+    nodes.put_pod(pod("c", asking(cpu="2"), phase="Succeeded"))
+    nodes.put_pod(pod("d", asking(cpu="2"), node="elsewhere"))
     assert (only(nodes).cpus, only(nodes).memory_mb) == (6, 12 * 1024)
 
-    nodes.foreign.put(pod("a", asking(cpu="1500m", memory="4Gi"), phase="Failed"))
+    nodes.put_pod(pod("a", asking(cpu="1500m", memory="4Gi"), phase="Failed"))
     assert (only(nodes).cpus, only(nodes).memory_mb) == (8, 16 * 1024)
 
 
 def test_a_node_that_others_fill_beyond_its_size_offers_nothing() -> None:
     nodes = table()
     nodes.put_node(node())
-    nodes.foreign.put(pod("a", asking(cpu="100", memory="1Ti")))
+    nodes.put_pod(pod("a", asking(cpu="100", memory="1Ti")))
 
     assert (only(nodes).cpus, only(nodes).memory_mb) == (0, 0)
 
@@ -166,3 +176,86 @@ def test_a_worker_that_gets_a_foreign_taint_stays_and_says_so() -> None:
 
     nodes.put_node(node(taints=[{"key": "team", "value": "a", "effect": "NoExecute"}]))
     assert "its taint team=a:NoExecute is not tolerated" in only(nodes).message
+
+
+_CHANGES: st.SearchStrategy[Callable[[NodeTable], object]] = st.one_of(
+    st.builds(
+        lambda name, count, cordoned: (
+            lambda nodes: nodes.put_node(node(name, capacity={"nvidia.com/gpu": count}, cordoned=cordoned))
+        ),
+        NAMES,
+        st.sampled_from(["0", "2", "3"]),
+        st.booleans(),
+    ),
+    st.builds(lambda name: lambda nodes: nodes.drop_node(name), NAMES),
+    st.builds(
+        lambda uid, name, gpu, phase: (
+            lambda nodes: nodes.put_pod(pod(uid, asking(cpu="1", gpu=gpu), node=name, phase=phase))
+        ),
+        UIDS,
+        NAMES,
+        st.sampled_from(["0", "1"]),
+        st.sampled_from(["Running", "Failed"]),
+    ),
+    st.builds(lambda uid: lambda nodes: nodes.drop_pod(uid), UIDS),
+    st.builds(
+        lambda name, count: (
+            lambda nodes: nodes.put_slice(
+                resource_slice(
+                    [device(f"gpu-{number}", f"{name}-{number}") for number in range(count)], name=name, node=name
+                )
+            )
+        ),
+        NAMES,
+        st.integers(0, 3),
+    ),
+    st.builds(lambda name: lambda nodes: nodes.drop_slice(name), NAMES),
+    st.builds(
+        lambda uid, name, number: lambda nodes: nodes.put_claim(claim(uid, f"gpu-{number}", node=name)),
+        UIDS,
+        NAMES,
+        st.integers(0, 2),
+    ),
+    st.builds(lambda uid: lambda nodes: nodes.drop_claim(uid), UIDS),
+    st.builds(lambda name, pool: lambda nodes: nodes.put_taint_rule(taint_rule(name, {"pool": pool})), UIDS, NAMES),
+    st.builds(lambda name: lambda nodes: nodes.drop_taint_rule(name), UIDS),
+    st.builds(
+        lambda name, uid, held: lambda nodes: nodes.hold(name, uid, held), NAMES, UIDS, st.sets(st.integers(0, 2))
+    ),
+    st.builds(lambda name, uid: lambda nodes: nodes.got(name, uid, ["GPU-x"]), NAMES, UIDS),
+)
+
+
+@given(st.lists(_CHANGES, max_size=30))
+def test_what_was_worked_out_before_a_change_is_never_shown_after_it(
+    changes: list[Callable[[NodeTable], object]],
+) -> None:
+    nodes = table()
+    there: dict[str, Node] = {}
+    put, drop = nodes.put_node, nodes.drop_node
+    nodes.put_node = lambda found: (there.update({found.name: found}), put(found))[1]  # type: ignore[method-assign]
+    nodes.drop_node = lambda name: (there.pop(name, None), drop(name))[1]  # type: ignore[method-assign]
+    nodes.put_node(node("n1"))
+    nodes.put_node(node("n2", capacity={"nvidia.com/gpu": "2"}))
+    nodes.put_slice(resource_slice([device("gpu-0", "GPU-a"), device("gpu-1", "GPU-b")], name="n1", node="n1"))
+    for change in changes:
+        change(nodes)
+        seen, devices = nodes.seen(), {name: nodes.devices(name) for name in there}
+        for found in there.values():
+            put(found)
+        assert (nodes.seen(), {name: nodes.devices(name) for name in there}) == (seen, devices)
+
+
+def test_a_change_of_one_node_costs_the_same_in_a_large_cluster() -> None:
+    def cost(count: int) -> int:
+        nodes = table()
+        for number in range(count):
+            nodes.put_node(node(f"n{number}", capacity={"nvidia.com/gpu": "8"}))
+        idle = nodes.seen()
+        quiet = lines_run(nodes.seen)
+        nodes.put_pod(pod("a", asking(cpu="1"), node="n1"))
+        changed = lines_run(nodes.seen)
+        assert nodes.seen() != idle
+        return changed - quiet
+
+    assert cost(200) == cost(20)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from openpai.backends.kubernetes.keeping import PodKeeper
 from openpai.backends.kubernetes.refusals import refusal_of
 from openpai.backends.kubernetes.starting import IMAGE_PATIENCE_S, PATIENCE_S, progress
 from openpai.backends.kubernetes.verdicts import started_at_ms, verdict
@@ -26,11 +27,14 @@ def a_pod(
 ) -> Pod:
     containers = [{"name": "task", "state": state}] if state is not None else []
     body = {
-        "metadata": {"name": "p", "namespace": "jobs", "uid": "u", **(metadata or {})},
+        "metadata": {
+            "name": "p", "namespace": "jobs", "uid": "u", "labels": {"openpai/scope": "ours"}, **(metadata or {})
+        },
         "spec": {"nodeName": "n1"},
         "status": {"phase": phase, "containerStatuses": containers, **status},
-    }
-    return PODS.decoder.decode(json.dumps(body).encode())
+    }  # fmt: skip
+    # As it is kept in memory: nothing that decides how a task ended may get lost there.
+    return PodKeeper("jobs", "ours").kept(PODS.decoder.decode(json.dumps(body).encode()))
 
 
 def ended(code: int, reason: str = "Error", message: str = "", **more: Any) -> dict[str, Any]:

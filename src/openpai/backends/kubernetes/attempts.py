@@ -20,6 +20,8 @@ class PodAttempt(Attempt):
     """Whether its node does not answer, which is an event once."""
     is_stuck: bool = False
     """Whether its pod is deleted and stays, which is an event once."""
+    is_deleted: bool = False
+    """Whether the deletion of its pod was requested."""
     was_cut_short: bool = False
     """Whether its task was seen to run after its pod was deleted."""
     pod_grace_s: int | None = None

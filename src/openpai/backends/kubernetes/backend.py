@@ -23,6 +23,7 @@ from openpai.backends.kubernetes.claiming import Claims, waits_for_binding
 from openpai.backends.kubernetes.cluster import Cluster
 from openpai.backends.kubernetes.deleting import Deletions
 from openpai.backends.kubernetes.epochs import announce
+from openpai.backends.kubernetes.keeping import PodKeeper
 from openpai.backends.kubernetes.launching import Launcher, Shared
 from openpai.backends.kubernetes.leftovers import Leftovers
 from openpai.backends.kubernetes.log_shipping import LogShipper
@@ -300,7 +301,13 @@ class KubernetesBackend:
 
     def _make_cluster(self) -> Cluster:
         table = NodeTable(self._is_ours, self._options.nodes, self._options.devices, self._memory.devices)
-        return Cluster(self._client, table, changed=self._pod_changed, gives_up_after_s=self._options.gives_up_after_s)
+        return Cluster(
+            self._client,
+            table,
+            keep=PodKeeper(self._namespace, self._seals.scope).kept,
+            changed=self._pod_changed,
+            gives_up_after_s=self._options.gives_up_after_s,
+        )
 
     def _make_watcher(self) -> Watcher:
         return Watcher(

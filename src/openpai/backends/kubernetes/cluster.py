@@ -53,12 +53,16 @@ class Cluster:
         table: NodeTable,
         *,
         pods_in: str = "",
+        keep: Callable[[Pod], Pod] | None = None,
         changed: Callable[[Change[Pod]], None],
         gives_up_after_s: float,
     ) -> None:
-        """`pods_in` is a namespace for a platform that may not read the others' pods. 0 s: silence proves nothing."""
+        """`pods_in` is a namespace for a platform that may not read the others' pods.
+
+        `keep` returns what is kept of a pod. 0 s: silence proves nothing.
+        """
         self.table = table
-        self.pods = Reflector(client, PODS, pods_in)
+        self.pods = Reflector(client, PODS, pods_in, keep=keep)
         self.taint_rules: Kind[DeviceTaintRule] | None = None
         """DeviceTaintRules in the version that the cluster serves."""
         self._client = client
@@ -97,12 +101,13 @@ class Cluster:
             for found in list(reflector):
                 handler(Change(None, found, found))
             self._follow(reflector, handler)
-        for pod in list(self.pods):
-            self.table.foreign.put(pod)
         self._tasks.append(supervise("probe of the API server", self._probe_forever))
 
     def follow_pods(self) -> None:
-        """Pass changes of pods on from now on."""
+        """Pass changes of pods on from now on, once those that are there were adopted."""
+        # An adopted pod is ours, which is then known without opening its seal.
+        for pod in self.pods:
+            self.table.put_pod(pod)
         self._follow(self.pods, self._pod_changed)
 
     async def close(self) -> None:
@@ -160,7 +165,7 @@ class Cluster:
         return device_request(self.table.devices(node), devices)
 
     def _follow(self, reflector: Reflector[T], handler: Callable[[Change[T]], None]) -> None:
-        changes = reflector.subscribe()
+        changes = reflector.subscribe(from_now=True)
 
         async def follow() -> None:
             async for change in changes:
@@ -201,9 +206,9 @@ class Cluster:
     def _pod_changed(self, change: Change[Pod]) -> None:
         self._changed(change)
         if change.is_deletion:
-            self.table.foreign.drop(change.last.uid)
+            self.table.drop_pod(change.last.uid)
         else:
-            self.table.foreign.put(change.last)
+            self.table.put_pod(change.last)
 
     def _node_changed(self, change: Change[Node]) -> None:
         if change.is_deletion:

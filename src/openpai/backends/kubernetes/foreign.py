@@ -52,15 +52,14 @@ def requested(spec: PodSpec) -> Use:
             peak = _max(peak, _sum((sidecars, _container(container))))
     total = _max(_sum((running, sidecars)), peak)
     if spec.resources is not None:
-        total = {**total, **_quantities({**spec.resources.limits, **spec.resources.requests})}
-    total = _sum((total, _quantities(spec.overhead)))
+        total = {**total, **_quantities(spec.resources.amounts)}
+    total = _sum((total, _quantities(spec.overhead or {})))
     cpu, memory = total.pop(_CPU, 0), total.pop(_MEMORY, 0)
     return Use(cpu, memory, {name: count for name, count in total.items() if not name.startswith(_KUBERNETES_OWN)}, 1)
 
 
 def _container(container: Container) -> dict[str, int]:
-    # A limit without a request is the request.
-    return _quantities({**container.resources.limits, **container.resources.requests})
+    return _quantities(container.resources.amounts)
 
 
 def _quantities(given: Mapping[str, str]) -> dict[str, int]:
@@ -82,8 +81,10 @@ def _max(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 class ForeignPods:
     """What the pods of others take of each node, kept up to date pod by pod."""
 
-    def __init__(self, is_ours: Callable[[Pod], bool]) -> None:
+    def __init__(self, is_ours: Callable[[Pod], bool], changed: Callable[[str], None] = lambda _: None) -> None:
+        """`changed` is called with a node of which these pods take more or less than before."""
         self._is_ours = is_ours
+        self._changed = changed
         self._pods: dict[str, tuple[str, Use]] = {}
         self._nodes: dict[str, Use] = {}
 
@@ -100,6 +101,7 @@ class ForeignPods:
         self.drop(pod.uid)
         self._pods[pod.uid] = after
         self._nodes.setdefault(node, Use()).add(after[1])
+        self._changed(node)
         return True
 
     def drop(self, uid: str) -> bool:
@@ -111,6 +113,7 @@ class ForeignPods:
         self._nodes[node].add(use, -1)
         if not self._nodes[node].pods:
             del self._nodes[node]
+        self._changed(node)
         return True
 
     def of(self, node: str) -> Use:

@@ -29,10 +29,16 @@ class AttemptLog:
         self.cursor = Cursor()
         self.is_complete = False
         """Whether the whole log was read; survives restarts."""
+        self.is_open = False
+        """Whether the files and the cursor fit each other."""
         self._sizes = dict.fromkeys(STREAMS, 0)
 
     def open(self) -> None:
         """Read the cursor, and make the files fit it. Raises OSError."""
+        self._open()
+        self.is_open = True
+
+    def _open(self) -> None:
         os.makedirs(self._directory, mode=0o700, exist_ok=True)  # noqa: PTH103
         sizes = {stream: self._size(stream) for stream in STREAMS}
         try:

@@ -1,74 +1,31 @@
 """Brings the logs of pods to the server while they grow, so that they outlive the pod and its node.
 
 A log is followed through the API of pods. A stream that breaks is opened again where it broke. There is a bound on the
-streams that are open at the same time: the logs of more pods are read every few seconds instead, and when they end.
-There is a bound on these reads, too, so the logs of many thousand pods are read less often until they end.
+streams that are open at the same time: the logs of more pods take turns to be read, and are read when they end. There
+is a bound on these reads, too, so the logs of many thousand pods are read less often until they end. A log that waits
+for its turn costs a small object and no task.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing
-from datetime import UTC, datetime
+import heapq
+from collections import deque
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Any, Final
 
-import structlog
-
-from openpai.backends.kubernetes.log_files import AttemptLog
-from openpai.backends.kubernetes.log_lines import LogLines
-from openpai.kube.errors import KubeError
+from openpai.backends.kubernetes.log_reading import LogReading, PodLogs, Shipment
 from openpai.lifecycle.model import AttemptKey
 from openpai.system.supervision import background
 
-log: Final = structlog.get_logger(__name__)
 STREAMS_MAX: Final = 300
 POLLS_AT_ONCE: Final = 8
 ENDS_AT_ONCE: Final = 16
 POLL_EVERY_S: Final = 5.0
 POLLS_PER_S: Final = 40.0
 """An API server must not spend its time on the logs of thousands of pods that are not followed."""
-AGAIN_S: Final = 1.0
-AGAIN_MAX_S: Final = 30.0
-END_PATIENCE_S: Final = 5.0
-"""How long a stream may be silent after the container has ended before it is cut and read once more."""
-GATHERED_BYTES_MAX: Final = 256 * 1024
-"""How much of a log is kept in memory before its stream has to wait."""
-END_TRIES: Final = 4
-
-
-class PodLogs(Protocol):
-    """Where the logs of containers are read, each line with its time."""
-
-    def __call__(self, pod: str, *, follow: bool, since: datetime | None) -> AsyncGenerator[bytes]:
-        """Yield the log from `since` on, to its end now, or until the container has ended. Raises KubeError."""
-        ...
-
-
-class _Shipment:
-    """The log of one attempt."""
-
-    def __init__(self, root: Path, key: AttemptKey, pod: str) -> None:
-        self.key = key
-        self.pod = pod
-        self.log = AttemptLog(root, key)
-        self.is_open = False
-        self.has_ended = asyncio.Event()
-        """Set once the container has ended: what it wrote is complete."""
-        self.is_due = asyncio.Event()
-        """Set once it need not wait for its next turn: its container has ended, or a stream is free."""
-        self.is_done = asyncio.Event()
-        self.deadline: asyncio.Timeout | None = None
-        self.failures = 0
-        self.writes = 0
-        self.task: asyncio.Task[None] | None = None
-
-    def expect_end(self) -> None:
-        """Cut the stream when nothing arrives for some time: the node may be gone, and it would never end."""
-        if self.deadline is not None:
-            self.deadline.reschedule(asyncio.get_running_loop().time() + END_PATIENCE_S)
 
 
 class LogShipper:
@@ -77,37 +34,46 @@ class LogShipper:
     def __init__(
         self, logs: PodLogs, root: Path, *, streams: int = STREAMS_MAX, poll_every_s: float = POLL_EVERY_S
     ) -> None:
-        self._logs = logs
-        self._root = root
+        self._reading = LogReading(logs, root)
         self._streams = streams
         self._poll_every_s = poll_every_s
-        self._shipments: dict[AttemptKey, _Shipment] = {}
-        self._following: set[_Shipment] = set()
-        self._waiting: dict[_Shipment, None] = {}
+        self._shipments: dict[AttemptKey, Shipment] = {}
+        self._following: set[Shipment] = set()
+        self._waiting: dict[Shipment, None] = {}
+        """Logs for which no stream is free, the one that waits longest first."""
+        self._turns: list[tuple[float, int, Shipment]] = []
+        """When each of them is read next, as a heap."""
+        self._turn = 0
+        self._poller: asyncio.Task[None] | None = None
         self._polls = asyncio.Semaphore(POLLS_AT_ONCE)
-        self._ends = asyncio.Semaphore(ENDS_AT_ONCE)
+        self._ended: deque[Shipment] = deque()
+        """Those of them whose container has ended: a task may wait for its log, which waits for no other."""
+        self._readers: set[asyncio.Task[None]] = set()
+        self._ends = 0
 
     def ship(self, key: AttemptKey, pod: str) -> None:
         """Begin to ship the log of a pod whose container runs or ran, unless that has begun."""
         if key in self._shipments:
             return
-        shipment = self._shipments[key] = _Shipment(self._root, key, pod)
+        shipment = self._shipments[key] = Shipment(key, pod)
         if len(self._following) < self._streams:
-            self._following.add(shipment)
-            work: Coroutine[None, None, None] = self._follow(shipment)
+            self._follow(shipment)
         else:
             self._waiting[shipment] = None
-            work = self._poll(shipment)
-        shipment.task = background(f"log of {pod}", work)
+            # The reads of many pods that begin together are spread, too.
+            self._take_turn(shipment, len(self._waiting) / POLLS_PER_S)
 
     def ended(self, key: AttemptKey) -> None:
         """Report that the container has ended, so its log is read to the end and no further."""
         shipment = self._shipments.get(key)
-        if shipment is None or shipment.has_ended.is_set():
+        if shipment is None or shipment.has_ended:
             return
-        shipment.has_ended.set()
-        shipment.is_due.set()
+        shipment.has_ended = True
+        if shipment.due is not None:
+            shipment.due.set()
         shipment.expect_end()
+        if shipment in self._waiting and not shipment.is_read:
+            self._read_to_end(shipment)
 
     async def finished(self, key: AttemptKey, patience_s: float) -> bool:
         """Wait until the log of an ended container is complete, or cannot be.
@@ -115,172 +81,157 @@ class LogShipper:
         Return False if nothing of it arrives for `patience_s`.
         """
         shipment = self._shipments.get(key)
-        if shipment is None:
+        if shipment is None or shipment.is_done:
             return True
+        shipment.done = shipment.done or asyncio.Event()
         writes = -1
-        while not shipment.is_done.is_set() and shipment.writes != writes:
+        while not shipment.is_done and shipment.writes != writes:
             writes = shipment.writes
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience_s):
-                    await shipment.is_done.wait()
-        return shipment.is_done.is_set()
+                    await shipment.done.wait()
+        return shipment.is_done
 
     def forget(self, key: AttemptKey) -> None:
         """Stop to ship a log; what was shipped stays."""
         shipment = self._shipments.pop(key, None)
-        if shipment is not None and shipment.task is not None:
+        if shipment is None:
+            return
+        self._waiting.pop(shipment, None)
+        if shipment.task is not None:
             shipment.task.cancel()
 
     async def close(self) -> None:
         """Stop to ship. A later server goes on where this one stopped."""
-        tasks = [shipment.task for shipment in self._shipments.values() if shipment.task is not None]
+        followers = [shipment.task for shipment in self._shipments.values() if shipment.task is not None]
         self._waiting.clear()
+        self._ended.clear()
+        tasks = [*followers, *self._readers, *([self._poller] if self._poller is not None else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _follow(self, shipment: _Shipment) -> None:
+    # Logs that are followed.
+
+    def _follow(self, shipment: Shipment) -> None:
+        self._following.add(shipment)
+        shipment.due = asyncio.Event()
+        shipment.task = background(f"log of {shipment.pod}", self._follow_to_end(shipment))
+
+    async def _follow_to_end(self, shipment: Shipment) -> None:
         try:
-            while not await self._round(shipment, follow=True):
-                await _pause(shipment, _again_s(shipment))
-            shipment.is_done.set()
+            while not await self._reading.once(shipment, follow=True):
+                await _pause(shipment)
+            shipment.finish()
         finally:
             self._following.discard(shipment)
-            if self._waiting and len(self._following) < self._streams:
-                # The one that waits longest is followed from now on.
-                first = next(iter(self._waiting))
-                del self._waiting[first]
+            self._follow_next()
+
+    def _follow_next(self) -> None:
+        """Follow the log that waits longest."""
+        if self._waiting and len(self._following) < self._streams:
+            first = next(iter(self._waiting))
+            del self._waiting[first]
+            if first.is_read:
+                # Its stream is taken now, and opened when this read is over.
                 self._following.add(first)
-                first.is_due.set()
+            else:
+                self._follow(first)
 
-    async def _poll(self, shipment: _Shipment) -> None:
-        """Read a log now and then, until a stream is free for it."""
+    # Logs that take turns.
+
+    def _take_turn(self, shipment: Shipment, after_s: float) -> None:
+        self._turn += 1
+        due_s = asyncio.get_running_loop().time() + after_s
+        is_next = not self._turns or due_s < self._turns[0][0]
+        heapq.heappush(self._turns, (due_s, self._turn, shipment))
+        if self._poller is None or self._poller.done():
+            self._poller = background("turns of logs", self._poll())
+        elif is_next:
+            self._poller.cancel()
+            self._poller = background("turns of logs", self._poll())
+
+    async def _poll(self) -> None:
+        """Read each log when it is its turn, until none waits for one."""
+        loop = asyncio.get_running_loop()
+        while self._turns:
+            await asyncio.sleep(max(0.0, self._turns[0][0] - loop.time()))
+            await self._polls.acquire()
+            _, _, shipment = heapq.heappop(self._turns)
+            if shipment not in self._waiting or shipment.has_ended or shipment.is_read:
+                self._polls.release()
+            else:
+                self._start(shipment, self._read_in_turn(shipment))
+
+    async def _read_in_turn(self, shipment: Shipment) -> None:
         try:
-            # The reads of many pods that begin together are spread, too.
-            due_s = len(self._waiting) / POLLS_PER_S
-            while shipment in self._waiting:
-                again_s = _again_s(shipment) if shipment.failures else 0.0
-                await _pause(shipment, again_s if shipment.has_ended.is_set() else max(due_s, again_s))
-                # A task that ended waits for its log, and that not for the logs of tasks that run.
-                async with self._ends if shipment.has_ended.is_set() else self._polls:
-                    if await self._round(shipment, follow=False):
-                        shipment.is_done.set()
-                        return
-                due_s = max(self._poll_every_s, len(self._waiting) / POLLS_PER_S)
+            await self._read(shipment)
         finally:
+            self._polls.release()
+
+    def _read_to_end(self, shipment: Shipment) -> None:
+        self._ended.append(shipment)
+        self._start_readers()
+
+    def _start_readers(self) -> None:
+        while self._ended and self._ends < ENDS_AT_ONCE:
+            shipment = self._ended.popleft()
+            if shipment in self._waiting and not shipment.is_read:
+                self._ends += 1
+                self._start(shipment, self._read_ended(shipment))
+
+    async def _read_ended(self, shipment: Shipment) -> None:
+        try:
+            await self._read(shipment)
+        finally:
+            self._ends -= 1
+            self._start_readers()
+
+    def _start(self, shipment: Shipment, reading: Coroutine[Any, Any, None]) -> None:
+        shipment.is_read = True
+        shipment.task = reader = background(f"log of {shipment.pod}", reading)
+        self._readers.add(reader)
+        reader.add_done_callback(self._readers.discard)
+
+    async def _read(self, shipment: Shipment) -> None:
+        """Read a log once, and see to its next turn."""
+        is_done = False
+        try:
+            is_done = await self._reading.once(shipment, follow=False)
+        finally:
+            shipment.is_read = False
+            shipment.task = None
+            self._go_on(shipment, is_done=is_done)
+
+    def _go_on(self, shipment: Shipment, *, is_done: bool) -> None:
+        if self._shipments.get(shipment.key) is not shipment:
+            # It was forgotten meanwhile.
+            self._following.discard(shipment)
+            self._follow_next()
+        elif is_done:
+            shipment.finish()
             self._waiting.pop(shipment, None)
-        if not shipment.has_ended.is_set():
-            shipment.is_due.clear()
-        await self._follow(shipment)
-
-    async def _round(self, shipment: _Shipment, *, follow: bool) -> bool:
-        """Read a log once; return whether that is all of it, or all that can be read."""
-        had_ended = shipment.has_ended.is_set()
-        try:
-            if not shipment.is_open:
-                await asyncio.to_thread(shipment.log.open)
-                shipment.is_open = True
-            if shipment.log.is_complete:
-                return True
-            await self._read(shipment, follow=follow and not had_ended)
-            shipment.failures = 0
-            if had_ended:
-                await asyncio.to_thread(shipment.log.complete)
-            return had_ended
-        except TimeoutError:
-            return False
-        except OSError as error:
-            # As on a full disk: the files and the cursor in memory no longer fit each other.
-            shipment.is_open = False
-            shipment.failures += 1
-            log.warning("a log cannot be written", attempt=shipment.key.path(), error=str(error))
-            return False
-        except KubeError as error:
-            shipment.failures += 1
-            return await self._is_lost(shipment, error, had_ended=had_ended)
-
-    async def _read(self, shipment: _Shipment, *, follow: bool) -> None:
-        store = shipment.log
-        since = store.cursor.since_s
-        lines = LogLines(store.cursor)
-        since_time = None if since is None else datetime.fromtimestamp(since, UTC)
-        try:
-            async with (
-                asyncio.timeout(None) as shipment.deadline,
-                _Writer(shipment, lines) as writer,
-                aclosing(self._logs(shipment.pod, follow=follow, since=since_time)) as chunks,
-            ):
-                async for chunk in chunks:
-                    await writer.add(chunk)
-        finally:
-            shipment.deadline = None
-        if shipment.has_ended.is_set():
-            await asyncio.to_thread(store.add, lines, None)
-
-    async def _is_lost(self, shipment: _Shipment, error: KubeError, *, had_ended: bool) -> bool:
-        """Return whether nothing more of a log can be read."""
-        if not error.is_missing and not (had_ended and shipment.failures >= END_TRIES):
-            return False
-        with contextlib.suppress(OSError):
-            await asyncio.to_thread(shipment.log.note, f"the end of the log may be missing: {error.message}")
-            await asyncio.to_thread(shipment.log.complete)
-        return True
+            if shipment in self._following:
+                self._following.discard(shipment)
+                self._follow_next()
+        elif shipment in self._following:
+            self._follow(shipment)
+        elif shipment in self._waiting and not shipment.has_ended:
+            if not shipment.failures:
+                # What it knows of its files is read again with its next turn.
+                shipment.log = None
+            again_s = shipment.again_s() if shipment.failures else 0.0
+            self._take_turn(shipment, max(self._poll_every_s, len(self._waiting) / POLLS_PER_S, again_s))
+        elif shipment in self._waiting:
+            again_s = shipment.again_s() if shipment.failures else 0.0
+            asyncio.get_running_loop().call_later(again_s, self._read_to_end, shipment)
 
 
-class _Writer:
-    """Writes what arrives, and gathers what arrives meanwhile: a busy log comes in thousands of small pieces."""
-
-    def __init__(self, shipment: _Shipment, lines: LogLines) -> None:
-        self._shipment = shipment
-        self._lines = lines
-        self._gathered: list[bytes] = []
-        self._size = 0
-        self._task: asyncio.Task[None] | None = None
-        self._has_said_gap = False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Write the rest, also of a stream that broke. Raises OSError."""
-        if self._task is not None:
-            await self._task
-
-    async def add(self, chunk: bytes) -> None:
-        """Take a piece; waits while too much is not written yet. Raises OSError."""
-        self._gathered.append(chunk)
-        self._size += len(chunk)
-        if self._task is not None and (self._task.done() or self._size > GATHERED_BYTES_MAX):
-            await self._task
-            self._task = None
-        if self._task is None and self._gathered:
-            self._task = asyncio.create_task(self._write())
-
-    async def _write(self) -> None:
-        shipment = self._shipment
-        while self._gathered:
-            data = b"".join(self._gathered)
-            self._gathered.clear()
-            self._size = 0
-            if await asyncio.to_thread(shipment.log.add, self._lines, data):
-                shipment.failures = 0
-                shipment.writes += 1
-            if self._lines.may_have_gap and not self._has_said_gap:
-                self._has_said_gap = True
-                await asyncio.to_thread(shipment.log.note, "lines may be missing here: the node removed them unread")
-            if shipment.has_ended.is_set():
-                shipment.expect_end()
-
-
-def _again_s(shipment: _Shipment) -> float:
-    return min(AGAIN_S * 2.0 ** min(shipment.failures, 10), AGAIN_MAX_S)
-
-
-async def _pause(shipment: _Shipment, seconds: float) -> None:
-    """Wait before a log is read again, until it is due: its container ends, or a stream is free for it."""
-    if shipment.has_ended.is_set():
-        await asyncio.sleep(seconds if shipment.failures else 0)
+async def _pause(shipment: Shipment) -> None:
+    """Wait before a log is followed again, until it is due or its container ends."""
+    if shipment.has_ended or shipment.due is None:
+        await asyncio.sleep(shipment.again_s() if shipment.failures else 0)
         return
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await shipment.is_due.wait()
+        async with asyncio.timeout(shipment.again_s()):
+            await shipment.due.wait()

@@ -1,7 +1,8 @@
 """The nodes of a cluster as the backend reports them: their health, their devices, and what others leave of them.
 
-`NodeTable` takes objects as they arrive, in any order, and asks nothing. What it has to keep beyond a restart, the
-order of each node's devices, it hands out for saving.
+`NodeTable` takes objects as they arrive, in any order, and asks nothing. A change is worked out for the nodes that it
+is about, once they are asked for. What the table has to keep beyond a restart, the order of each node's devices, it
+hands out for saving.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from openpai.ports.backend import NodeSeen
 MODE_LABEL: Final = "openpai/gpu-mode"
 """Chooses the mode of a node where more than one would do, and is the only way to the mode env."""
 _MODEL_LABELS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "accelerator", "openpai/gpu-model")
+_NOT_RENEWED: Final = "its kubelet does not renew its lease"
 _COUNT_LABELS: Final = ("openpai/gpus", "nvidia.com/gpu.count")
 
 
@@ -61,7 +63,10 @@ class NodeTable:
     ) -> None:
         """`is_ours` recognises the platform's own pods and claims. `remembered` was saved by an earlier server."""
         self.leases = NodeLeases()
-        self.foreign = ForeignPods(is_ours)
+        self._known: dict[str, tuple[NodeSeen, NodeDevices]] = {}
+        """By node, what was worked out and still holds, but for the Lease."""
+        self._order: tuple[str, ...] | None = None
+        self._foreign = ForeignPods(is_ours, self._touch)
         self._is_ours = is_ours
         self._rules = rules or NodeRules()
         self._device_rules = device_rules or DeviceRules()
@@ -78,11 +83,24 @@ class NodeTable:
     def put_node(self, node: Node) -> None:
         """Record a node as it is now. One that was a worker once stays, with what is wrong with it."""
         if node.name in self._nodes or is_worker(node, self._rules):
+            if node.name not in self._nodes:
+                self._order = None
             self._nodes[node.name] = node
+            self._touch(node.name)
 
     def drop_node(self, name: str) -> None:
         """Forget a node that was deleted. The order of its devices stays known, since it may join again."""
-        self._nodes.pop(name, None)
+        if self._nodes.pop(name, None) is not None:
+            self._order = None
+            self._touch(name)
+
+    def put_pod(self, pod: Pod) -> None:
+        """Record a pod as it is now; what pods of others take of a node is subtracted."""
+        self._foreign.put(pod)
+
+    def drop_pod(self, uid: str) -> None:
+        """Forget a pod that is gone."""
+        self._foreign.drop(uid)
 
     def put_slice(self, each: ResourceSlice) -> None:
         """Record a slice of a driver whose devices count."""
@@ -101,6 +119,7 @@ class NodeTable:
         there = {(each.spec.driver, each.spec.pool.name) for each in slices}
         before = {pool: found for pool, found in self._pools.get(node, {}).items() if pool in there}
         self._pools[node] = {**before, **pools_of(slices)}
+        self._touch(node)
 
     def put_claim(self, claim: ResourceClaim) -> None:
         """Record a claim, which may hold devices."""
@@ -109,19 +128,25 @@ class NodeTable:
         if places:
             self._claims[claim.uid] = places
             self._holders.update(dict.fromkeys(places, f"{claim.namespace}/{claim.name}"))
+            self._touch_pools(places)
 
     def drop_claim(self, uid: str) -> None:
         """Forget a claim that is gone."""
-        for place in self._claims.pop(uid, ()):
+        places = self._claims.pop(uid, ())
+        for place in places:
             self._holders.pop(place, None)
+        if places:
+            self._touch_pools(places)
 
     def put_taint_rule(self, rule: DeviceTaintRule) -> None:
         """Record a DeviceTaintRule."""
         self._taints[rule.name] = rule
+        self._known.clear()
 
     def drop_taint_rule(self, name: str) -> None:
         """Forget a DeviceTaintRule that was deleted."""
         self._taints.pop(name, None)
+        self._known.clear()
 
     def hold(self, node: str, pod_uid: str, indices: Iterable[int]) -> None:
         """Record which devices a pod of ours holds, so that no other is taken for them; none when it has ended."""
@@ -129,6 +154,7 @@ class NodeTable:
         held[pod_uid] = frozenset(indices)
         if not held[pod_uid]:
             del held[pod_uid]
+        self._touch(node)
 
     def got(self, node: str, pod_uid: str, uuids: Iterable[str]) -> bool:
         """Record the devices that a pod of ours really got, on a node whose kubelet chooses them.
@@ -168,18 +194,42 @@ class NodeTable:
 
     def seen(self) -> tuple[NodeSeen, ...]:
         """Return every node as it is now, by name."""
-        return tuple(self._seen(node, self._devices(node)) for _, node in sorted(self._nodes.items()))
+        if self._order is None:
+            self._order = tuple(sorted(self._nodes))
+        return tuple([self._now(name) for name in self._order])
 
     def devices(self, node: str) -> NodeDevices:
         """Return the devices of a node; none for an unknown one."""
-        found = self._nodes.get(node)
-        return self._devices(found) if found else NodeDevices()
+        return self._worked_out(node)[1] if node in self._nodes else NodeDevices()
+
+    def _touch(self, node: str) -> None:
+        """Work a node out once more when it is asked for next."""
+        self._known.pop(node, None)
+
+    def _touch_pools(self, places: Iterable[Place]) -> None:
+        touched = {(driver, pool) for driver, pool, _ in places}
+        for node, pools in self._pools.items():
+            if not touched.isdisjoint(pools):
+                self._touch(node)
+
+    def _worked_out(self, name: str) -> tuple[NodeSeen, NodeDevices]:
+        found = self._known.get(name)
+        if found is None:
+            node = self._nodes[name]
+            devices = self._devices(node)
+            found = self._known[name] = (self._seen(node, devices), devices)
+        return found
+
+    def _now(self, name: str) -> NodeSeen:
+        seen = self._worked_out(name)[0]
+        # No event says that a Lease ran out.
+        if not self.leases.is_dead(name):
+            return seen
+        return replace(seen, is_healthy=False, message="; ".join(filter(None, (_NOT_RENEWED, seen.message))))
 
     def _seen(self, node: Node, devices: NodeDevices) -> NodeSeen:
-        use = self.foreign.of(node.name)
+        use = self._foreign.of(node.name)
         wrong = list(problems(node, self._rules))
-        if self.leases.is_dead(node.name):
-            wrong.insert(0, "its kubelet does not renew its lease")
         bad = devices.problems
         allocatable = node.status.allocatable
         return NodeSeen(
@@ -215,7 +265,7 @@ class NodeTable:
         usable = {name: whole(node.status.allocatable.get(name, "0")) for name in capacity}
         found = counted(known, {name: whole(count) for name, count in capacity.items()}, usable)
         held = frozenset[int]().union(*self._held.get(node.name, {}).values())
-        return without_foreign(found, self.foreign.of(node.name), held)
+        return without_foreign(found, self._foreign.of(node.name), held)
 
     def _counts(self, resource: str) -> bool:
         return any(fnmatchcase(resource, pattern) for pattern in self._device_rules.resources)
@@ -224,6 +274,7 @@ class NodeTable:
         if self._remembered.get(node, ()) != devices:
             self._remembered[node] = devices
             self._unsaved.add(node)
+            self._touch(node)
 
 
 def without_foreign(devices: NodeDevices, use: Use, held: frozenset[int]) -> NodeDevices:

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 from dataclasses import dataclass
+from sys import intern
 from typing import Final
 
 from openpai.backends.kubernetes.names import PREFIX, pod_name
@@ -98,4 +99,4 @@ def _identity(text: str) -> Identity:
             code, ExitReason(reason) if reason in _REASONS else ExitReason.ABSENT, message, ended_at_ms=ended_at_ms
         )
     key = AttemptKey.parse(fields["attempt"])
-    return Identity(key, fields["grant"], fields["node"], tuple(fields["devices"]), fence)
+    return Identity(key, fields["grant"], intern(fields["node"]), tuple(fields["devices"]), fence)

@@ -131,6 +131,7 @@ class Watcher:
         """Record whether an attempt has begun or ended."""
         if not self._is_of(attempt, pod):
             return
+        attempt.is_deleted = attempt.is_deleted or pod.is_deleting
         if attempt.exit is not None:
             if not attempt.is_fence and not pod.has_ended and not pod.is_deleting:
                 self._removes(pod)
@@ -164,13 +165,16 @@ class Watcher:
             await self._read_events(pods)
             silent = self._nodes.silent()
             # Thousands of attempts share some hundred nodes, and must not keep the loop from everything else.
-            gone: dict[str, bool] = {}
-            for number, attempt in enumerate(list(self._register), start=1):
+            gone: dict[str, bool] = {"": False}
+            for number, attempt in enumerate(self._register, start=1):
                 if number % _LOOKS_PER_TURN == 0:
                     await asyncio.sleep(0)
+                if attempt.exit is not None or not attempt.uid or attempt.is_fence:
+                    continue
                 if attempt.node not in gone:
-                    gone[attempt.node] = bool(attempt.node) and self._nodes.is_certainly_gone(attempt.node)
-                if attempt.exit is None and attempt.uid and not attempt.is_fence:
+                    gone[attempt.node] = self._nodes.is_certainly_gone(attempt.node)
+                is_quiet = attempt.started_at_ms is not None and not attempt.is_silent and not attempt.is_deleted
+                if not is_quiet or gone[attempt.node] or attempt.node in silent:
                     pod = pods.get(attempt.name, self._namespace)
                     if pod is not None and pod.uid == attempt.uid:
                         self._look_again(attempt, pod, is_silent=attempt.node in silent, is_gone=gone[attempt.node])

@@ -21,7 +21,7 @@ from openpai.kube.objects.kinds import (
     Kind,
     kind,
 )
-from openpai.kube.objects.meta import Anything, Condition, Meta, OwnerReference, Resource
+from openpai.kube.objects.meta import Anything, Condition, Meta, Resource
 
 __all__ = [
     "CONFIG_MAPS",
@@ -41,7 +41,6 @@ __all__ = [
     "Condition",
     "Kind",
     "Meta",
-    "OwnerReference",
     "Resource",
     "kind",
 ]

@@ -1,4 +1,4 @@
-"""What all kinds of objects have in common: metadata, conditions, owners; and an object of any kind."""
+"""What all kinds of objects have in common: metadata and conditions; and an object of any kind."""
 
 from __future__ import annotations
 
@@ -16,17 +16,6 @@ class Part(msgspec.Struct, rename="camel", frozen=True, kw_only=True, omit_defau
     """
 
 
-class OwnerReference(Part, frozen=True, kw_only=True):
-    """An object whose deletion deletes this one too."""
-
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool | None = None
-    block_owner_deletion: bool | None = None
-
-
 class Meta(Part, frozen=True, kw_only=True):
     """The metadata of an object."""
 
@@ -35,16 +24,13 @@ class Meta(Part, frozen=True, kw_only=True):
     uid: str = ""
     resource_version: str = ""
     """The version of the object: compared for equality only."""
-    generation: int = 0
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
     """When the object is to be gone; not None means that its deletion was requested."""
     deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    owner_references: list[OwnerReference] | None = None
     finalizers: list[str] | None = None
-    generate_name: str = ""
 
     def label(self, name: str, default: str = "") -> str:
         """Return the value of a label."""
@@ -63,8 +49,6 @@ class Condition(Part, frozen=True, kw_only=True):
     """True, False or Unknown."""
     reason: str = ""
     message: str = ""
-    last_transition_time: datetime | None = None
-    last_heartbeat_time: datetime | None = None
 
 
 class Resource(Part, frozen=True, kw_only=True):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import msgspec
-
 from openpai.kube.objects.meta import Condition, Part, Resource
 
 
 class Requirements(Part, frozen=True, kw_only=True):
     """What a container asks for and may use at most, as quantities."""
 
-    requests: dict[str, str] = {}
-    limits: dict[str, str] = {}
-    claims: list[dict[str, str]] = []
-    """The claims of the pod that the container uses: `name`, and maybe `request`."""
+    requests: dict[str, str] | None = None
+    limits: dict[str, str] | None = None
+
+    @property
+    def amounts(self) -> dict[str, str]:
+        """Return the requests; a limit without a request is the request."""
+        return {**(self.limits or {}), **(self.requests or {})}
 
 
 class Container(Part, frozen=True, kw_only=True):
@@ -28,56 +29,19 @@ class Container(Part, frozen=True, kw_only=True):
     """`Always` makes an init container a sidecar, whose requests count for the pod's whole life."""
 
 
-class Toleration(Part, frozen=True, kw_only=True):
-    """A taint that the pod accepts; an empty key with `Exists` accepts every taint."""
-
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: int | None = None
-
-
-class PodClaim(Part, frozen=True, kw_only=True):
-    """A claim for devices that the pod uses."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-    resource_claim_template_name: str | None = None
-
-
-class NameOnly(Part, frozen=True, kw_only=True):
-    """A reference to an object by its name."""
-
-    name: str = ""
-
-
 class PodSpec(Part, frozen=True, kw_only=True):
     """A pod, as it is wanted."""
 
     node_name: str = ""
-    containers: list[Container] = []
-    init_containers: list[Container] = []
-    overhead: dict[str, str] = {}
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: dict[str, str] | None = None
     resources: Requirements | None = None
     """Requests of the pod as a whole, from Kubernetes 1.34 on."""
     priority: int | None = None
-    priority_class_name: str = ""
     preemption_policy: str | None = None
     """`Never` for a pod that waits instead of preempting others."""
     scheduler_name: str = ""
-    service_account_name: str = ""
-    runtime_class_name: str | None = None
-    host_network: bool = False
-    hostname: str = ""
-    subdomain: str = ""
-    restart_policy: str = "Always"
-    termination_grace_period_seconds: int | None = None
-    active_deadline_seconds: int | None = None
-    node_selector: dict[str, str] = {}
-    tolerations: list[Toleration] = []
-    resource_claims: list[PodClaim] = []
-    scheduling_gates: list[NameOnly] = []
 
 
 class Waiting(Part, frozen=True, kw_only=True):
@@ -102,7 +66,6 @@ class Terminated(Part, frozen=True, kw_only=True):
     message: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    container_id: str = msgspec.field(default="", name="containerID")
 
 
 class ContainerState(Part, frozen=True, kw_only=True):
@@ -118,26 +81,6 @@ class ContainerStatus(Part, frozen=True, kw_only=True):
 
     name: str = ""
     state: ContainerState = ContainerState()
-    last_state: ContainerState = ContainerState()
-    ready: bool = False
-    started: bool | None = None
-    restart_count: int = 0
-    image: str = ""
-    image_id: str = msgspec.field(default="", name="imageID")
-    container_id: str = msgspec.field(default="", name="containerID")
-
-
-class PodIP(Part, frozen=True, kw_only=True):
-    """An address of a pod."""
-
-    ip: str = ""
-
-
-class ClaimStatus(Part, frozen=True, kw_only=True):
-    """Which claim was created for one of the pod's templates."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
 
 
 class PodStatus(Part, frozen=True, kw_only=True):
@@ -147,16 +90,9 @@ class PodStatus(Part, frozen=True, kw_only=True):
     """Pending, Running, Succeeded, Failed or Unknown."""
     reason: str = ""
     message: str = ""
-    conditions: list[Condition] = []
-    nominated_node_name: str = ""
-    host_ip: str = msgspec.field(default="", name="hostIP")
-    pod_ip: str = msgspec.field(default="", name="podIP")
-    pod_ips: list[PodIP] = msgspec.field(default_factory=list, name="podIPs")
+    conditions: tuple[Condition, ...] = ()
     start_time: datetime | None = None
-    init_container_statuses: list[ContainerStatus] = []
-    container_statuses: list[ContainerStatus] = []
-    resource_claim_statuses: list[ClaimStatus] = []
-    qos_class: str = ""
+    container_statuses: tuple[ContainerStatus, ...] = ()
 
     def condition(self, kind: str) -> Condition | None:
         """Return a condition by its type."""

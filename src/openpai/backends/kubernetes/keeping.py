@@ -1,0 +1,80 @@
+"""What is kept of a pod in memory: a cluster has ten thousand, and few of their fields matter here.
+
+Pods of others matter for what they take of their node, and our own for who they are and how they go. Equal parts are
+shared: the pods of a job, or of a DaemonSet, ask for the same.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+from typing import Final
+
+import msgspec
+
+from openpai.backends.kubernetes.names import SCOPE_LABEL
+from openpai.backends.kubernetes.pods import CONTAINER
+from openpai.backends.kubernetes.seals import IDENTITY, SEAL
+from openpai.kube.objects.meta import Condition, Meta
+from openpai.kube.objects.pods import ContainerStatus, Pod, PodSpec, PodStatus
+
+_SHAPES_MAX: Final = 10_000
+
+
+class PodKeeper:
+    """Makes small copies of pods, with what the rest of this room reads of them."""
+
+    def __init__(self, namespace: str, scope: str) -> None:
+        self._namespace = namespace
+        self._scope = scope
+        self._labels = {SCOPE_LABEL: scope}
+        self._shapes: dict[bytes, PodSpec] = {}
+
+    def kept(self, pod: Pod) -> Pod:
+        """Return what is kept of a pod. Whether its seal is good is not asked here."""
+        meta = pod.metadata
+        is_ours = meta.namespace == self._namespace and meta.label(SCOPE_LABEL) == self._scope
+        small = Meta(
+            name=meta.name,
+            namespace=intern(meta.namespace),
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            deletion_timestamp=meta.deletion_timestamp,
+            deletion_grace_period_seconds=meta.deletion_grace_period_seconds,
+            labels=self._labels if is_ours else None,
+            annotations={name: meta.annotation(name) for name in (IDENTITY, SEAL)} if is_ours else None,
+        )
+        status = _status(pod.status) if is_ours else PodStatus(phase=intern(pod.status.phase))
+        return Pod(metadata=small, spec=self._spec(pod.spec), status=status)
+
+    def _spec(self, spec: PodSpec) -> PodSpec:
+        small = PodSpec(
+            node_name=intern(spec.node_name),
+            containers=spec.containers,
+            init_containers=spec.init_containers,
+            overhead=spec.overhead,
+            resources=spec.resources,
+            scheduler_name=intern(spec.scheduler_name),
+        )
+        shape = msgspec.json.encode(small)
+        if len(self._shapes) >= _SHAPES_MAX:
+            self._shapes.clear()
+        return self._shapes.setdefault(shape, small)
+
+
+def _status(status: PodStatus) -> PodStatus:
+    return PodStatus(
+        phase=intern(status.phase),
+        reason=status.reason,
+        message=status.message,
+        conditions=tuple([each for each in status.conditions if _matters(each)]),
+        start_time=status.start_time,
+        container_statuses=tuple([_small(each) for each in status.container_statuses if each.name == CONTAINER]),
+    )
+
+
+def _matters(condition: Condition) -> bool:
+    return condition.type == "DisruptionTarget" or (condition.type == "PodScheduled" and condition.status != "True")
+
+
+def _small(status: ContainerStatus) -> ContainerStatus:
+    return ContainerStatus(name=CONTAINER, state=status.state)

@@ -1,0 +1,194 @@
+"""Reads the log of one pod into its files: once, or followed to its end.
+
+A log that could be read only in part is read again from where it broke. Whoever calls decides when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Protocol, Self
+
+import structlog
+
+from openpai.backends.kubernetes.log_files import AttemptLog
+from openpai.backends.kubernetes.log_lines import LogLines
+from openpai.kube.errors import KubeError
+from openpai.lifecycle.model import AttemptKey
+
+log: Final = structlog.get_logger(__name__)
+AGAIN_S: Final = 1.0
+AGAIN_MAX_S: Final = 30.0
+END_PATIENCE_S: Final = 5.0
+"""How long a stream may be silent after the container has ended before it is cut and read once more."""
+GATHERED_BYTES_MAX: Final = 256 * 1024
+"""How much of a log is kept in memory before its stream has to wait."""
+END_TRIES: Final = 4
+
+
+class PodLogs(Protocol):
+    """Where the logs of containers are read, each line with its time."""
+
+    def __call__(self, pod: str, *, follow: bool, since: datetime | None) -> AsyncGenerator[bytes]:
+        """Yield the log from `since` on, to its end now, or until the container has ended. Raises KubeError."""
+        ...
+
+
+class Shipment:
+    """The log of one attempt. Of many thousand, few are read at a time: until then it holds little."""
+
+    __slots__ = (
+        *("deadline", "done", "due", "failures", "has_ended", "is_done", "is_read", "key", "log", "pod", "task"),
+        "writes",
+    )
+
+    def __init__(self, key: AttemptKey, pod: str) -> None:
+        self.key = key
+        self.pod = pod
+        self.log: AttemptLog | None = None
+        """Its files, while they are read into."""
+        self.has_ended = False
+        """Whether the container has ended: what it wrote is complete."""
+        self.is_done = False
+        """Whether all was read that can be."""
+        self.is_read = False
+        """Whether it is being read as one of many that take turns."""
+        self.done: asyncio.Event | None = None
+        """Set when it is done, if that is awaited."""
+        self.due: asyncio.Event | None = None
+        """Wakes a follower that waits before it tries again: its container has ended."""
+        self.deadline: asyncio.Timeout | None = None
+        self.failures = 0
+        self.writes = 0
+        self.task: asyncio.Task[None] | None = None
+
+    def expect_end(self) -> None:
+        """Cut the stream when nothing arrives for some time: the node may be gone, and it would never end."""
+        if self.deadline is not None:
+            self.deadline.reschedule(asyncio.get_running_loop().time() + END_PATIENCE_S)
+
+    def finish(self) -> None:
+        """Record that all was read."""
+        self.is_done = True
+        if self.done is not None:
+            self.done.set()
+
+    def again_s(self) -> float:
+        """Return how long to wait before the log is read again."""
+        return min(AGAIN_S * 2.0 ** min(self.failures, 10), AGAIN_MAX_S)
+
+
+class LogReading:
+    """Reads logs into their files."""
+
+    def __init__(self, logs: PodLogs, root: Path) -> None:
+        self._logs = logs
+        self._root = root
+
+    async def once(self, shipment: Shipment, *, follow: bool) -> bool:
+        """Read a log once; return whether that is all of it, or all that can be read."""
+        had_ended = shipment.has_ended
+        try:
+            store = await self._opened(shipment)
+            if store.is_complete:
+                return True
+            await self._read(shipment, store, follow=follow and not had_ended)
+            shipment.failures = 0
+            if had_ended:
+                await asyncio.to_thread(store.complete)
+            return had_ended
+        except TimeoutError:
+            return False
+        except OSError as error:
+            # As on a full disk: the files and the cursor in memory no longer fit each other.
+            if shipment.log is not None:
+                shipment.log.is_open = False
+            shipment.failures += 1
+            log.warning("a log cannot be written", attempt=shipment.key.path(), error=str(error))
+            return False
+        except KubeError as error:
+            shipment.failures += 1
+            return await self._is_lost(shipment, error, had_ended=had_ended)
+
+    async def _opened(self, shipment: Shipment) -> AttemptLog:
+        found = shipment.log = shipment.log or AttemptLog(self._root, shipment.key)
+        if not found.is_open:
+            await asyncio.to_thread(found.open)
+        return found
+
+    async def _read(self, shipment: Shipment, store: AttemptLog, *, follow: bool) -> None:
+        since = store.cursor.since_s
+        lines = LogLines(store.cursor)
+        since_time = None if since is None else datetime.fromtimestamp(since, UTC)
+        try:
+            async with (
+                asyncio.timeout(None) as shipment.deadline,
+                _Writer(shipment, store, lines) as writer,
+                aclosing(self._logs(shipment.pod, follow=follow, since=since_time)) as chunks,
+            ):
+                async for chunk in chunks:
+                    await writer.add(chunk)
+        finally:
+            shipment.deadline = None
+        if shipment.has_ended:
+            await asyncio.to_thread(store.add, lines, None)
+
+    async def _is_lost(self, shipment: Shipment, error: KubeError, *, had_ended: bool) -> bool:
+        """Return whether nothing more of a log can be read."""
+        if not error.is_missing and not (had_ended and shipment.failures >= END_TRIES):
+            return False
+        with contextlib.suppress(OSError):
+            store = await self._opened(shipment)
+            await asyncio.to_thread(store.note, f"the end of the log may be missing: {error.message}")
+            await asyncio.to_thread(store.complete)
+        return True
+
+
+class _Writer:
+    """Writes what arrives, and gathers what arrives meanwhile: a busy log comes in thousands of small pieces."""
+
+    def __init__(self, shipment: Shipment, store: AttemptLog, lines: LogLines) -> None:
+        self._shipment = shipment
+        self._store = store
+        self._lines = lines
+        self._gathered: list[bytes] = []
+        self._size = 0
+        self._task: asyncio.Task[None] | None = None
+        self._has_said_gap = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Write the rest, also of a stream that broke. Raises OSError."""
+        if self._task is not None:
+            await self._task
+
+    async def add(self, chunk: bytes) -> None:
+        """Take a piece; waits while too much is not written yet. Raises OSError."""
+        self._gathered.append(chunk)
+        self._size += len(chunk)
+        if self._task is not None and (self._task.done() or self._size > GATHERED_BYTES_MAX):
+            await self._task
+            self._task = None
+        if self._task is None and self._gathered:
+            self._task = asyncio.create_task(self._write())
+
+    async def _write(self) -> None:
+        shipment = self._shipment
+        while self._gathered:
+            data = b"".join(self._gathered)
+            self._gathered.clear()
+            self._size = 0
+            if await asyncio.to_thread(self._store.add, self._lines, data):
+                shipment.failures = 0
+                shipment.writes += 1
+            if self._lines.may_have_gap and not self._has_said_gap:
+                self._has_said_gap = True
+                await asyncio.to_thread(self._store.note, "lines may be missing here: the node removed them unread")
+            if shipment.has_ended:
+                shipment.expect_end()

@@ -1,0 +1,55 @@
+"""What is loaded at once and stays is not visited by later collections, and is collected when it is replaced."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from openpai.system.garbage import loading
+
+
+class Node:
+    """An object in a cycle."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+def test_what_was_loaded_is_not_visited_later_and_new_garbage_is() -> None:
+    with loading():
+        assert not gc.isenabled()
+        loaded = [Node() for _ in range(1000)]
+    assert gc.isenabled()
+    assert not any(isinstance(found, Node) for found in gc.get_objects())
+
+    garbage = weakref.ref(Node())
+    gc.collect()
+    assert garbage() is None
+    assert loaded
+
+
+def test_what_an_earlier_load_left_is_collected_before_the_next() -> None:
+    with loading():
+        earlier = Node()
+    gone = weakref.ref(earlier)
+    del earlier
+    gc.collect()
+    assert gone() is not None
+
+    with loading():
+        assert gone() is None
+
+
+def test_a_load_that_fails_leaves_the_collector_on() -> None:
+    with pytest.raises(ValueError, match="failed"), loading():
+        raise ValueError("failed")
+    assert gc.isenabled()
