@@ -210,7 +210,8 @@ async def test_mixed_placements_beside_pods_of_others(kube: KubeClient, node: Re
 
 async def let_end(kube: KubeClient, name: str) -> None:
     async with await kube.exec(name, SPACE, ["touch", "/tmp/go"]) as session:
-        assert (await session.collect())[0] == 0
+        # The container may end before the command does that lets it.
+        assert (await session.collect())[0] in (0, 137)
 
 
 async def running(pods: Reflector[Pod], name: str) -> None:
