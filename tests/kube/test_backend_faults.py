@@ -375,7 +375,7 @@ async def test_an_api_server_that_is_away_for_a_while_costs_nothing(tmp_path: Pa
         await world.run(backend, 0)
         plane.stop("kube-apiserver")
         await until(lambda: is_false(are_healthy(backend)))
-        await backend.apply([a_launch(world, a_key(1), world.programs.exits(6)), KillTask(a_key(0), 2.0)])
+        await backend.apply([a_launch(world, a_key(1), world.programs.exits(6)), KillTask(a_key(0), 60.0)])
         await asyncio.sleep(1.0)
         seen = {found.key: found.exit for found in await backend.observe()}
         assert seen == {a_key(0): None, a_key(1): None}

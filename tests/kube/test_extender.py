@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from openpai.kube.client import KubeClient
-from openpai.kube.objects import NODES
 from tests.kube.hived_world import HivedWorld
 from tests.kube.server import why_not
 
@@ -89,8 +88,6 @@ async def test_a_bad_node_is_avoided_until_it_is_well_and_a_new_configuration_co
     await world.waits("three", "uses 4 of its 4")
     world.configure(first=2, rest=0)
     await world.inspected("clusterstatus/virtualclusters/a", lambda cells: len(cells) == 2)
-    # kube-scheduler looks at waiting pods when something happens in the cluster.
-    await world.client.patch(NODES, world.names[0], {"metadata": {"labels": {"touched": "once"}}})
     assert (await world.placed("three"))[0].startswith(world.names[0])
 
 

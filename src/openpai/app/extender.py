@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from openpai.kube.objects.pods import Pod
 
 RELOAD_EVERY_S: Final = 5.0
+WOKEN: Final = "hivedscheduler.microsoft.com/pod-woken-at-ms"
 CONFIG_KIND: Final = "a configuration in HiveD's format"
 log: Final = structlog.get_logger(__name__)
 
@@ -182,7 +183,7 @@ async def _follow_nodes(service: Service, changes: Changes[Node]) -> None:
 
     while True:
         waiting = await changes.wait()
-        service.extender.see_nodes(
+        service.see_nodes(
             {change.last.name: None if change.new is None else is_healthy(change.new) for change in waiting}
         )
 
@@ -196,7 +197,7 @@ async def _follow_pods(service: Service, changes: Changes[Pod]) -> None:
             try:
                 pod = None if change.new is None else pod_of(change.new)
                 if pod is None:
-                    service.extender.lose_pod(change.last.uid)
+                    service.lose_pod(change.last.uid)
                 else:
                     service.see_pod(pod)
             except Exception as error:  # the other changes must not be lost with it
@@ -216,6 +217,7 @@ async def _follow_file(service: Service, config: Path, settings: ExtenderSetting
                 continue
             last = text
             report = service.extender.reconfigure(read_settings(text).cells)
+            service.changed()
         except Refused as error:
             log.error("the configuration is not taken over", file=str(config), reason=error.message)
             continue
@@ -240,6 +242,13 @@ class _Binder:
         from openpai.kube.objects import PODS
 
         await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
+
+    async def wake(self, pod: HivedPod) -> None:
+        """Change an annotation: kube-scheduler looks again at a waiting pod that changes."""
+        from openpai.kube.objects import PODS
+
+        metadata = {"uid": pod.uid, "annotations": {WOKEN: str(time.time_ns() // 1_000_000)}}
+        await self._client.patch(PODS, pod.name, {"metadata": metadata}, pod.namespace)
 
 
 def _access(settings: ExtenderSettings, kubeconfig: Path | None) -> ClusterAccess:

@@ -71,6 +71,11 @@ class Extender:
         known = self.core.cluster.node_cells
         self.core.set_nodes({name: self._health(name) for name in nodes if name in known})
 
+    @property
+    def healthy_nodes(self) -> frozenset[str]:
+        """Return the nodes that are healthy."""
+        return frozenset(name for name, is_healthy in self._nodes.items() if is_healthy)
+
     def _health(self, node: str) -> NodeHealth:
         return NodeHealth(self._nodes.get(node, False), is_draining=node in self.unreadable)
 

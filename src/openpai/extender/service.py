@@ -7,7 +7,8 @@ of decisions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from itertools import islice, takewhile
 from typing import Any, Final, Protocol
 
 import structlog
@@ -21,6 +22,9 @@ SEEN_WITHIN_S: Final = 2.0
 """How long a question about a pod waits for the pod to be seen. HiveD refuses at once, and kube-scheduler backs off."""
 ASKED_WITHIN_S: Final = 2.0
 """How long after filter kube-scheduler asks about preemption, if it does."""
+WAKES_AFTER_S: Final = 1.0
+"""How long after a change kube-scheduler may take to ask again about the pods that wait."""
+WOKEN_AT_ONCE: Final = 50
 log: Final = structlog.get_logger(__name__)
 
 
@@ -33,6 +37,10 @@ class Binder(Protocol):
 
     async def delete(self, pod: Pod) -> None:
         """Delete this pod, and no later one of its name, with its grace period."""
+        ...
+
+    async def wake(self, pod: Pod) -> None:
+        """Have kube-scheduler ask about a waiting pod."""
         ...
 
 
@@ -49,6 +57,12 @@ class Service:
         self._running: set[asyncio.Task[None]] = set()
         self._unasked: set[str] = set()
         """Pods for which it will be looked whether kube-scheduler asked about preemption."""
+        self._waiting: dict[str, int] = {}
+        """The pods that were last answered to wait, each with the number of the answer, the oldest first."""
+        self._answers = 0
+        self._changed_after = 0
+        """The number of the last answer before something changed that may let a pod run."""
+        self._is_waking = False
 
     def see_pod(self, pod: Pod) -> None:
         """Record a live pod, and answer the questions that wait for it."""
@@ -56,11 +70,62 @@ class Service:
         if (event := self._awaited.get(pod.uid)) is not None:
             event.set()
 
+    def lose_pod(self, uid: str) -> None:
+        """Record that a pod is over or gone."""
+        has_cells = (record := self.extender.pods.get(uid)) is not None and record.member is not None
+        self._waiting.pop(uid, None)
+        self.extender.lose_pod(uid)
+        if has_cells:
+            self.changed()
+
+    def see_nodes(self, nodes: Mapping[str, bool | None]) -> None:
+        """Record which nodes are healthy; None for one that is gone."""
+        before = self.extender.healthy_nodes
+        self.extender.see_nodes(nodes)
+        if not self.extender.healthy_nodes <= before:
+            self.changed()
+
+    def changed(self) -> None:
+        """Have waiting pods asked about again that kube-scheduler asked about before a change could be seen here.
+
+        It asks when it sees the change itself, which may be earlier, and otherwise only minutes later.
+        """
+        self._changed_after = self._answers
+        if self._waiting and not self._is_waking:
+            self._is_waking = True
+            self._start("wake waiting pods", self._wake())
+
+    async def _wake(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(WAKES_AFTER_S)
+                late = takewhile(lambda waiting: waiting[1] <= self._changed_after, self._waiting.items())
+                uids = [uid for uid, _ in islice(late, WOKEN_AT_ONCE)]
+                if not uids:
+                    return
+                for uid in uids:
+                    # Woken once for each answer: if it is asked about, it is listed again.
+                    self._waiting.pop(uid, None)
+                    if (record := self.extender.pods.get(uid)) is not None and not record.pod.node:
+                        await self._wake_pod(record.pod)
+        finally:
+            self._is_waking = False
+
+    async def _wake_pod(self, pod: Pod) -> None:
+        try:
+            await self._binder.wake(pod)
+        except PaiError as error:
+            log.warning("kube-scheduler cannot be made to ask about a pod again", pod=pod.key, reason=error.message)
+
     async def filter(self, uid: str, suggested: Collection[str]) -> Answer:
         """Return where a pod goes or why it waits. Binds it where kube-scheduler may not."""
         await self._seen(uid)
         async with self._turn:
+            self._waiting.pop(uid, None)
             answer = self.extender.filter(uid, suggested, self._now_ms())
+            self._answers += 1
+            if not isinstance(answer, Decided):
+                self._waiting[uid] = self._answers
             if isinstance(answer, Decided) and answer.must_force:
                 self._start("force bind", self._force(uid, answer.node))
             if isinstance(answer, Blocked) and uid not in self._unasked:

@@ -25,6 +25,7 @@ class Api:
         self.pods = Pods()
         self.bound: list[dict[str, Any]] = []
         self.deleted: list[str] = []
+        self.woken: list[str] = []
         self.refusal: PaiError | None = None
         self.service = Service(self.pods.extender, self, lambda: 0)
         transport = httpx.ASGITransport(application(self.service), raise_app_exceptions=False)
@@ -37,6 +38,9 @@ class Api:
 
     async def delete(self, pod: Pod) -> None:
         self.deleted.append(pod.name)
+
+    async def wake(self, pod: Pod) -> None:
+        self.woken.append(pod.name)
 
     async def idle(self) -> None:
         """Wait until nothing runs beside the requests."""
@@ -178,3 +182,25 @@ async def test_pods_are_not_preempted_twice_where_kube_scheduler_asks(
     await api.post("preempt", {"Pod": {"metadata": {"uid": "high"}}})
     await api.idle()
     assert api.deleted == []
+
+
+async def test_kube_scheduler_is_made_to_ask_again_about_pods_it_asked_about_too_early(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openpai.extender.service.WAKES_AFTER_S", 0.05)
+    nodes = api.pods.run(*[api.pods.create(f"b{i}", "b") for i in range(2)])
+    for name in ("early", "prompt"):
+        api.pods.create(name, "b")
+        await api.filter(name)
+    assert len(nodes) == 2
+    api.service.see_nodes({"n0": True})
+    assert not api.service._running
+    # It asked about both when it saw that the pod was gone; this was seen here only between the two questions.
+    api.service.lose_pod("b0")
+    await api.filter("prompt")
+    await api.idle()
+    assert api.woken == ["early"]
+    # One that is not asked about although it was woken is not woken again and again.
+    api.service.changed()
+    await api.idle()
+    assert api.woken == ["early"]
