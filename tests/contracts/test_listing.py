@@ -83,16 +83,13 @@ async def pages(queries: SqlJobQueries, where: JobFilter) -> list[JobPage]:
     return found
 
 
-@pytest.mark.parametrize("is_ascending", [True, False])
-@pytest.mark.parametrize("order", ORDERS)
-async def test_every_order_is_one_and_its_pages_make_the_whole(
-    queries: SqlJobQueries, order: str, is_ascending: bool
-) -> None:
-    for filters in ({}, {"keyword": "b-1"}, {"users": ("user1",)}, {"users": ("user1", "user2")}):
-        where = JobFilter(order=order, is_ascending=is_ascending, **filters)  # type: ignore[arg-type]
+async def test_every_order_is_one_and_its_pages_make_the_whole(queries: SqlJobQueries) -> None:
+    filters = ({}, {"keyword": "b-1"}, {"users": ("user1",)}, {"users": ("user1", "user2")})
+    for order, is_ascending, some in itertools.product(ORDERS, (True, False), filters):
+        where = JobFilter(order=order, is_ascending=is_ascending, **some)  # type: ignore[arg-type]
         whole = await queries.jobs(where, count=True)
         assert whole.total == len(whole.jobs) > 10
-        assert is_in_order(whole.jobs, where)
+        assert is_in_order(whole.jobs, where), where
         found = await pages(queries, replace(where, limit=7))
         assert tuple(row for page in found for row in page.jobs) == whole.jobs
         assert {page.total for page in found} == {whole.total}
@@ -102,46 +99,42 @@ async def test_every_order_is_one_and_its_pages_make_the_whole(
         assert (beyond.jobs, beyond.total, beyond.end) == ((), whole.total, None)
 
 
-@pytest.mark.parametrize("is_ascending", [True, False])
 async def test_jobs_whose_state_has_one_name_stand_together_in_the_order_of_states(
-    database: Database, queries: SqlJobQueries, is_ascending: bool
+    database: Database, queries: SqlJobQueries
 ) -> None:
     phases = [phase.value for phase in JobPhase]
     for number in range(COUNT):
         change = sa.update(jobs).where(jobs.c.id == id_of(number)).values(phase=phases[number % len(phases)])
         await database.write(lambda connection, change=change: connection.execute(change))
-    where = JobFilter(order="state", is_ascending=is_ascending)
-    whole = await queries.jobs(where, count=True)
-    assert is_in_order(whole.jobs, where)
-    found = await pages(queries, replace(where, limit=7))
-    assert tuple(row for page in found for row in page.jobs) == whole.jobs
+    for where in (JobFilter(order="state"), JobFilter(order="state", is_ascending=True)):
+        whole = await queries.jobs(where, count=True)
+        assert is_in_order(whole.jobs, where)
+        found = await pages(queries, replace(where, limit=7))
+        assert tuple(row for page in found for row in page.jobs) == whole.jobs
 
 
-@pytest.mark.parametrize(
-    ("where", "numbers"),
-    [
-        (JobFilter(tags_any=("ten",)), [n for n in range(COUNT) if n % 10 == 0]),
-        (JobFilter(tags_any=("ten", "fifteen")), [n for n in range(COUNT) if n % 10 == 0 or n % 15 == 0]),
-        (JobFilter(tags_none=("ten",)), [n for n in range(COUNT) if n % 10]),
-        (JobFilter(tags_any=("ten",), tags_none=("fifteen",)), [10, 20, 40, 50]),
-        (JobFilter(phases=("queued",), users=("user0",)), [n for n in range(COUNT) if n % 12 == 0]),
-        (JobFilter(phases=("queued", "succeeded"), virtual_clusters=("b",)), list(range(1, COUNT, 2))),
-        (JobFilter(phases=("queued", "running"), keyword="job-3"), [3, 30, 33, 36, 39]),
-        (JobFilter(keyword="ser1"), list(range(1, COUNT, 4))),
-        (JobFilter(keyword="user"), list(range(COUNT))),
-        (JobFilter(keyword="b"), list(range(COUNT))),
-        (JobFilter(keyword="USER1"), []),
-        (JobFilter(submitted_from_ms=1002, submitted_to_ms=1004), [4, 5, 6, 7]),
-        (JobFilter(priority_classes=(None, "oppo"), users=("user3",)), [n for n in range(3, COUNT, 4) if n % 3 != 1]),
-        (JobFilter(is_archived=True), []),
-    ],
+FILTERED: tuple[tuple[JobFilter, list[int]], ...] = (
+    (JobFilter(tags_any=("ten",)), [n for n in range(COUNT) if n % 10 == 0]),
+    (JobFilter(tags_any=("ten", "fifteen")), [n for n in range(COUNT) if n % 10 == 0 or n % 15 == 0]),
+    (JobFilter(tags_none=("ten",)), [n for n in range(COUNT) if n % 10]),
+    (JobFilter(tags_any=("ten",), tags_none=("fifteen",)), [10, 20, 40, 50]),
+    (JobFilter(phases=("queued",), users=("user0",)), [n for n in range(COUNT) if n % 12 == 0]),
+    (JobFilter(phases=("queued", "succeeded"), virtual_clusters=("b",)), list(range(1, COUNT, 2))),
+    (JobFilter(phases=("queued", "running"), keyword="job-3"), [3, 30, 33, 36, 39]),
+    (JobFilter(keyword="ser1"), list(range(1, COUNT, 4))),
+    (JobFilter(keyword="user"), list(range(COUNT))),
+    (JobFilter(keyword="b"), list(range(COUNT))),
+    (JobFilter(keyword="USER1"), []),
+    (JobFilter(submitted_from_ms=1002, submitted_to_ms=1004), [4, 5, 6, 7]),
+    (JobFilter(priority_classes=(None, "oppo"), users=("user3",)), [n for n in range(3, COUNT, 4) if n % 3 != 1]),
+    (JobFilter(is_archived=True), []),
 )
-async def test_filters_find_and_count_the_same_whatever_the_order(
-    queries: SqlJobQueries, where: JobFilter, numbers: list[int]
-) -> None:
-    for order in ("submissionTime", "jobName", "completionTime"):
+
+
+async def test_filters_find_and_count_the_same_whatever_the_order(queries: SqlJobQueries) -> None:
+    for (where, numbers), order in itertools.product(FILTERED, ("submissionTime", "jobName", "completionTime")):
         page = await queries.jobs(replace(where, order=order), count=True)
-        assert sorted(int(row.name[4:]) for row in page.jobs) == numbers
+        assert sorted(int(row.name[4:]) for row in page.jobs) == numbers, (where, order)
         assert page.total == len(numbers)
 
 

@@ -8,19 +8,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import chdir
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
+import httpx
 import pytest
 
 from tests.outcome import Outcome, run_pai
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "correct-horse-1"
-READY_WITHIN_S = 60
+WITHIN_S = 60
+FINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 PROGRAMS = Path(sys.executable).parent
 PAI = [sys.executable, "-c", "from openpai.app.main import run; run()"]
 
@@ -48,18 +52,19 @@ class Server:
         with (data_dir / "server.log").open("ab") as log:
             process = subprocess.Popen(
                 [*PAI, "up", *where, "--nodes", "4", *options],
-                env=os.environ | {"PAI_ADMIN_PASSWORD": PASSWORD, "PATH": search},
+                env=environment(PAI_ADMIN_PASSWORD=PASSWORD, PATH=search),
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + READY_WITHIN_S
-        while not ready.exists():
-            if process.poll() is not None or time.monotonic() > deadline:
-                process.kill()
-                pytest.fail(f"the platform did not start:\n{(data_dir / 'server.log').read_text()}")
-            time.sleep(0.02)
-        return cls(process, data_dir, json.loads(ready.read_text())["url"], options, path)
+        server = cls(process, data_dir, "", options, path)
+        try:
+            until(lambda: ready.exists() or process.poll() is not None, "it answers")
+            server.url = json.loads(ready.read_text())["url"]
+        except (AssertionError, OSError):
+            process.kill()
+            pytest.fail(f"the platform did not start:\n{server.log()}")
+        return server
 
     def again(self) -> Server:
         """Start a platform on what this one left, at the same address."""
@@ -70,10 +75,67 @@ class Server:
         """Return the port it listens on."""
         return int(self.url.rpartition(":")[2])
 
+    @cached_property
+    def http(self) -> httpx.Client:
+        """The administrator's client of its API."""
+        http = httpx.Client(base_url=f"{self.url}/api/v2", timeout=WITHIN_S)
+        login = http.post("/authn/basic/login", json={"username": "admin", "password": PASSWORD})
+        http.headers["Authorization"] = f"Bearer {login.raise_for_status().json()['token']}"
+        return http
+
+    def get(self, path: str) -> Any:
+        """Return the document at a path; it must be there."""
+        answer = self.http.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def submit(self, name: str, *commands: str, **more: Any) -> httpx.Response:
+        """Submit the administrator's job that runs these commands."""
+        return self.http.post("/jobs", content=job_text(name, *commands, **more))
+
+    def state(self, name: str) -> str:
+        """Return the state of the administrator's job."""
+        return str(self.get(f"/jobs/admin~{name}")["jobStatus"]["state"])
+
+    def ended(self, name: str) -> str:
+        """Wait until a job has ended, and return how."""
+        until(lambda: self.state(name) in FINAL, f"{name} ends")
+        return self.state(name)
+
+    def log(self) -> str:
+        """Return what it printed, also before it was started again."""
+        return (self.data_dir / "server.log").read_text()
+
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """End it and return its exit code."""
-        self.process.send_signal(how)
-        return self.process.wait(60)
+        """End it, if it has not ended, and return its exit code."""
+        if "http" in vars(self):
+            vars(self).pop("http").close()
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        return self.process.wait(WITHIN_S)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return an environment without the settings of the user who runs the tests."""
+    hidden = ("PAI_", "XDG_CONFIG_HOME")
+    return {key: value for key, value in os.environ.items() if not key.startswith(hidden)} | more
+
+
+def until(is_so: Callable[[], bool], what: str) -> None:
+    """Wait for what other processes bring about."""
+    deadline = time.monotonic() + WITHIN_S
+    while not is_so():
+        assert time.monotonic() < deadline, f"not within {WITHIN_S} s: {what}"
+        time.sleep(0.05)
+
+
+def job_text(name: str, *commands: str, image: str = "busybox", role: Mapping[str, Any] = {}, **more: Any) -> str:
+    """Return the file of a job with one task role, `worker`; `role` and `more` change keys of the role and the job."""
+    resources = {"cpu": 1, "memoryMB": 64, "gpu": 0}
+    worker = {"dockerImage": "i", "resourcePerInstance": resources, "commands": commands, **role}
+    images = [{"type": "dockerimage", "name": "i", "uri": image}]
+    job = {"protocolVersion": 2, "name": name, "type": "job", "prerequisites": images, "taskRoles": {"worker": worker}}
+    return json.dumps(job | more, indent=2)
 
 
 @dataclass
@@ -101,9 +163,7 @@ class Person:
 
 def person(home: Path, url: str) -> Person:
     """Return a person who has never logged in."""
-    hidden = ("PAI_", "XDG_CONFIG_HOME")
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(hidden)}
-    return Person(environment | {"XDG_CONFIG_HOME": str(home), "PAI_URL": url, "COLUMNS": "80"})
+    return Person(environment(XDG_CONFIG_HOME=str(home), PAI_URL=url, COLUMNS="80"))
 
 
 def logged_in(home: Path, url: str) -> Person:

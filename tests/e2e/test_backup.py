@@ -14,20 +14,13 @@ import pytest
 
 from openpai.client import Client
 
-from .server import PAI, PASSWORD, ROOT, Server, logged_in
+from .server import PAI, PASSWORD, ROOT, Server, job_text, logged_in
 
-JOB = """
-protocolVersion: 2
-name: {name}
-type: job
-prerequisites: [{{type: dockerimage, name: image, uri: busybox}}]
-secrets: {{token: open-sesame}}
-taskRoles:
-  worker:
-    dockerImage: image
-    resourcePerInstance: {{cpu: 1, memoryMB: 64, gpu: 0}}
-    commands: ["TOKEN='<% $secrets.token %>'", 'echo "the secret has ${{#TOKEN}} letters"']
-"""
+COMMANDS = ("TOKEN='<% $secrets.token %>'", 'echo "the secret has ${#TOKEN} letters"')
+
+
+def job_file(name: str) -> bytes:
+    return job_text(name, *COMMANDS, secrets={"token": "open-sesame"}).encode()
 
 
 @pytest.fixture
@@ -69,7 +62,7 @@ def test_a_backup_of_a_platform_at_work_is_restored_after_a_crash(server: Server
 
         def work() -> None:
             while not is_enough.is_set():
-                acknowledged.append(admin.submit(JOB.format(name=f"before-{len(acknowledged)}").encode()).full_name)
+                acknowledged.append(admin.submit(job_file(f"before-{len(acknowledged)}")).full_name)
                 if len(acknowledged) == 5:
                     is_at_work.set()
 
@@ -83,7 +76,7 @@ def test_a_backup_of_a_platform_at_work_is_restored_after_a_crash(server: Server
             is_enough.set()
             working.join(60)
         admin.wait(promised[0])
-        admin.submit(JOB.format(name="too-late").encode())
+        admin.submit(job_file("too-late"))
         server.end(signal.SIGKILL)
     # What the restored database must not be mixed with.
     assert (data / "openpai.db-wal").stat().st_size > 0

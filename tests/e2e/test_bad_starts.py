@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import socket
 import sqlite3
 import subprocess
-import sys
-import time
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-import httpx
 import pytest
 from alembic.script import ScriptDirectory
 
@@ -22,23 +17,22 @@ from openpai.store import opening
 from openpai.store.database import Database
 from openpai.store.schema import storages
 from openpai.store.vault import Vault, key_from
+from tests.e2e.server import PAI, PASSWORD, Server, environment
 from tests.ports import free_port
-
-PASSWORD: Final = "correct-horse-1"
-PAI: Final = [sys.executable, "-c", "from openpai.app.main import run; run()"]
-
-
-def environment() -> dict[str, str]:
-    """Return an environment without the settings of the user who runs the tests."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("PAI_")}
-    return kept | {"PAI_ADMIN_PASSWORD": PASSWORD, "COLUMNS": "200"}
 
 
 def refused(*options: object, code: int = 2) -> str:
     """Start a server that has to refuse; return what it said on standard error."""
     port = () if "--port" in options else ("--port", "0")
     command = [*PAI, "up", *port, *map(str, options)]
-    message = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    message = subprocess.run(
+        command,
+        env=environment(PAI_ADMIN_PASSWORD=PASSWORD, COLUMNS="200"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert message.returncode == code, message
     assert message.stdout == ""
     assert "Traceback" not in message.stderr
@@ -46,60 +40,9 @@ def refused(*options: object, code: int = 2) -> str:
     return message.stderr
 
 
-class Running:
-    """A server that did start."""
-
-    def __init__(self, data_dir: Path, scratch: Path) -> None:
-        self.ready = scratch / "ready.json"
-        self.ready.unlink(missing_ok=True)
-        self._log = scratch / "server.log"
-        options = ["--data-dir", data_dir, "--port", 0, "--ready-file", self.ready, "--backend", "simulated"]
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*PAI, "up", *map(str, options)], env=environment(), stdout=log, stderr=log, start_new_session=True
-            )
-        deadline = time.monotonic() + 60
-        while not self.ready.exists():
-            assert self.process.poll() is None, self.log()
-            assert time.monotonic() < deadline, self.log()
-            time.sleep(0.02)
-        self.http = httpx.Client(base_url=json.loads(self.ready.read_text())["url"], timeout=30)
-        login = self.http.post("/api/v2/authn/basic/login", json={"username": "admin", "password": PASSWORD})
-        self.http.headers["Authorization"] = f"Bearer {login.json()['token']}"
-
-    def log(self) -> str:
-        """Return what the server said."""
-        return self._log.read_text()
-
-    def submit(self, name: str, padding: int = 0, command: str = "true") -> httpx.Response:
-        """Submit a job whose file is at least `padding` bytes long."""
-        role = {
-            "dockerImage": "i",
-            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0},
-            "commands": [command, f": {'x' * padding}"],
-        }
-        image = {"type": "dockerimage", "name": "i", "uri": "busybox"}
-        job = {"protocolVersion": 2, "name": name, "type": "job", "prerequisites": [image], "taskRoles": {"main": role}}
-        return self.http.post("/api/v2/jobs", content=json.dumps(job), headers={"Content-Type": "text/yaml"})
-
-    def job(self, name: str) -> httpx.Response:
-        """Ask for a job."""
-        return self.http.get(f"/api/v2/jobs/admin~{name}")
-
-    def state(self, name: str) -> str:
-        """Wait until a job has ended and return how."""
-        deadline = time.monotonic() + 60
-        while (state := self.job(name).json()["jobStatus"]["state"]) not in ("SUCCEEDED", "FAILED", "STOPPED"):
-            assert time.monotonic() < deadline, f"{name} stays {state}"
-            time.sleep(0.05)
-        return str(state)
-
-    def end(self) -> int:
-        """End the server; return its exit code."""
-        self.http.close()
-        if self.process.poll() is None:
-            self.process.terminate()
-        return self.process.wait(60)
+def started(data_dir: Path, scratch: Path) -> Server:
+    """Start a server on a data directory; its log lies elsewhere."""
+    return Server.start(scratch, 0, "--data-dir", str(data_dir), "--backend", "simulated")
 
 
 @pytest.fixture
@@ -178,7 +121,7 @@ def test_others_are_kept_out_of_a_directory_that_was_open(tmp_path: Path) -> Non
     data.chmod(0o755)
     for left in (data / "logs", data / "openpai.db-wal"):
         left.mkdir(mode=0o755) if left.name == "logs" else left.touch(0o644)
-    server = Running(data, tmp_path)
+    server = started(data, tmp_path)
     try:
         open_ = [path.name for path in data.iterdir() if path.stat().st_mode & 0o007]
         assert sorted(open_) == []
@@ -213,9 +156,9 @@ def test_an_older_database_is_brought_up_to_date(
     config = opening._config()
     first = ScriptDirectory.from_config(config).get_current_head()
     (newer / "versions" / "9999_more.py").write_text(SECOND.format(first=first))
-    server = Running(database.parent, tmp_path)
-    assert server.submit("old").status_code == 202
-    assert server.state("old") == "SUCCEEDED"
+    server = started(database.parent, tmp_path)
+    assert server.submit("old", "true").status_code == 202
+    assert server.ended("old") == "SUCCEEDED"
     assert server.end() == 0
     config.set_main_option("script_location", str(newer))
     with monkeypatch.context() as patch:
@@ -240,16 +183,16 @@ def test_a_database_of_another_application(tmp_path: Path) -> None:
 def test_an_empty_database_file_gets_the_newest_schema(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "openpai.db").touch()
-    server = Running(tmp_path / "data", tmp_path)
+    server = started(tmp_path / "data", tmp_path)
     try:
-        assert server.submit("first").status_code == 202
-        assert server.state("first") == "SUCCEEDED"
+        assert server.submit("first", "true").status_code == 202
+        assert server.ended("first") == "SUCCEEDED"
     finally:
         assert server.end() == 0
 
 
 def test_a_data_directory_in_use(tmp_path: Path) -> None:
-    server = Running(tmp_path / "data", tmp_path)
+    server = started(tmp_path / "data", tmp_path)
     try:
         message = refused("--data-dir", tmp_path / "data")
         assert f"another server (process {server.process.pid}) uses the data directory" in message
@@ -264,8 +207,7 @@ def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_a_start_that_failed_leaves_no_administrator_with_an_unknown_password(tmp_path: Path) -> None:
-    unset = environment()
-    del unset["PAI_ADMIN_PASSWORD"]
+    unset = environment(COLUMNS="200")
     command = [*PAI, "up", "--port", "0", "--data-dir", str(tmp_path / "data")]
     nowhere = ["--backend", "docker", "--docker-url", f"unix://{tmp_path}/none.sock"]
     simulated = [*command, "--backend", "simulated"]

@@ -3,49 +3,28 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.e2e.server import Server
-from tests.e2e.test_up_sharing import entered
+from tests.e2e.server import Server, until
 
-JOB = """
-protocolVersion: 2
-name: {name}
-type: job
-defaults: {{virtualCluster: vision}}
-prerequisites: [{{type: dockerimage, name: i, uri: busybox}}]
-taskRoles:
-  worker:
-    instances: 1
-    dockerImage: i
-    resourcePerInstance: {{cpu: 2, memoryMB: 64, gpu: 0}}
-    commands: ["sleep 600"]
-extras: {{hivedScheduler: {{interruptible: true}}}}
-"""
+JOB = {
+    "role": {"resourcePerInstance": {"cpu": 2, "memoryMB": 64, "gpu": 0}},
+    "defaults": {"virtualCluster": "vision"},
+    "extras": {"hivedScheduler": {"interruptible": True}},
+}
 
 
-def cpus(http: httpx.Client) -> tuple[int, int]:
+def cpus(server: Server) -> tuple[int, int]:
     """Return how many CPUs jobs of the virtual cluster use of its own and borrow from others."""
-    vision = http.get("/virtual-clusters").json()["vision"]
+    vision = server.get("/virtual-clusters")["vision"]
     return vision["resourcesUsed"]["cpu"], vision["resourcesBorrowed"]["cpu"]
 
 
-def until(http: httpx.Client, wanted: tuple[int, int], running: str = "") -> None:
-    """Wait until the virtual cluster uses and borrows so many CPUs, and a job runs."""
-    deadline = time.monotonic() + 60
-    while (found := cpus(http)) != wanted or (running and attempts(http, running)[0] != "RUNNING"):
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
-
-
-def attempts(http: httpx.Client, name: str) -> tuple[str, int]:
-    """Return the state of a job and how often it was retried."""
-    status = http.get(f"/jobs/admin~{name}").json()["jobStatus"]
-    return status["state"], status["retries"]
+def retries(server: Server, name: str) -> int:
+    """Return how often a job was retried."""
+    return int(server.get(f"/jobs/admin~{name}")["jobStatus"]["retries"])
 
 
 @pytest.mark.slow
@@ -53,24 +32,22 @@ def test_a_borrower_is_one_after_its_server_was_killed(tmp_path: Path) -> None:
     shares = ("--backend", "process", "--cpus-per-node", "2", "--share", "vision: 1 node")
     server = Server.start(tmp_path, 0, *shares)
     try:
-        with entered(server.url) as http:
-            for name, wanted in (("own", (2, 0)), ("borrows", (2, 2))):
-                assert http.post("/jobs", content=JOB.format(name=name)).status_code == 202
-                # A task that has not started when its server dies may be started again.
-                until(http, wanted, running=name)
+        for name, wanted in (("own", (2, 0)), ("borrows", (2, 2))):
+            assert server.submit(name, "sleep 600", **JOB).status_code == 202
+            # A task that has not started when its server dies may be started again.
+            until(lambda name=name: server.state(name) == "RUNNING", f"{name} runs")
+            until(lambda wanted=wanted: cpus(server) == wanted, f"{name} has its CPUs")
         server.end(signal.SIGKILL)
         server = server.again()
-        with entered(server.url) as http:
-            until(http, (2, 2))
-            assert http.put("/jobs/admin~own/executionType", json={"value": "STOP"}).status_code == 202
-            until(http, (2, 0))
-            assert attempts(http, "borrows") == ("RUNNING", 0)
+        until(lambda: cpus(server) == (2, 2), "it borrows again")
+        assert server.http.put("/jobs/admin~own/executionType", json={"value": "STOP"}).status_code == 202
+        until(lambda: cpus(server) == (2, 0), "it has the guarantee")
+        assert (server.state("borrows"), retries(server, "borrows")) == ("RUNNING", 0)
         server.end(signal.SIGKILL)
         server = server.again()
-        with entered(server.url) as http:
-            until(http, (2, 0))
-            assert attempts(http, "borrows") == ("RUNNING", 0)
-            http.put("/jobs/admin~borrows/executionType", json={"value": "STOP"})
-            until(http, (0, 0))
+        until(lambda: cpus(server) == (2, 0), "it still has the guarantee")
+        assert (server.state("borrows"), retries(server, "borrows")) == ("RUNNING", 0)
+        server.http.put("/jobs/admin~borrows/executionType", json={"value": "STOP"})
+        until(lambda: cpus(server) == (0, 0), "nothing is used")
     finally:
         server.end()

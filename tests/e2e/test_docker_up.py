@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.containers import Containers, docker_platform
-from tests.e2e.server import Person, Server, logged_in
+from tests.e2e.server import Person, Server, job_text, logged_in, until
 from tests.integration.docker_engine import IMAGE, engine, remove_image, root_files
 from tests.integration.docker_registry import serving
 
@@ -45,16 +43,8 @@ def pai(server: Server, tmp_path: Path) -> Person:
 
 def job_file(directory: Path, name: str, *commands: str, image: str = IMAGE) -> str:
     """Write a job of one task in a container, of the small image unless another is named."""
-    role = {"dockerImage": "small", "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0}}
-    job = {
-        "protocolVersion": 2,
-        "name": name,
-        "type": "job",
-        "prerequisites": [{"type": "dockerimage", "name": "small", "uri": image}],
-        "taskRoles": {"main": role | {"commands": list(commands)}},
-    }
     path = directory / f"{name}.yaml"
-    path.write_text(json.dumps(job))
+    path.write_text(job_text(name, *commands, image=image))
     return str(path)
 
 
@@ -73,10 +63,8 @@ def test_what_a_container_left_is_shown_and_fetched(pai: Person, containers: Con
     assert pai("job", "submit", job_file(tmp_path, "leaves", writes)).code == 0
     assert pai("job", "wait", "leaves").code == 0
     assert "they can be fetched" in pai("job", "logs", "leaves", "--stream", "runtime").out
-    deadline = time.monotonic() + 60
     # It is kept once the container is gone, and no event says when.
-    while not list(containers.tasks.glob(".kept/*")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: bool(list(containers.tasks.glob(".kept/*"))), "it is kept")
     assert "pai job fetch leaves" in pai("job", "show", "leaves").out
     assert pai("job", "fetch", "leaves", "--to", str(tmp_path / "got")).code == 0
     assert [path.read_text() for path in (tmp_path / "got").rglob("model")] == ["weights\n"]
@@ -136,7 +124,7 @@ def test_a_killed_server_comes_back_to_its_container(
         assert following.communicate(timeout=60)[0] == "resumed\n"
         assert pai("job", "logs", "survivor").out == "begun\nresumed\n"
         job = pai("job", "show", "survivor", "--json").json()
-        (task,) = job["taskRoles"]["main"]["taskStatuses"]
+        (task,) = job["taskRoles"]["worker"]["taskStatuses"]
         assert (job["jobStatus"]["state"], task["containerExitCode"]) == ("FAILED", 7)
         assert job["jobStatus"]["retries"] == 0
     finally:
@@ -160,7 +148,7 @@ def test_events_and_the_detail_say_what_became_of_an_image(pai: Person, tmp_path
         for name in ("denied", "away", "wrong"):
             assert f"pulling image {images[name]}" in messages_of(pai, name, "PullingImage")
         # What may work later is tried again, and each failure says why.
-        until_said(pai, "away", "ImagePullFailed", "connection refused")
+        until(lambda: "connection refused" in str(messages_of(pai, "away", "ImagePullFailed")), "the pull fails")
         assert pai("job", "stop", "away").code == 0
         registry.is_private = False
         assert pai("job", "submit", job_file(tmp_path, "fine", "exit 0", image=registry.image)).code == 0
@@ -176,10 +164,3 @@ def events_of(pai: Person, name: str) -> list[dict[str, str]]:
 
 def messages_of(pai: Person, name: str, reason: str) -> list[str]:
     return [event["message"] for event in events_of(pai, name) if event["reason"] == reason]
-
-
-def until_said(pai: Person, name: str, reason: str, words: str) -> None:
-    deadline = time.monotonic() + 60
-    while not any(words in message for message in messages_of(pai, name, reason)):
-        assert time.monotonic() < deadline, events_of(pai, name)
-        time.sleep(0.2)

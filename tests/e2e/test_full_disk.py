@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.test_bad_starts import PASSWORD, Running, refused
+from tests.e2e.server import PASSWORD, Server, until
+from tests.e2e.test_bad_starts import refused, started
 
 LOGINS = 20
 
@@ -40,12 +40,12 @@ def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]
 
 
 def test_on_a_full_disk_people_log_in_and_stop_jobs(small_disk: Path, tmp_path: Path) -> None:
-    server = Running(small_disk / "data", tmp_path)
+    server = started(small_disk / "data", tmp_path)
     try:
-        assert server.submit("before", command="sleep 600").status_code == 202
+        assert server.submit("before", "sleep 600").status_code == 202
         until_it_owns_room(small_disk / "data")
         fill(small_disk / "ballast")
-        answers = [server.submit(f"full{number}", padding=100_000) for number in range(20)]
+        answers = [server.submit(f"full{number}", f": {'x' * 100_000}") for number in range(20)]
         refusals = [answer for answer in answers if answer.status_code != 202]
         assert refusals, "the disk was never full"
         for answer in refusals:
@@ -55,16 +55,17 @@ def test_on_a_full_disk_people_log_in_and_stop_jobs(small_disk: Path, tmp_path: 
         for _ in range(LOGINS):
             assert login(server).status_code == 200
             fill(small_disk / "ballast2")
-        stopped = server.http.put("/api/v2/jobs/admin~before/executionType", json={"value": "STOP"})
+        stopped = server.http.put("/jobs/admin~before/executionType", json={"value": "STOP"})
         assert stopped.status_code == 202, stopped.text
-        assert server.state("before") == "STOPPED"
+        assert server.ended("before") == "STOPPED"
         for left in small_disk.glob("ballast*"):
             left.unlink()
         for number, answer in enumerate(answers):
-            is_there = server.job(f"full{number}").status_code == 200
+            is_there = server.http.get(f"/jobs/admin~full{number}").status_code == 200
             assert is_there == (answer.status_code == 202), "half done"
-        assert until_accepted(server, "after").status_code == 202
-        assert server.state("after") == "SUCCEEDED"
+        # The platform notices within a moment that there is space again.
+        until(lambda: server.submit("after", "true").status_code == 202, "a job is taken")
+        assert server.ended("after") == "SUCCEEDED"
     finally:
         assert server.end() == 0
     assert "Traceback" not in server.log()
@@ -76,27 +77,24 @@ def test_a_server_starts_on_a_full_disk_or_says_in_a_sentence_why_not(small_disk
     assert "is full" in message
     assert "free some space" in message
     (small_disk / "ballast").unlink()
-    server = Running(small_disk / "data", tmp_path)
+    server = started(small_disk / "data", tmp_path)
     until_it_owns_room(small_disk / "data")
     assert server.end() == 0
     fill(small_disk / "ballast")
-    server = Running(small_disk / "data", tmp_path)
+    server = started(small_disk / "data", tmp_path)
     try:
         assert login(server).status_code == 200
     finally:
         assert server.end() == 0
 
 
-def login(server: Running) -> httpx.Response:
-    return server.http.post("/api/v2/authn/basic/login", json={"username": "admin", "password": PASSWORD})
+def login(server: Server) -> httpx.Response:
+    return server.http.post("/authn/basic/login", json={"username": "admin", "password": PASSWORD})
 
 
 def until_it_owns_room(data: Path) -> None:
     """Wait until the server has taken what it keeps for a full disk."""
-    deadline = time.monotonic() + 60
-    while not (data / "reserve").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until((data / "reserve").exists, "it has a reserve")
 
 
 def fill(ballast: Path) -> None:
@@ -108,11 +106,3 @@ def fill(ballast: Path) -> None:
                     pass
             except OSError:
                 continue
-
-
-def until_accepted(server: Running, name: str) -> httpx.Response:
-    """Submit until the platform has noticed that there is space again, as its advice says."""
-    deadline = time.monotonic() + 60
-    while (answer := server.submit(name)).status_code == 503 and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return answer

@@ -24,7 +24,7 @@ from openpai.store.opening import migrate
 from openpai.store.schema import job_details, jobs, storages
 from openpai.store.vault import Vault, key_from, keys_in
 
-from .server import PAI, Server, logged_in
+from .server import PAI, Server, until
 
 JOBS = 5
 CUT_OFF_MAX = 60
@@ -276,36 +276,18 @@ def test_it_does_not_wait_and_names_the_process_in_the_way(data: Path, tmp_path:
     assert len(keys_in(key_from(data / "secret.key"))) == 1
 
 
-JOB = """
-protocolVersion: 2
-name: uses-a-secret
-type: job
-prerequisites: [{type: dockerimage, name: image, uri: python}]
-secrets: {token: s3cret-of-a-job}
-taskRoles:
-  worker:
-    instances: 1
-    completion: {minFailedInstances: 1}
-    dockerImage: image
-    resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}
-    commands: ['test "<% $secrets.token %>" = "s3cret-$(echo of-a-job)"']
-"""
-
-
 def test_a_job_still_has_its_secrets_after_the_key_was_changed(tmp_path: Path) -> None:
     server = Server.start(tmp_path / "server")
     try:
-        admin = logged_in(tmp_path / "home", server.url)
-        file = tmp_path / "job.yaml"
-        file.write_text(JOB)
-        assert admin("job", "submit", str(file)).code == 0
-        assert admin("job", "wait", "uses-a-secret").code == 0
+        compares = 'test "<% $secrets.token %>" = "s3cret-$(echo of-a-job)"'
+        assert server.submit("uses", compares, secrets={"token": "s3cret-of-a-job"}).status_code == 202
+        assert server.ended("uses") == "SUCCEEDED"
         assert rotate(server.data_dir / "data").returncode != 0
         assert server.end() == 0
         message = rotate(server.data_dir / "data", "--json")
         assert message.returncode == 0, message.stderr
         server = server.again()
-        assert admin("job", "start", "uses-a-secret").code == 0
-        assert admin("job", "wait", "uses-a-secret").code == 0
+        assert server.http.put("/jobs/uses/executionType", json={"value": "START"}).is_success
+        until(lambda: server.state("uses") == "SUCCEEDED" and server.get("/jobs/uses")["restarts"], "it ran again")
     finally:
         server.end(signal.SIGKILL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.server import PASSWORD, Person, Server, logged_in, person
+from tests.e2e.server import PASSWORD, Person, Server, job_text, logged_in, person
 
 pytestmark = pytest.mark.slow
 
@@ -39,19 +38,9 @@ def as_user(admin: Person, home: Path, url: str, name: str) -> Person:
     return somebody
 
 
-def uid_in_a_job(somebody: Person, directory: Path, name: str) -> int:
+def uid_in_a_job(somebody: Person, name: str) -> int:
     """Run a job that says who it is, and return that."""
-    role = {"dockerImage": "any", "commands": ["id -u"], "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0}}
-    job = {
-        "protocolVersion": 2,
-        "name": name,
-        "type": "job",
-        "prerequisites": [{"type": "dockerimage", "name": "any", "uri": "any"}],
-        "taskRoles": {"main": role},
-    }
-    path = directory / f"{name}.yaml"
-    path.write_text(json.dumps(job))
-    message = somebody("job", "submit", str(path))
+    message = somebody("job", "submit", "-", stdin=job_text(name, "id -u"))
     assert message.code == 0, message.err
     assert somebody("job", "wait", name).code == 0, somebody("job", "logs", name)
     return int(somebody("job", "logs", name).out)
@@ -61,14 +50,14 @@ def test_users_keep_their_uids_and_none_gets_that_of_another(server: Server, tmp
     admin = logged_in(tmp_path / "admin", server.url)
     ann = as_user(admin, tmp_path / "ann", server.url, "ann")
     bob = as_user(admin, tmp_path / "bob", server.url, "bob")
-    first, second = uid_in_a_job(ann, tmp_path, "one"), uid_in_a_job(bob, tmp_path, "two")
+    first, second = uid_in_a_job(ann, "one"), uid_in_a_job(bob, "two")
     assert first != second
     server.end(signal.SIGKILL)
     again = server.again()
     try:
-        assert uid_in_a_job(ann, tmp_path, "three") == first
+        assert uid_in_a_job(ann, "three") == first
         assert admin("user", "remove", "ann", "--yes").code == 0
         successor = as_user(admin, tmp_path / "successor", server.url, "ann")
-        assert uid_in_a_job(successor, tmp_path, "four") not in (first, second)
+        assert uid_in_a_job(successor, "four") not in (first, second)
     finally:
         assert again.end() == 0

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
-import pytest
-
-from tests.e2e.server import PAI, PASSWORD, Server
+from tests.e2e.server import PAI, Server
 
 HIVED = """
 physicalCluster:
@@ -25,31 +19,10 @@ virtualClusters:
   default: {virtualCells: [{cellType: GPU-NODE, cellNumber: 1}]}
   vision: {virtualCells: [{cellType: GPU-NODE.GPU, cellNumber: 3}]}
 """
-JOB = """
-protocolVersion: 2
-name: {name}
-type: job
-prerequisites: [{{type: dockerimage, name: i, uri: busybox}}]
-taskRoles:
-  worker:
-    instances: 1
-    dockerImage: i
-    resourcePerInstance: {{cpu: 1, memoryMB: 64, gpu: 0}}
-    commands: ["echo hello from {name}"]
-"""
 
 
-@contextmanager
-def entered(url: str) -> Iterator[httpx.Client]:
-    """Give a client to the administrator."""
-    with httpx.Client(base_url=f"{url}/api/v2", timeout=60) as http:
-        login = http.post("/authn/basic/login", json={"username": "admin", "password": PASSWORD})
-        http.headers["Authorization"] = f"Bearer {login.json()['token']}"
-        yield http
-
-
-def gpus(http: httpx.Client) -> dict[str, int]:
-    found: dict[str, Any] = http.get("/virtual-clusters").json()
+def gpus(server: Server) -> dict[str, int]:
+    found: dict[str, Any] = server.get("/virtual-clusters")
     return {name: each["resourcesTotal"]["gpu"] for name, each in found.items()}
 
 
@@ -63,43 +36,28 @@ def refused(*options: str) -> str:
     return message.stderr
 
 
-def ended(http: httpx.Client, name: str) -> dict[str, Any]:
-    """Return a job once it has ended."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        job: dict[str, Any] = http.get(f"/jobs/admin~{name}").json()
-        if job["jobStatus"]["state"] in ("SUCCEEDED", "FAILED", "STOPPED"):
-            return job
-        time.sleep(0.05)
-    pytest.fail(f"job {name} did not end")
-
-
 def test_shares_are_set_at_the_start_and_stay(tmp_path: Path) -> None:
     server = Server.start(tmp_path, 0, "--backend", "simulated", "--share", "vision: 2 nodes, speech: 3 GPUs")
-    with entered(server.url) as http:
-        assert gpus(http) == {"default": 13, "speech": 3, "vision": 16}
-        assert http.get("/cluster/config").json()["version"] == 1
+    assert gpus(server) == {"default": 13, "speech": 3, "vision": 16}
+    assert server.get("/cluster/config")["version"] == 1
     assert server.end() == 0
     again = server.again()
-    with entered(again.url) as http:
-        assert http.get("/cluster/config").json()["version"] == 1
+    assert again.get("/cluster/config")["version"] == 1
     again.end()
     bare = Server.start(tmp_path, 0, "--backend", "simulated")
-    with entered(bare.url) as http:
-        assert gpus(http) == {"default": 13, "speech": 3, "vision": 16}
-        assert http.put("/virtual-clusters/speech", json={"promise": "4 GPUs"}).status_code in (200, 201)
-        assert gpus(http) == {"default": 12, "speech": 4, "vision": 16}
+    assert gpus(bare) == {"default": 13, "speech": 3, "vision": 16}
+    assert bare.http.put("/virtual-clusters/speech", json={"promise": "4 GPUs"}).status_code in (200, 201)
+    assert gpus(bare) == {"default": 12, "speech": 4, "vision": 16}
     bare.end()
-    assert "replace those that were set" not in (tmp_path / "server.log").read_text()
+    assert "replace those that were set" not in bare.log()
     file = tmp_path / "cluster.yaml"
     file.write_text(HIVED)
     other = Server.start(tmp_path, 0, "--backend", "simulated", "--cluster", str(file))
-    with entered(other.url) as http:
-        assert gpus(http) == {"default": 8, "vision": 3}
-        config = http.get("/cluster/config").json()
-        assert (config["version"], config["hived"]) == (3, HIVED)
-        assert "replace those that were set while" in (tmp_path / "server.log").read_text()
-        assert "node-03, node-04" in " ".join(config["problems"])
+    assert gpus(other) == {"default": 8, "vision": 3}
+    config = other.get("/cluster/config")
+    assert (config["version"], config["hived"]) == (3, HIVED)
+    assert "replace those that were set while" in other.log()
+    assert "node-03, node-04" in " ".join(config["problems"])
     other.end()
 
 
@@ -121,30 +79,16 @@ def test_what_cannot_be_promised_is_refused_with_every_fault(tmp_path: Path) -> 
 
 def test_a_server_beside_it_answers_and_runs_nothing(tmp_path: Path) -> None:
     leader = Server.start(tmp_path, 0, "--backend", "process")
-    ready = tmp_path / "beside.json"
-    options = ["--data-dir", str(tmp_path / "data"), "--port", "0", "--api-only", "--ready-file", str(ready)]
-    with (tmp_path / "beside.log").open("ab") as log:
-        beside = subprocess.Popen([*PAI, "up", *options], stdout=log, stderr=log, start_new_session=True)
     try:
-        deadline = time.monotonic() + 60
-        while not ready.exists():
-            assert beside.poll() is None, (tmp_path / "beside.log").read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        url = httpx.Response(200, text=ready.read_text()).json()["url"]
-        with entered(url) as http, entered(leader.url) as direct:
-            answer = http.post("/jobs", content=JOB.format(name="beside"))
-            assert answer.status_code == 202, answer.text
-            assert ended(http, "beside")["jobStatus"]["state"] == "SUCCEEDED"
-            place = "/jobs/admin~beside/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout"
-            message = http.get(place).text
-            assert "hello from beside" in message
-            beside.terminate()
-            assert beside.wait(60) == 0
-            assert direct.post("/jobs", content=JOB.format(name="after")).status_code == 202
-            assert ended(direct, "after")["jobStatus"]["state"] == "SUCCEEDED"
+        beside = Server.start(tmp_path / "beside", 0, "--data-dir", str(tmp_path / "data"), "--api-only")
+        assert beside.submit("beside", "echo hello from beside").status_code == 202
+        assert beside.ended("beside") == "SUCCEEDED"
+        place = "/jobs/admin~beside/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout"
+        assert "hello from beside" in beside.http.get(place).text
+        assert beside.end() == 0
+        assert leader.submit("after", "true").status_code == 202
+        assert leader.ended("after") == "SUCCEEDED"
     finally:
-        beside.kill()
         leader.end()
 
 

@@ -14,7 +14,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -25,14 +24,12 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from tests.e2e.server import FINAL, PAI, PASSWORD, job_text
 from tests.ports import free_port
 
 pytestmark = pytest.mark.full
 KILLS: Final = int(os.environ.get("PAI_KILLS", "6"))
 SEED: Final = int(os.environ.get("PAI_KILL_SEED", "1"))
-PASSWORD: Final = "correct-horse-1"
-PAI: Final = [sys.executable, "-c", "from openpai.app.main import run; run()"]
-FINAL: Final = {"SUCCEEDED", "FAILED", "STOPPED"}
 # The lock is held by the shell and its children for as long as any of them lives.
 TASK: Final = """\
 exec 9>>'{book}.{name}.lock'
@@ -134,15 +131,8 @@ class People:
     def _job(self, name: str) -> str:
         run_s = self.chance.choice((0, 0.2, 0.5, 2))
         commands = TASK.format(book=self.book, name=name, run_s=run_s, code=self.codes[name])
-        role = {
-            "dockerImage": "i",
-            "resourcePerInstance": {"cpu": 1, "memoryMB": 32, "gpu": 0},
-            "commands": commands.splitlines(),
-        }
-        image = {"type": "dockerimage", "name": "i", "uri": "busybox"}
-        return json.dumps(
-            {"protocolVersion": 2, "name": name, "type": "job", "prerequisites": [image], "taskRoles": {"main": role}}
-        )
+        resources = {"cpu": 1, "memoryMB": 32, "gpu": 0}
+        return job_text(name, *commands.splitlines(), role={"resourcePerInstance": resources})
 
 
 @pytest.fixture

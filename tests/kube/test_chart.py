@@ -116,7 +116,7 @@ def cluster(kube_full: Path, tmp_path: Path) -> Iterator[Cluster]:
 
 
 @needs_helm
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_release_is_installed_upgraded_rolled_back_and_removed_without_losing_its_key(cluster: Cluster) -> None:
     values = "postgresql.enabled=true,storage.accessModes={ReadWriteMany}"
     cluster.install("--set", values)
@@ -201,7 +201,7 @@ def test_a_server_of_an_earlier_epoch_creates_no_pod(cluster: Cluster, tmp_path:
 
 
 @needs_helm
-@pytest.mark.slow
+@pytest.mark.full
 async def test_the_rights_of_the_chart_are_enough_to_run_jobs(
     kube_api: Path, kube_nodes: FakeNodes, tmp_path: Path
 ) -> None:

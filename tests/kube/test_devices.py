@@ -27,7 +27,7 @@ from tests.kube.fake_gpu_driver import GPUS, FakeGpuDriver
 from tests.kube.images import SHELL_IMAGE
 from tests.kube.node import RealNode
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 DRIVER = "gpu.openpai.test"
 CLASSES = {DRIVER: DRIVER}

@@ -12,7 +12,7 @@ from tests.kube.hived_world import HivedWorld
 from tests.kube.server import why_not
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.full,
     pytest.mark.skipif(bool(why_not("kube-scheduler")), reason=why_not("kube-scheduler")),
 ]
 

@@ -277,6 +277,7 @@ def test_what_cannot_be_honoured_or_is_not_allowed_is_refused_with_one_message(w
     assert "the token for user ann belongs to bob" in refused
 
 
+@pytest.mark.full
 def test_nothing_is_lost_or_done_twice_when_a_part_is_away(world: World) -> None:
     world.server.end(signal.SIGKILL)
     world.apply("waits", role("worker", "true"))
@@ -315,6 +316,7 @@ def test_nothing_is_lost_or_done_twice_when_a_part_is_away(world: World) -> None
     assert not [name for name in world.jobs() if name.startswith(("ann~many0-", "ann~many1-"))]
 
 
+@pytest.mark.full
 async def test_what_happens_while_the_api_server_is_away_is_made_up_for(world: World, tmp_path: Path) -> None:
     do = asyncio.to_thread
     await do(world.end)

@@ -57,7 +57,7 @@ async def replicas(
         yield started[0], started[1]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
 async def test_when_the_leader_is_paused_or_killed_the_other_acts_within_ten_seconds(
     replicas: tuple[Replica, Replica], kube: KubeClient, kube_namespace: str, how: signal.Signals

@@ -95,6 +95,7 @@ async def test_a_log_is_followed_while_it_grows(kube: KubeClient, kube_node: Rea
         assert seen == b"one\ntwo\n"
 
 
+@pytest.mark.full
 async def test_a_node_that_loses_its_power_comes_back(kube: KubeClient, kube_node: RealNode) -> None:
     async with Reflector(kube, PODS, "default") as pods:
         await kube.create(PODS, a_pod("lost", kube_node, "exec sleep 1000"), "default")

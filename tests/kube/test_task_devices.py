@@ -21,7 +21,7 @@ from openpai.ports.backend import ForgetTask, KillTask, LaunchTask, MarksDevices
 from tests.kube.fake_gpu_driver import GPUS, FakeGpuDriver
 from tests.kube.images import SHELL_IMAGE
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 @asynccontextmanager
@@ -140,7 +140,6 @@ def read(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-@pytest.mark.full
 async def test_a_log_that_the_node_rotates_arrives_whole(gpu_driver: FakeGpuDriver, tmp_path: Path) -> None:
     """The kubelet rotates a log of more than ten megabytes, several times while this one is written."""
     lines = 600_000

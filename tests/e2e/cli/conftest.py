@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.server import PASSWORD, Person, Server, logged_in, person
+from tests.e2e.server import PASSWORD, Person, Server, job_text, logged_in, person
 
 
 @pytest.fixture(scope="session")
@@ -55,19 +54,11 @@ def new_server(tmp_path: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def job_file(tmp_path: Path) -> Callable[..., str]:
-    """Return a maker of job files: one task role `main` that runs the given commands."""
+    """Return a maker of job files: one task role that runs the given commands."""
 
-    def write(name: str, *commands: str, **role: Any) -> str:
-        image = {"type": "dockerimage", "name": "i", "uri": "busybox"}
-        main = {
-            "dockerImage": "i",
-            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 0},
-            "commands": list(commands),
-            **role,
-        }
-        job = {"protocolVersion": 2, "name": name, "type": "job", "prerequisites": [image], "taskRoles": {"main": main}}
+    def write(name: str, *commands: str, **more: Any) -> str:
         path = tmp_path / f"{name}.yaml"
-        path.write_text(json.dumps(job, indent=2))
+        path.write_text(job_text(name, *commands, **more))
         return str(path)
 
     return write

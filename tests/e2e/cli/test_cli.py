@@ -111,7 +111,7 @@ def test_a_stopped_job_can_be_started_again(pai, job_file):
 
 def test_ctrl_c_ends_the_view_and_not_the_job(pai, job_file):
     watching = pai.begin("job", "submit", job_file("long", FOREVER), "--watch")
-    wait_for_line(watching, "main-0 | begun")
+    wait_for_line(watching, "worker-0 | begun")
     watching.send_signal(signal.SIGINT)
     rest = watching.stdout.read()
     assert watching.wait(60) == 130
@@ -123,9 +123,9 @@ def test_ctrl_c_ends_the_view_and_not_the_job(pai, job_file):
 
 def test_waiting_gives_up_in_time_and_a_waiting_job_says_why(pai, job_file, server):
     cpus = pai("node", "list", "--json").json()[0]["cpus"]["total"]
-    whole_node = {"resourcePerInstance": {"cpu": cpus, "memoryMB": 64, "gpu": 0}, "instances": 4}
-    assert pai("job", "submit", job_file("hog", FOREVER, **whole_node)).code == 0
-    assert pai("job", "submit", job_file("behind", "true", **whole_node)).code == 0
+    role = {"resourcePerInstance": {"cpu": cpus, "memoryMB": 64, "gpu": 0}, "instances": 4}
+    assert pai("job", "submit", job_file("hog", FOREVER, role=role)).code == 0
+    assert pai("job", "submit", job_file("behind", "true", role=role)).code == 0
     assert pai("job", "wait", "behind", "--timeout", "0.2").code == 6
     message = pai("job", "why", "behind")
     assert message.code == 0

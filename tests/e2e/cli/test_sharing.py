@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.server import Person, Server, logged_in
-
-WITHIN_S = 60
+from tests.e2e.server import Person, Server, job_text, logged_in
+from tests.e2e.server import until as wait_until
 
 
 @pytest.fixture
@@ -27,24 +24,10 @@ def pai(tmp_path: Path) -> Iterator[Person]:
 def submit(pai: Person, tmp_path: Path) -> Callable[..., None]:
     """Return a function that submits a job which runs for ever on so many GPUs of a virtual cluster."""
 
-    def submitted(name: str, vc: str, gpus: int = 8, **extras: object) -> None:
-        role = {
-            "dockerImage": "i",
-            "resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": gpus},
-            "commands": ["sleep infinity"],
-        }
-        job = {
-            "protocolVersion": 2,
-            "name": name,
-            "type": "job",
-            "prerequisites": [{"type": "dockerimage", "name": "i", "uri": "busybox"}],
-            "taskRoles": {"main": role},
-            "defaults": {"virtualCluster": vc},
-            "extras": extras,
-        }
-        file = tmp_path / f"{name}.yaml"
-        file.write_text(json.dumps(job))
-        message = pai("job", "submit", str(file))
+    def submitted(name: str, vc: str, gpus: int = 8) -> None:
+        resources = {"resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": gpus}}
+        text = job_text(name, "sleep infinity", role=resources, defaults={"virtualCluster": vc})
+        message = pai("job", "submit", "-", stdin=text)
         assert message.code == 0, message.err
 
     return submitted
@@ -55,9 +38,7 @@ def state(pai: Person, name: str) -> str:
 
 
 def until(pai: Person, name: str, expected: str) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while (now := state(pai, name)) != expected:
-        assert time.monotonic() < deadline, f"{name} is {now}"
+    wait_until(lambda: state(pai, name) == expected, f"{name} is {expected}")
 
 
 def gpus(pai: Person, vc: str) -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -46,13 +47,13 @@ virtualClusters:
 """
 
 
-def changed(*path_and_value: Any) -> str:
-    """Return GOOD with one key set, or removed when the value is ..."""
-    *path, last, value = path_and_value
+def changed(key: str, value: Any) -> str:
+    """Return GOOD with the value at one key, such as `a.b[0].c`, or without it where the value is ..."""
+    *path, last = [int(part) if part.isdigit() else part for part in re.findall(r"[^.\[\]]+", key)]
     document = yaml.load(GOOD, Loader=yaml.BaseLoader)
     at: Any = document
-    for key in path:
-        at = at[key]
+    for part in path:
+        at = at[part]
     if value is ...:
         del at[last]
     else:
@@ -81,7 +82,7 @@ def test_a_good_file_is_read_as_it_is() -> None:
 
 
 def test_a_virtual_cluster_says_its_order_and_whether_its_jobs_may_be_interrupted() -> None:
-    text = changed("virtualClusters", "team", {"order": "shortest", "interruptible": True})
+    text = changed("virtualClusters.team", {"order": "shortest", "interruptible": True})
     spec = read_config(text).virtual_clusters["team"]
     assert (spec.order, spec.is_interruptible) == (Order.SHORTEST, True)
     spec = read_config(GOOD).virtual_clusters["team"]
@@ -89,7 +90,7 @@ def test_a_virtual_cluster_says_its_order_and_whether_its_jobs_may_be_interrupte
     text = with_promise({"hived": text}, "team", "1 nodes")["hived"]
     spec = read_config(text).virtual_clusters["team"]
     assert (spec.order, spec.is_interruptible, len(spec.quota)) == (Order.SHORTEST, True, 1)
-    found = faults(changed("virtualClusters", "team", {"order": "shortes", "interruptible": "perhaps"}))
+    found = faults(changed("virtualClusters.team", {"order": "shortes", "interruptible": "perhaps"}))
     assert [path for path, _ in found] == ["virtualClusters.team.interruptible", "virtualClusters.team.order"]
     assert "shortest" in found[1][1]
 
@@ -114,186 +115,141 @@ def test_default_addresses_above_the_node_go_on_counting_over_top_cells() -> Non
     assert read_config(yaml.safe_dump(document)).chains["ROW"].upper == (("2/2/m0", "2/2/m1"), ("2/2",), ("2",))
 
 
-FAULTY = {
-    "an unknown key": (
-        changed("virtualClusters", "team", "pinnedCell", []),
-        "virtualClusters.team.pinnedCell",
-        "unknown key",
-        "did you mean 'pinnedCells'",
-    ),
-    "a pinned cell in the wrong place": (
-        changed("virtualClusters", "default", "virtualCells", 0, "pinnedCellId", "mine"),
-        "virtualClusters.default.virtualCells[0].pinnedCellId",
-        "unknown key",
-        "move it to where it belongs",
-    ),
-    "an unknown top type": (
-        changed("physicalCluster", "physicalCells", 1, "cellType", "K80-NODES"),
+# A key, what it is set to, the message and the cure; where the fault is reported, if at another key.
+FAULTY: list[tuple[Any, ...]] = [
+    ("virtualClusters.team.pinnedCell", [], "unknown key", "did you mean 'pinnedCells'"),
+    ("virtualClusters.default.virtualCells[0].pinnedCellId", "mine", "unknown key", "move it to where it belongs"),
+    (
         "physicalCluster.physicalCells[1].cellType",
+        "K80-NODES",
         "there is no cell type 'K80-NODES'",
         "did you mean 'K80-NODE'",
     ),
-    "a top cell below the node": (
-        changed("physicalCluster", "physicalCells", 1, "cellType", "K80-SWITCH"),
+    (
         "physicalCluster.physicalCells[1].cellType",
+        "K80-SWITCH",
         "nor anything inside it is a node",
         "set isNodeLevel: true",
     ),
-    "no node level": (
-        changed("physicalCluster", "cellTypes", "K80-NODE", "isNodeLevel", "false"),
-        "physicalCluster.physicalCells[0].cellType",
+    (
+        "physicalCluster.cellTypes.K80-NODE.isNodeLevel",
+        "false",
         "nor anything inside it is a node",
         "set isNodeLevel: true",
-    ),
-    "two node levels": (
-        changed("physicalCluster", "cellTypes", "K80-RACK", "isNodeLevel", "true"),
         "physicalCluster.physicalCells[0].cellType",
+    ),
+    (
+        "physicalCluster.cellTypes.K80-RACK.isNodeLevel",
+        "true",
         "one inside another",
         "leave isNodeLevel: true at one of them",
+        "physicalCluster.physicalCells[0].cellType",
     ),
-    "a node without a name": (
-        changed("physicalCluster", "physicalCells", 1, "cellAddress", ...),
-        "physicalCluster.physicalCells[1].cellAddress",
-        "missing",
-        "name of the machine",
-    ),
-    "the wrong number of children": (
-        changed("physicalCluster", "physicalCells", 0, "cellChildren", [{"cellAddress": "n1", "pinnedCellId": "mine"}]),
+    ("physicalCluster.physicalCells[1].cellAddress", ..., "missing", "name of the machine"),
+    (
         "physicalCluster.physicalCells[0].cellChildren",
+        [{"cellAddress": "n1", "pinnedCellId": "mine"}],
         "1 children are listed, but a K80-RACK has 2",
         "childCellNumber",
     ),
-    "a device that is no number": (
-        changed("physicalCluster", "physicalCells", 0, "cellChildren", 1, "cellChildren", 0, "cellChildren",
-                [{"cellAddress": "a"}, {"cellAddress": "7"}]),
-        "physicalCluster.physicalCells[0].cellChildren[1].cellChildren",
+    (
+        "physicalCluster.physicalCells[0].cellChildren[1].cellChildren[0].cellChildren",
+        [{"cellAddress": "a"}, {"cellAddress": "7"}],
         "'a' of node 'n1' is not a whole number",
         "number the leaf cells",
+        "physicalCluster.physicalCells[0].cellChildren[1].cellChildren",
     ),
-    "one machine given twice": (
-        changed("physicalCluster", "physicalCells", 1, "cellAddress", "n1"),
-        "physicalCluster.physicalCells[1]",
+    (
+        "physicalCluster.physicalCells[1].cellAddress",
+        "n1",
         "of node 'n1' is given twice",
         "to one cell",
+        "physicalCluster.physicalCells[1]",
     ),
-    "cells inside themselves": (
-        changed("physicalCluster", "cellTypes", "K80-SWITCH", "childCellType", "K80-RACK"),
-        "physicalCluster.cellTypes.K80-SWITCH.childCellType",
-        "cannot contain itself",
-        "let the chain end",
-    ),
-    "a negative number of cells": (
-        changed("virtualClusters", "default", "virtualCells", 0, "cellNumber", "-1"),
+    ("physicalCluster.cellTypes.K80-SWITCH.childCellType", "K80-RACK", "cannot contain itself", "let the chain end"),
+    ("virtualClusters.default.virtualCells[0].cellNumber", "-1", "-1 is too small", "0 or more"),
+    (
         "virtualClusters.default.virtualCells[0].cellNumber",
-        "-1 is too small",
-        "0 or more",
-    ),
-    "a number of cells that is none": (
-        changed("virtualClusters", "default", "virtualCells", 0, "cellNumber", "two"),
-        "virtualClusters.default.virtualCells[0].cellNumber",
+        "two",
         "'two' is not a whole number",
         "write a whole number",
     ),
-    "no children": (
-        changed("physicalCluster", "cellTypes", "K80-RACK", "childCellNumber", "0"),
-        "physicalCluster.cellTypes.K80-RACK.childCellNumber",
-        "0 is too small",
-        "1 or more",
-    ),
-    "a chain there is not": (
-        changed("virtualClusters", "default", "virtualCells", 0, "cellType", "V100-RACK.V100-NODE"),
+    ("physicalCluster.cellTypes.K80-RACK.childCellNumber", "0", "0 is too small", "1 or more"),
+    (
         "virtualClusters.default.virtualCells[0].cellType",
+        "V100-RACK.V100-NODE",
         "no physical cell has the type 'V100-RACK'",
         "begin with the type of a top cell",
     ),
-    "a type not in the chain": (
-        changed("virtualClusters", "default", "virtualCells", 0, "cellType", "K80-RACK.K80-NOD"),
+    (
         "virtualClusters.default.virtualCells[0].cellType",
+        "K80-RACK.K80-NOD",
         "there is no 'K80-NOD' inside a K80-RACK",
         "did you mean 'K80-NODE'",
     ),
-    "a pinned cell there is not": (
-        changed("virtualClusters", "team", "pinnedCells", [{"pinnedCellId": "min"}]),
-        "virtualClusters.team.pinnedCells[0].pinnedCellId",
+    (
+        "virtualClusters.team.pinnedCells",
+        [{"pinnedCellId": "min"}],
         "no physical cell is pinned as 'min'",
         "did you mean 'mine'",
-    ),
-    "a pinned cell given twice": (
-        changed("virtualClusters", "default", "pinnedCells", [{"pinnedCellId": "mine"}]),
         "virtualClusters.team.pinnedCells[0].pinnedCellId",
+    ),
+    (
+        "virtualClusters.default.pinnedCells",
+        [{"pinnedCellId": "mine"}],
         "was given to default already",
         "to one virtual cluster",
+        "virtualClusters.team.pinnedCells[0].pinnedCellId",
     ),
-    "one name for two pinned cells": (
-        changed("physicalCluster", "physicalCells", 1, "pinnedCellId", "mine"),
+    (
         "physicalCluster.physicalCells[1].pinnedCellId",
+        "mine",
         "'mine' is the name of another cell already",
         "choose another name",
     ),
-    "too much promised": (
-        changed("virtualClusters", "default", "virtualCells", 0, "cellNumber", "2"),
-        "virtualClusters",
+    (
+        "virtualClusters.default.virtualCells[0].cellNumber",
+        "2",
         "chain K80-RACK has 2 K80-NODE cells",
         "lower a cellNumber or add physical cells",
-    ),
-    "a whole rack promised where a node of it is pinned": (
-        changed("virtualClusters", "default", "virtualCells", 0, "cellType", "K80-RACK"),
         "virtualClusters",
+    ),
+    (
+        "virtualClusters.default.virtualCells[0].cellType",
+        "K80-RACK",
         "beside 1 pinned",
         "lower a cellNumber",
+        "virtualClusters",
     ),
-    "memory without sense": (
-        changed("physicalCluster", "skuTypes", "K80", "memory", "much"),
-        "physicalCluster.skuTypes.K80.memory",
-        "'much' is not an amount of memory",
-        "as in 8192Mi",
-    ),
-    "more memory than a number of the machine's holds": (
-        changed("physicalCluster", "skuTypes", "K80", "memory", "9" * 400),
-        "physicalCluster.skuTypes.K80.memory",
-        "more memory than a machine has",
-        "write less",
-    ),
-    "a number with zeros too many": (
-        changed("physicalCluster", "skuTypes", "K80", "cpu", "4" + "0" * 30),
-        "physicalCluster.skuTypes.K80.cpu",
-        "is too large",
-        "2147483647 at most",
-    ),
-    "more devices than a machine has": (
-        changed("physicalCluster", "cellTypes", "K80-SWITCH", "childCellNumber", "1000000000"),
-        "physicalCluster.physicalCells[0].cellType",
+    ("physicalCluster.skuTypes.K80.memory", "much", "'much' is not an amount of memory", "as in 8192Mi"),
+    ("physicalCluster.skuTypes.K80.memory", "9" * 400, "more memory than a machine has", "write less"),
+    ("physicalCluster.skuTypes.K80.cpu", "4" + "0" * 30, "is too large", "2147483647 at most"),
+    (
+        "physicalCluster.cellTypes.K80-SWITCH.childCellNumber",
+        "1000000000",
         "a K80-NODE has 2000000000 leaf cells, more than 1024",
         "look at the numbers in physicalCluster.cellTypes",
-    ),
-    "more machines than anybody has": (
-        changed("physicalCluster", "cellTypes", "K80-RACK", "childCellNumber", "1000000000"),
         "physicalCluster.physicalCells[0].cellType",
+    ),
+    (
+        "physicalCluster.cellTypes.K80-RACK.childCellNumber",
+        "1000000000",
         "more than 200000",
         "look at the numbers in physicalCluster.cellTypes",
+        "physicalCluster.physicalCells[0].cellType",
     ),
-    "a name that cannot be seen": (
-        changed("physicalCluster", "physicalCells", 1, "pinnedCellId", "n\0"),
-        "physicalCluster.physicalCells[1].pinnedCellId",
-        "an invisible character",
-        "remove it",
-    ),
-    "no cells": (
-        changed("physicalCluster", "physicalCells", ...),
-        "physicalCluster.physicalCells",
-        "there are no cells",
-        "list the machines",
-    ),
-}  # fmt: skip
+    ("physicalCluster.physicalCells[1].pinnedCellId", "n\0", "an invisible character", "remove it"),
+    ("physicalCluster.physicalCells", ..., "there are no cells", "list the machines"),
+]
 
 
-@pytest.mark.parametrize("name", FAULTY)
-def test_a_fault_is_refused_with_its_key_and_its_cure(name: str) -> None:
-    text, path, message, cure = FAULTY[name]
-    found = dict(faults(text))
-    assert path in found
-    assert message in found[path]
-    assert cure in found[path]
+@pytest.mark.parametrize(("key", "value", "message", "cure", "where"), [(*row, row[0])[:5] for row in FAULTY])
+def test_a_fault_is_refused_with_its_key_and_its_cure(
+    key: str, value: Any, message: str, cure: str, where: str
+) -> None:
+    found = dict(faults(changed(key, value)))
+    assert message in found[where]
+    assert cure in found[where]
 
 
 @pytest.mark.parametrize("address", ["²", "9" * 5000])
