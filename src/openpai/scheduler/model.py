@@ -68,6 +68,10 @@ class Gang:
     """Set by an administrator: among equal priorities a higher rank goes first."""
     time_limit_ms: int | None = None
     """How long it may run; None for no limit."""
+    checkpoint_every_ms: int | None = None
+    """How often it saves its work, if it says so."""
+    attempt: int = 0
+    """How often its job started before; each time it must run for longer before it is moved."""
 
 
 class Spot(NamedTuple):
@@ -96,6 +100,8 @@ class Preempt:
     victims: tuple[str, ...]
     whys: tuple[str, ...]
     """Why each of the victims must leave, for its owner."""
+    moved: tuple[str, ...] = ()
+    """Those of the victims that other cells are reserved for, where they can start again at once."""
 
 
 Decision = Place | Preempt

@@ -86,8 +86,8 @@ class Hived:
                 return Bind(request.id, self.spots_held(request.id), _chain_of(known))
             return self._continue_preemption(known)
         shape = shape_of(request)
-        wait = self._too_large(request, shape)
-        return wait or self._place(request, shape, now_ms) or reason_to_wait(self.cluster, request)
+        found = self._too_large(request, shape) or self._place(request, shape, now_ms)
+        return found or reason_to_wait(self.cluster, request)
 
     def place(self, request: GangRequest, now_ms: int | None = None) -> Bind | Preempt | None:
         """Return like `schedule` where a gang that waits can run; None, without a reason, if nowhere now."""
@@ -161,9 +161,13 @@ class Hived:
             _remember(self._failed, shape, freed)
             self.cluster.watch(request)
             return None
-        self._proposal = self.cluster.proposal = proposal
-        proposal.spots = tuple([Spot(at.node_cell.name, at.node_cell.numbers(at.mask)) for at in proposal.parts])
+        self.propose(proposal)
         return _answer(proposal)
+
+    def propose(self, proposal: Proposal) -> None:
+        """Open a decision, which is on the records, so that it can be committed."""
+        self._proposal = self.cluster.proposal = proposal
+        proposal.name_spots()
 
     def still_lacks_devices(self, requests: Sequence[GangRequest]) -> bool:
         """Return whether gangs that found no room together find none now for sure; much quicker than `schedule`."""
@@ -217,10 +221,8 @@ class Hived:
 
     def roll_back(self) -> None:
         """Undo the last decision if it is not committed."""
-        self.cluster.proposal = None
-        proposal = self._proposal
+        proposal, self._proposal, self.cluster.proposal = self._proposal, None, None
         if proposal is not None:
-            self._proposal = None
             proposal.undo()
         if self._together is not None:
             self._together.close()
@@ -257,9 +259,8 @@ class Hived:
         if leaving is not None:
             record.spots = tuple(spots)
         if leaving is None or not any(spots):
-            victims = sorted(record.victims)
             cluster.forget(record)
-            self._reinstate(victims)
+            self._reinstate(sorted(record.victims))
         cluster.note_freed(request.virtual_cluster, chains.values())
         self._settle_guarantees()
 
@@ -338,8 +339,7 @@ class Hived:
         """Switch to another configuration; no gang is stopped, and the answer names those that lost a guarantee."""
         self.roll_back()
         self.cluster, report = moved_to(config, self.cluster)
-        self._failed.clear()
-        self._sound.clear()
+        self._failed, self._sound = {}, {}
         return report
 
     def change(self, request: GangRequest) -> bool:

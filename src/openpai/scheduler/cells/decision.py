@@ -40,6 +40,10 @@ class Proposal:
     undo: Callable[[], None] = field(default=lambda: None)
     """Undoes the decision."""
 
+    def name_spots(self) -> None:
+        """Set the spots of its parts."""
+        self.spots = tuple([Spot(part.node_cell.name, part.node_cell.numbers(part.mask)) for part in self.parts])
+
     def suspend(self) -> None:
         """Remove it from the records until `resume`."""
         self.journal.suspend()
@@ -62,9 +66,7 @@ def price_of(cluster: Cluster, now_ms: int | None) -> Price:
                 count += 1
                 devices += record.leaves
                 if now_ms is not None:
-                    # A gang of unknown age has run for longest and has most to lose.
-                    saved = max(record.since_ms or 0, record.checkpoint_ms or 0)
-                    work += record.leaves * max(0, now_ms - saved)
+                    work += record.leaves * record.at_risk_ms(now_ms)
         return work, count, devices
 
     return price

@@ -53,6 +53,8 @@ class GangRequest:
     """Only these nodes may be used; None for all."""
     groups: tuple[CellGroup, ...] = ()
     """Members that must run closer together. "Two devices in one switch" is a group of one member."""
+    checkpoint_every_ms: int | None = field(default=None, compare=False)
+    """How often it saves its work, if it says so."""
     positions: tuple[int, ...] = field(default=(), compare=False)
     """Which asks of a gang its members are, for the queue: a gang may be placed by several requests."""
 
@@ -182,6 +184,12 @@ class GangRecord:
     def leaves(self) -> int:
         """Return how many devices it has."""
         return sum(part.mask.bit_count() for part in self.parts if part is not None)
+
+    def at_risk_ms(self, now_ms: int) -> int:
+        """Return how long it has run since it saved its work, at most; a gang of unknown age has run for longest."""
+        every_ms = self.request.checkpoint_every_ms
+        unsaved_ms = max(0, now_ms - max(self.since_ms or 0, self.checkpoint_ms or 0))
+        return unsaved_ms if every_ms is None else min(every_ms, unsaved_ms)
 
 
 Shape = tuple[object, ...]

@@ -103,6 +103,7 @@ def request_out(request: GangRequest) -> dict[str, Any]:
         "topology": None if topology is None else [topology.cell_type, topology.is_required],
         "nodes": None if request.nodes is None else sorted(request.nodes),
         "groups": [_group_out(group) for group in request.groups],
+        "checkpoint_every_ms": request.checkpoint_every_ms,
     }
 
 
@@ -124,6 +125,7 @@ def request_in(data: dict[str, Any]) -> GangRequest:
         None if topology is None else Topology(topology[0], topology[1]),
         None if nodes is None else frozenset(nodes),
         tuple([_group_in(group) for group in data.get("groups", ())]),
+        data.get("checkpoint_every_ms"),
     )
 
 

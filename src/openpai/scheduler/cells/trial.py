@@ -15,7 +15,6 @@ from openpai.scheduler.cells.decision import Proposal, decide
 from openpai.scheduler.cells.feasibility import broken_rule
 from openpai.scheduler.cells.journal import Journal, Part
 from openpai.scheduler.cells.model import GangRecord, GangRequest
-from openpai.scheduler.model import Spot
 
 
 @dataclass(slots=True)
@@ -71,9 +70,7 @@ class Trial:
         proposal = None if broken_rule(self._cluster, request) else decide(self._cluster, request, now_ms)
         if proposal is None:
             return None
-        proposal.spots = tuple(
-            [Spot(part.node_cell.name, part.node_cell.numbers(part.mask)) for part in proposal.parts]
-        )
+        proposal.name_spots()
         record = GangRecord(request, list(proposal.parts), spots=proposal.spots)
         step = _Step(proposal.undo, proposal.journal, record)
         for name in sorted(proposal.displaced):

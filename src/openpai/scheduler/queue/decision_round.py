@@ -14,6 +14,7 @@ from openpai.scheduler.model import Gang, Preempt
 from openpai.scheduler.queue.backfill import Kept
 from openpai.scheduler.queue.borrowing import borrow, may_borrow, promote
 from openpai.scheduler.queue.kept_cells import KeptCells
+from openpai.scheduler.queue.moving import make_room, review
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
 from openpai.scheduler.queue.waiting_queue import Head, Lane, Waiting
@@ -23,6 +24,9 @@ REMIND_MS: Final = 10_000
 
 GUEST_QUANTILE: Final = 0.75
 """A gang may start on kept cells if three quarters of similar gangs ran no longer than the time that is left."""
+
+MOVES_AGAIN_MS: Final = 15 * 60 * 1000
+"""How long after a search found no gangs to move for a gang the next one is made."""
 
 Answers = Sequence[Bind | HivedPreempt]
 Decision = RunningGang | Preempt
@@ -45,6 +49,8 @@ class Round:
         state.running.settle(self._now_ms)
         if state.running.limits.take_eased():
             state.queue.touch()
+        if state.moves.open:
+            review(state, self._now_ms)
         state.update_turns()
         self._kept.review()
         decisions = self._take_reserved(limit)
@@ -110,6 +116,10 @@ class Round:
         borrowing = self._borrow(lane, waiting) if may_borrow(waiting) else None
         if borrowing is not None:
             return borrowing
+        if gang.virtual_cluster in state.moves.allowed and answer.code is not Code.TOO_LARGE:
+            moving = self._make_room(lane, waiting)
+            if moving is not None:
+                return moving
         if answer.code is not Code.TOO_LARGE:
             self._kept.note_failure(lane.group, waiting)
         return None
@@ -155,6 +165,28 @@ class Round:
         held = RunningGang(gang, (request,), waiting.number, self._now_ms, is_proposed=True, is_lent=True)
         state.hold(held)
         return held
+
+    def _make_room(self, lane: Lane, waiting: Waiting) -> Decision | None:
+        """Move other gangs for a gang, unless that was tried a short time ago."""
+        state, now_ms = self._state, self._now_ms
+        if now_ms < lane.moves_tried_ms + MOVES_AGAIN_MS:
+            return None
+        held = self._kept.held.pop(lane.group, None)
+        is_own = held is not None and held.gang == waiting.gang.id
+        if held is not None and is_own:
+            held.let_go()
+        victims = make_room(state, waiting, now_ms)
+        if held is not None and not (is_own and victims is not None):
+            self._kept.held[lane.group] = held
+            held.hold(state.core.cluster)
+        if victims is None:
+            lane.moves_tried_ms = now_ms
+            state.look_again_at(waiting.gang.virtual_cluster, now_ms + MOVES_AGAIN_MS)
+            return None
+        state.queue.remove(waiting.gang.id)
+        state.reserve(waiting)
+        moved = {move.gang for move in state.moves.open.values() if move.room_for == waiting.gang.id}
+        return replace(self._preempt(waiting, victims), moved=tuple(sorted(moved)))
 
     def _take_reserved(self, limit: int) -> list[Decision]:
         """Place the gangs whose victims have left; queue those again that lost their reservation."""
@@ -242,6 +274,9 @@ class Round:
     def _why(self, gang: Gang, victim: str) -> str:
         """Return the message to the owner of a victim: which job replaces it, and why it may."""
         record, name = self._state.core.cluster.gangs[victim], gang.job or gang.id
+        moved = self._state.moves.move_of(self._state.gang_name(victim))
+        if moved is not None and moved.room_for == gang.id:
+            return f"moved to make room for {name}; other resources are reserved for it, and it starts there at once"
         if record.request.priority >= 0 and record.lazily_preempted_by is None:
             return f"{name} is more urgent and needs these resources of virtual cluster {gang.virtual_cluster}"
         held = self._state.running.gangs.get(self._state.gang_name(victim))

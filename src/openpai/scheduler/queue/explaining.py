@@ -83,11 +83,19 @@ def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
         victims |= {state.gang_name(victim) for victim in record.victims} if record is not None else set()
     held = state.running.gangs
     names = sorted({_name(held[victim].gang) if victim in held else victim for victim in victims})
+    moved_for = state.reserving[gang].moved_for
+    if moved_for and not names:
+        message = f"it was moved to make room for {moved_for}; its other resources are reserved"
+        return Wait(gang, Why.NOT_YET_LOOKED_AT, message, SOON, (), 1, Estimate(now_ms, None, "what is reserved"))
     if not names:
         # The last victim has left since the scheduler last decided.
         soon = Estimate(now_ms, None, "what is free now")
         return Wait(gang, Why.NOT_YET_LOOKED_AT, "its resources are free now", SOON, (), 1, soon)
+    moved = [move.gang for move in state.moves.open.values() if move.room_for == gang and move.gang in victims]
     message = f"its resources are reserved; it waits for {_some(names)} to leave them"
+    if moved:
+        those = "which is" if len(names) == 1 else f"{len(moved)} of which are"
+        message += f", {those} moved to make room for it"
     soon = Estimate(now_ms, None, "it starts as soon as they have left")
     return Wait(gang, Why.NOT_ENOUGH_FREE, message, "these jobs ending, as they were asked to", (), 1, soon)
 

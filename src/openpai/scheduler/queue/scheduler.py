@@ -23,6 +23,8 @@ from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Place, R
 from openpai.scheduler.queue import capacity, explaining, overview, snapshot
 from openpai.scheduler.queue.borrowing import as_borrower, was_borrowing
 from openpai.scheduler.queue.decision_round import Round
+from openpai.scheduler.queue.moves import MovedWork
+from openpai.scheduler.queue.moving import come_back
 from openpai.scheduler.queue.placement_hint import HintedSpots, current_hints
 from openpai.scheduler.queue.requests import GangRequests, requests_of, rough_requests_of
 from openpai.scheduler.queue.running import RunningGang
@@ -83,7 +85,9 @@ class HivedScheduler(Scheduler):
         state = self.state
         is_known = gang.id in state.queue or gang.id in state.reserving or gang.id in state.running.gangs
         if not is_known and gang.id not in state.uncountable:
-            state.enqueue(gang, state.next_number())
+            number = state.next_number()
+            if not (state.moves.open and come_back(state, gang, number)):
+                state.enqueue(gang, number)
 
     def restore(self, gang: Gang, spots: Iterable[Spot | None], since_ms: int | None = None) -> None:
         """Add a gang that already runs, as after a restart; a spot is None for a member that is over."""
@@ -272,6 +276,15 @@ class HivedScheduler(Scheduler):
     def set_orders(self, orders: Mapping[str, Order]) -> None:
         """Replace the order of gangs in each virtual cluster; `Order.FAIR` where none is named."""
         self.state.set_orders(orders)
+
+    def set_movable(self, virtual_clusters: Collection[str]) -> None:
+        """Allow to move interruptible gangs of these virtual clusters, and only of these, to make whole cells."""
+        self.state.moves.allowed = frozenset(virtual_clusters)
+        self.state.queue.touch()
+
+    def moved_work(self) -> Mapping[str, MovedWork]:
+        """Return, by virtual cluster, how many gangs this scheduler moved, and the work that was at risk."""
+        return self.state.moves.work
 
     def learn_run_time(self, gang: Gang, ran_ms: int) -> None:
         """Add the run time of a gang that finished before this scheduler was created; the latest last."""

@@ -125,7 +125,8 @@ class Skus:
                 members.append((1, devices))
         return GangRequest(
             name, gang.virtual_cluster, tuple(members), gang.priority, kind, pin,
-            gang.is_lazily_preemptible, gang.topology, groups=_cell_groups(group), positions=group.members,
+            gang.is_lazily_preemptible, gang.topology, groups=_cell_groups(group),
+            checkpoint_every_ms=gang.checkpoint_every_ms, positions=group.members,
         )  # fmt: skip
 
     def _count(self, gang: Gang, kind: str | None, pin: str | None, asks: Sequence[Ask]) -> Counted:

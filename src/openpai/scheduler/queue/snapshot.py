@@ -10,6 +10,7 @@ from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.snapshot import request_in, request_out
 from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Order, Topology
 from openpai.scheduler.queue.backfill import kept_in
+from openpai.scheduler.queue.moves import MoveBook
 from openpai.scheduler.queue.requests import GangRequests
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
@@ -41,7 +42,11 @@ def dump(state: SchedulerState) -> dict[str, Any]:
             ]
         ],
         "reserving": [
-            {**_requests_out(each.gang, each.number, each.requests), "preempted_at_ms": each.preempted_at_ms}
+            {
+                **_requests_out(each.gang, each.number, each.requests),
+                "preempted_at_ms": each.preempted_at_ms,
+                "moved_for": each.moved_for,
+            }
             for each in state.reserving.values()
         ],
         "held": [
@@ -60,6 +65,7 @@ def dump(state: SchedulerState) -> dict[str, Any]:
         "orders": {name: order.value for name, order in state.orders.items()},
         "use": running.ledger.dump(state.now_ms),
         "kept": [kept.dump() for kept in state.kept.values()],
+        "moves": state.moves.dump(),
         "run_times": running.run_times.dump(),
     }
 
@@ -78,6 +84,11 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
     state.orders = {name: Order(value) for name, value in data["orders"].items()}
     state.turns_given = {name: (given[0], given[1]) for name, given in data["turns_given"].items()}
     state.kept = {row["virtual_cluster"]: kept_in(row) for row in data["kept"]}
+    state.moves = MoveBook.load(data.get("moves", {}))
+    for move in state.moves.open.values():
+        state.link_kept(move)
+        if move.left_ms is not None:
+            running.limits.run((move.virtual_cluster, move.user), move.gpus)
     for row in data["held"]:
         gang, requests = gang_in(row["gang"]), _requests_in(row)
         left = set(row["left"])
@@ -87,6 +98,7 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
     running.settle_use(state.now_ms)
     for row in data["reserving"]:
         waiting = Waiting(gang_in(row["gang"]), _requests_in(row), row["number"], row["preempted_at_ms"])
+        waiting.moved_for = row.get("moved_for", "")
         state.reserve(waiting)
         state.link_parts(waiting.gang.id, waiting.requests)
     for row in data["waiting"]:

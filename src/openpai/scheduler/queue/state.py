@@ -15,6 +15,7 @@ from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Gang, Node, Order
 from openpai.scheduler.queue.backfill import ALONE_AFTER, PATIENCE_MAX_MS, FeasibilityCache, Kept
 from openpai.scheduler.queue.limits import gpus_of
+from openpai.scheduler.queue.moves import Move, MoveBook, job_key
 from openpai.scheduler.queue.nodes import Machines
 from openpai.scheduler.queue.requests import GangRequests, requests_of
 from openpai.scheduler.queue.running import RunningGang, RunningGangs
@@ -49,6 +50,7 @@ class SchedulerState:
         """Gangs whose request cannot be counted in devices, with their numbers and the reason."""
         self.kept: dict[str, Kept] = {}
         """The cells kept for a gang that has waited for long, by virtual cluster."""
+        self.moves = MoveBook()
         self.lent: dict[str, dict[str, RunningGang]] = {}
         """Gangs that run on borrowed devices, by virtual cluster."""
         self.promoted_at: dict[str, int] = {}
@@ -79,6 +81,8 @@ class SchedulerState:
         """Switch to another configuration; running gangs keep running."""
         report = self.core.reconfigure(config)
         self.kept.clear()
+        for job in list(self.moves.open):
+            self.end_move(job)
         self.machines = Machines(self.core.cluster, self.machines.nodes)
         for waiting in list(self.reserving.values()):
             self.unreserve(waiting)
@@ -194,6 +198,9 @@ class SchedulerState:
     def give_up(self, waiting: Waiting) -> None:
         """Cancel the reservation of a gang; its victims may stay."""
         self.unreserve(waiting)
+        gang = waiting.gang.id
+        for job in [job for job, move in self.moves.open.items() if move.room_for == gang and move.left_ms is None]:
+            self.end_move(job)
         for request in waiting.requests:
             self.core.cancel(request.id)
             self._whole.pop(request.id, None)
@@ -220,8 +227,29 @@ class SchedulerState:
         if len(requests) > 1:
             self._whole |= {request.id: gang for request in requests}
 
+    def link_kept(self, move: Move) -> None:
+        """Record that what is reserved for a moved gang belongs to it."""
+        self._whole[move.kept] = move.gang
+
+    def end_move(self, job: str) -> None:
+        """Forget the move of a job, and release what is still reserved for it."""
+        move = self.moves.open.pop(job)
+        self.core.release(move.kept)
+        self._whole.pop(move.kept, None)
+        if move.left_ms is not None:
+            self.running.limits.run((move.virtual_cluster, move.user), -move.gpus)
+
+    def _note_left(self, held: RunningGang) -> None:
+        """Record that a moved gang has left: until it is queued again it counts for its user as if it ran."""
+        move = self.moves.open.get(job_key(held.gang))
+        if move is not None and move.gang == held.gang.id and move.left_ms is None:
+            move.left_ms = self.now_ms
+            self.running.limits.run((move.virtual_cluster, move.user), move.gpus)
+
     def drop(self, held: RunningGang, *, is_finished: bool = False) -> None:
         """Remove a gang and free its devices."""
+        if self.moves.open:
+            self._note_left(held)
         self.running.forget(held.gang.id, is_finished=is_finished)
         self.stop_borrowing(held)
         for request in held.requests:

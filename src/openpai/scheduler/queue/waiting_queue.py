@@ -35,6 +35,8 @@ class Waiting:
     """Time of the last decision to preempt its victims."""
     turn: int = 0
     """Sorts before age in its virtual cluster: 0 if only age counts, or for a gang that has waited long."""
+    moved_for: str = ""
+    """The name of the job that it was moved for, while other cells are reserved for it."""
 
     @property
     def order(self) -> Place:
@@ -63,6 +65,8 @@ class Lane:
     """The count of all freed things when the first gang last found nothing to borrow."""
     tried: tuple[int, int] = (-1, -1)
     """The group's count, and when the kept cells were chosen, at the last attempt to start on these cells."""
+    moves_tried_ms: int = -(1 << 62)
+    """When it was last tried in vain to move other gangs for the first gang."""
 
 
 class Head(NamedTuple):
