@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import structlog
 
+from openpai.orchestrator.fairness import save_accuracy
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.lending import count_lending
 from openpai.orchestrator.node_sync import sync_nodes
@@ -26,7 +27,7 @@ from openpai.system.supervision import ENDINGS, note_failure
 
 AUDIT_EVERY_S: Final = 30.0
 NODES_EVERY_S: Final = 10.0
-LENDING_EVERY_S: Final = 10.0
+MEASURE_EVERY_S: Final = 10.0
 INBOX_EVERY_S: Final = 1.0
 RENEW_EVERY_S: Final = 2.0
 PAUSE_AFTER_ERROR_S: Final = 1.0
@@ -45,7 +46,8 @@ async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable
         _news(leader),
         _every(leader, AUDIT_EVERY_S, lambda: audit(leader)),
         _every(leader, NODES_EVERY_S, lambda: sync_nodes(leader)),
-        _every(leader, LENDING_EVERY_S, lambda: count_lending(leader)),
+        _every(leader, MEASURE_EVERY_S, lambda: count_lending(leader)),
+        _every(leader, MEASURE_EVERY_S, lambda: save_accuracy(leader)),
         _every(leader, INBOX_EVERY_S, lambda: take_inbox(leader)),
         _every(leader, RENEW_EVERY_S, lambda: _renew(leader, holder)),
         _every(leader, 3600.0, housekeeping),

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from openpai.cli import output, session
 from openpai.cli.options import argument, option
 from openpai.cli.vc import read, write
+from openpai.ports.backend import GRACE_S
 from openpai.protocol.errors import BadConfiguration, InvalidParameters, Refused
 
 REPLAYED_MAX = 20
@@ -128,7 +129,10 @@ def _report(answer: Mapping[str, Any], now_ms: int) -> None:
 
 def _as_message(why: Mapping[str, Any]) -> Mapping[str, Any]:
     estimate = why.get("estimate")
-    if estimate is None:
-        return why
-    times = {"earliestTime": estimate["earliest_ms"], "latestTime": estimate["latest_ms"]}
-    return {**why, "estimate": {**times, "basis": estimate["basis"]}}
+    if estimate is not None:
+        estimate = {**estimate, "earliestTime": estimate["earliest_ms"], "latestTime": estimate["latest_ms"]}
+    lent = [
+        {"virtualCluster": each["virtual_cluster"], "gpu": each["gpus"], "cpu": each["cpus"]} for each in why["lent"]
+    ]
+    more = {"lentBackSeconds": GRACE_S, "interruptible": why["is_interruptible"]}
+    return {**why, **more, "estimate": estimate, "lent": lent}

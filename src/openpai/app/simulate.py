@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from openpai.simulator.trace import Trace
 
 NODES_DEFAULT = 279
+ESTIMATE_EVERY = 100
+"""The start of one job in this many is estimated, for the report of how good estimates are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def simulate(
     from openpai.simulator.replay import Rules
 
     checkpoint_ms = None if checkpoint_every_s is None else checkpoint_every_s * 1000
-    rules = Rules(grace_s * 1000, checkpoint_ms)
+    rules = Rules(grace_s * 1000, checkpoint_ms, estimate_every=ESTIMATE_EVERY)
     if experiment is not None and experiment != "anomaly":
         raise InvalidParameters(f"no experiment is called {experiment!r}", "use anomaly")
     if experiment is not None and trace is None and synthetic is None and not config:

@@ -14,7 +14,7 @@ from openpai.cli.listing import listing, shown
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from openpai.client.model.clusters import Resources, VirtualCluster
+    from openpai.client.model.clusters import Accuracy, Resources, VirtualCluster
     from openpai.client.model.nodes import NodeView
 
 BAR_WIDTH: Final = 10
@@ -78,6 +78,21 @@ def vc_facts(vc: VirtualCluster) -> Table:
         rows.append((name, bar(used, good, total, WIDE_BAR // 2), *map(put, (used, good, total, borrowed, lent))))
     numbers = ("USED", "HEALTHY", "GUARANTEED", "BORROWED", "LENT")
     return listing(("RESOURCE", "", *numbers), rows, right=numbers, whole=("RESOURCE", ""))
+
+
+def accuracy_sentences(found: Accuracy) -> list[str]:
+    """Return how good the latest guesses about a virtual cluster were; nothing where there were none."""
+    sentences = []
+    if found.starts:
+        share = formatting.percent(found.starts_within, found.starts)
+        sentences.append(
+            f"of the last {formatting.plural(found.starts, 'estimated start')}, {share} came within the range"
+        )
+    if found.runs:
+        share, count = formatting.percent(found.runs_within_2x, found.runs), formatting.plural(found.runs, "run time")
+        error = f"the median is off by {found.run_error:.1f}x"
+        sentences.append(f"of the last {count}, {share} were guessed within a factor of 2; {error}")
+    return sentences
 
 
 def node_list(nodes: Sequence[NodeView]) -> Table:

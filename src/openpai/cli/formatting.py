@@ -98,3 +98,8 @@ def details(detail: Mapping[str, Any]) -> str:
         f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in detail.items() if key != "request"
     )
     return values or str(detail.get("request", ""))
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share in percent, such as `85 %`."""
+    return f"{100 * part // whole} %" if whole else "0 %"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 
-from openpai.cli.formatting import ago, clock_time, counts, plural, ran_for, size, span, styled
+from openpai.cli.formatting import ago, clock_time, counts, percent, plural, ran_for, size, span, styled
 from openpai.cli.listing import listing, shown
 
 if TYPE_CHECKING:
@@ -247,4 +247,5 @@ def _expected(estimate: Estimate, now_ms: int) -> str:
         when = f"in {span(soonest_s)} at the earliest"
     else:
         when = f"in {span(soonest_s)} to {span(last_s)}" if span(soonest_s) != span(last_s) else f"in {span(last_s)}"
-    return f"{when} ({basis})"
+    judged = f"; {percent(estimate.within, estimate.judged)} of the last {estimate.judged} came true"
+    return f"{when} ({basis}{judged if estimate.judged else ''})"

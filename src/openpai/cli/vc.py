@@ -73,6 +73,8 @@ def show(name: Vc, json: output.Json = False) -> None:
         output.say_marked_up(f"lent: {lent}")
     if vc.is_interruptible:
         output.say("Its jobs are interruptible, unless their job files say otherwise.")
+    for sentence in cluster_tables.accuracy_sentences(vc.accuracy):
+        output.say(sentence)
     for kind, count in vc.skus:
         sku = types.get(kind) or {}
         each = (

@@ -9,7 +9,7 @@ from typing import Final
 from openpai.access.quotas import Quota
 from openpai.orchestrator.applying import describe_again
 from openpai.orchestrator.leader import Leader
-from openpai.ports.cluster_settings import FAIRNESS, ORDERS, Setting
+from openpai.ports.cluster_settings import ACCURACY, FAIRNESS, ORDERS, Setting
 from openpai.ports.usage import UseRow
 from openpai.scheduler.config.model import VirtualSpec
 from openpai.scheduler.interface import Amount
@@ -105,6 +105,23 @@ async def learn_run_times(leader: Leader) -> None:
             job=f"{row.user}~{row.name}",
         )  # fmt: skip
         leader.scheduler.learn_run_time(gang, row.ran_ms)
+
+
+async def learn_accuracy(leader: Leader) -> None:
+    """Read how good the estimates of starts were before this server led."""
+    setting = await leader.settings.setting(ACCURACY)
+    if setting is not None:
+        leader.scheduler.guesses.load_starts(setting.body["starts"])
+
+
+async def save_accuracy(leader: Leader) -> None:
+    """Save how good the estimates of starts were, if jobs started since that had one."""
+    guesses = leader.scheduler.guesses
+    if guesses.version != leader.sharing.accuracy_saved:
+        saved, body = guesses.version, {"starts": guesses.starts()}
+        now_ms = leader.clock.now_ms()
+        await leader.settings.set_setting(ACCURACY, body, by="platform", at_ms=now_ms, epoch=leader.epoch)
+        leader.sharing.accuracy_saved = saved
 
 
 def _faded(row: UseRow, skus: Mapping[str, Amount], half_life_ms: int, now_ms: int) -> float:

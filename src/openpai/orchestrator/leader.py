@@ -99,6 +99,8 @@ class Sharing:
     """The order of waiting gangs, by virtual cluster."""
     interruptible: frozenset[str] = frozenset()
     """The virtual clusters whose jobs may be interrupted unless they say otherwise."""
+    accuracy_saved: int = 0
+    """The version of the scheduler's guesses that was saved last."""
     sync: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while nodes and limits are read and passed on, so that older values never replace newer ones."""
 

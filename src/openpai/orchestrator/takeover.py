@@ -11,7 +11,7 @@ import structlog
 from openpai.lifecycle.model import TaskId
 from openpai.orchestrator import gangs
 from openpai.orchestrator.applying import adopt
-from openpai.orchestrator.fairness import learn_run_times, learn_use
+from openpai.orchestrator.fairness import learn_accuracy, learn_run_times, learn_use
 from openpai.orchestrator.leader import ActiveJobs, Leader
 from openpai.orchestrator.node_sync import forget_unneeded, sync_nodes
 from openpai.orchestrator.placement_hints import learn_hints, with_hints
@@ -31,6 +31,7 @@ async def take_over(leader: Leader) -> None:
     await learn_use(leader)
     await learn_hints(leader)
     await learn_run_times(leader)
+    await learn_accuracy(leader)
     records = await leader.store.active()
     # Gangs that hold numbered devices come first; the scheduler then fits the others around them.
     for record in sorted(records, key=lambda record: (_is_without_devices(record), -record.priority)):

@@ -24,6 +24,10 @@ ORDERS: Final = "orders"
 """`{"orders": {VIRTUAL_CLUSTER: "fair", "fifo" or "shortest"}, "interruptible": {VIRTUAL_CLUSTER: true or false}}`;
 for a virtual cluster that is not named, what the configuration says holds, and else `fair` and false."""
 
+ACCURACY: Final = "accuracy"
+"""`{"starts": {VIRTUAL_CLUSTER: "1101"}}`: which of the latest starts that were estimated came within the range, oldest
+first; written by the leader. How good guesses of run times are is derived from the history of jobs instead."""
+
 KUBERNETES: Final = "kubernetes"
 """`{"secret": HEX}`: what seals the pods of the platform; made by the first server that needs it."""
 

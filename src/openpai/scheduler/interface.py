@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
-from openpai.scheduler.model import Decision, Gang, Node, Order, Refusal, Spot, Wait
+from openpai.scheduler.model import Accuracy, Decision, Gang, Node, Order, Refusal, Spot, Wait
 from openpai.wire.scheduler import ClusterCells
 from openpai.wire.scheduler import Gang as AffinityGroup
+
+UNKNOWN: Final = Accuracy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class VcView:
     lent_to: Mapping[str, Amount] = field(default_factory=dict)
     """By virtual cluster, the part of its promise that jobs there use without a guarantee; it may take it back."""
     order: Order = Order.FAIR
+    accuracy: Accuracy = UNKNOWN
     is_interruptible: bool = False
     """Whether its jobs may be interrupted unless they say otherwise."""
 

@@ -144,6 +144,26 @@ class Estimate:
     earliest_ms: int | None
     latest_ms: int | None
     basis: str
+    judged: int = 0
+    """How many of the latest starts in its virtual cluster had been estimated, ..."""
+    within: int = 0
+    """... and how many of these were within the range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How good the latest guesses about a virtual cluster were."""
+
+    starts: int = 0
+    """Starts that had been estimated."""
+    starts_within: int = 0
+    """Those within the range of the estimate, or a minute of it."""
+    runs: int = 0
+    """Run times that had been guessed."""
+    runs_within_2x: int = 0
+    """Those where the gang ran at most twice, and at least half, as long."""
+    run_error: float | None = None
+    """The median of how many times longer or shorter gangs ran than guessed; None without guesses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +185,8 @@ class Refusal(NamedTuple):
     remedy: str = ""
 
 
-class Lent(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Lent:
     """Devices of a waiting gang's virtual cluster that jobs of another one use without a guarantee."""
 
     virtual_cluster: str

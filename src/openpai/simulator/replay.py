@@ -31,6 +31,10 @@ class Rules:
     """How often jobs save their work; None for never: a preempted job starts again from the beginning."""
     is_interruptible: bool = False
     """Whether all jobs may start on idle GPUs of other virtual clusters and be preempted there."""
+    interruptible: frozenset[str] = frozenset()
+    """The virtual clusters whose jobs may, if not all may."""
+    estimate_every: int = 0
+    """The start of one waiting job in this many is estimated when it is submitted; 0 for none."""
     round_ms: int = 1000
     """How often the scheduler decides: it decides together about all events within this time."""
 
@@ -66,6 +70,8 @@ class Replay:
     decisions: int = 0
     _heap: list[tuple[int, int, int, int, Run]] = field(default_factory=list)
     _planned: int = 0
+    _submitted: int = 0
+    _to_estimate: list[str] = field(default_factory=list)
 
     def play(self) -> Tally:
         """Replay the whole trace and return the counts."""
@@ -92,6 +98,7 @@ class Replay:
                 self._submit(jobs[at])
                 at += 1
             self._decide()
+            self._estimate()
         self.tally.close(self.now_ms, self.waiting.values())
         return self.tally
 
@@ -99,7 +106,7 @@ class Replay:
         asks = tuple([Ask(0, 0, gpus) for gpus in job.sizes(self.node_gpus)])
         gang = Gang(
             job.id, asks, job.virtual_cluster, job.priority, job.submitted_ms, job.user, job.id, job.sku_type,
-            is_interruptible=self.rules.is_interruptible,
+            is_interruptible=self.rules.is_interruptible or job.virtual_cluster in self.rules.interruptible,
         )  # fmt: skip
         refused = self.scheduler.refusal(gang)
         message = refused.message if refused is not None else None
@@ -113,6 +120,16 @@ class Replay:
             return
         self.waiting[job.id] = run = Run(job, gang, job.run_ms)
         self.tally.queue(run.job, self.now_ms)
+        self._submitted += 1
+        if self.rules.estimate_every and self._submitted % self.rules.estimate_every == 0:
+            self._to_estimate.append(job.id)
+
+    def _estimate(self) -> None:
+        """Let the scheduler estimate when these jobs start; it compares that with when they do."""
+        for name in self._to_estimate:
+            if name in self.waiting:
+                self.scheduler.why(name)
+        self._to_estimate.clear()
 
     def _decide(self) -> None:
         """Carry out decisions until the scheduler has none left at this time."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from openpai.scheduler.model import Accuracy
 from openpai.simulator.tally import Tally, VcTally
 
 HOUR_MS: Final = 3_600_000
@@ -95,6 +96,8 @@ class Report:
     refusals: dict[str, int]
     """Why jobs could never run, and how many; the most frequent reasons."""
     notes: tuple[str, ...]
+    accuracy: Accuracy
+    """How good the scheduler's guesses of run times and starts were at the end."""
     wall_s: float
     decisions: int
     vc_delays_ms: dict[str, tuple[int, ...]]

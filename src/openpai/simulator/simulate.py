@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from time import perf_counter
 from typing import Final
 
 from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.interface import Scheduler
-from openpai.scheduler.model import Order
+from openpai.scheduler.model import Accuracy, Order
 from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.simulator.cluster import nodes_of, quotas_of
 from openpai.simulator.quota import QuotaScheduler
@@ -18,6 +19,13 @@ from openpai.simulator.replay import Replay, Rules
 from openpai.simulator.report import Report, report_of
 from openpai.simulator.tally import Tally
 from openpai.simulator.trace import Trace
+
+
+def _hived(config: HivedConfig) -> HivedScheduler:
+    scheduler = HivedScheduler(config)
+    orders = {name: spec.order for name, spec in config.virtual_clusters.items() if spec.order is not None}
+    scheduler.set_orders(orders)
+    return scheduler
 
 
 def _by_age(config: HivedConfig) -> HivedScheduler:
@@ -36,7 +44,7 @@ def _in_order(order: Order) -> Callable[[HivedConfig], Scheduler]:
 
 
 SCHEDULERS: Final[dict[str, Callable[[HivedConfig], Scheduler]]] = {
-    "hived": HivedScheduler,
+    "hived": _hived,
     "hived-by-age": _by_age,
     "hived-fifo": _in_order(Order.FIFO),
     "hived-shortest": _in_order(Order.SHORTEST),
@@ -44,7 +52,8 @@ SCHEDULERS: Final[dict[str, Callable[[HivedConfig], Scheduler]]] = {
     "first-fit": lambda config: QuotaScheduler(quotas_of(config), patience_ms=None),
     "quota-spread": lambda config: QuotaScheduler(quotas_of(config), is_spreading=True),
 }
-"""By name: HiveD with fair, FIFO or shortest-first order; quotas on the fullest or on the emptiest nodes.
+"""By name: HiveD with the orders of the configuration, or with one order for all; quotas on the fullest or on the
+emptiest nodes.
 
 `first-fit` is quotas where the oldest job that fits always starts, however long a larger one has waited.
 """
@@ -77,11 +86,18 @@ def simulate(
     for node in nodes:
         deciding.set_node(node)
     tally = Tally(trace, nodes, quotas_of(config), window_ms)
-    replay = Replay(deciding, trace, tally, largest, rules or Rules())
+    replay = Replay(deciding, trace, tally, largest, rules_of(config, rules or Rules()))
     began = perf_counter()
     replay.play()
     wall_s = round(perf_counter() - began, 3)
-    return report_of(name, scheduler, tally, notes=notes, wall_s=wall_s, decisions=replay.decisions)
+    guesses = deciding.guesses.of_all() if isinstance(deciding, HivedScheduler) else Accuracy()
+    return report_of(name, scheduler, tally, notes=notes, wall_s=wall_s, decisions=replay.decisions, accuracy=guesses)
+
+
+def rules_of(config: HivedConfig, rules: Rules) -> Rules:
+    """Return the rules with the virtual clusters whose jobs may be interrupted by the configuration."""
+    clusters = config.virtual_clusters.values()
+    return replace(rules, interruptible=frozenset(spec.name for spec in clusters if spec.is_interruptible))
 
 
 def matched(trace: Trace, config: HivedConfig) -> Trace:

@@ -72,6 +72,14 @@ def report_sentences(report: Report) -> list[str]:
         f"{report.typical_gpus} while jobs waited."
     )
     sentences = [message]
+    found = report.accuracy
+    if found.starts:
+        within = _percent(found.starts_within / found.starts)
+        sentences.append(f"Of the last {found.starts} starts that were estimated, {within} were within the range.")
+    if found.runs:
+        within = _percent(found.runs_within_2x / found.runs)
+        error = f"in the median they were off by {found.run_error:.1f}x"
+        sentences.append(f"Of the last {found.runs} run times, {within} were guessed within a factor of 2; {error}.")
     if total.never_started:
         sentences.append(f"{total.never_started} jobs never started.")
     if total.refused:

@@ -18,6 +18,18 @@ class Resources(Document):
     GPUs: Annotated[float, Doc(example=8)]
 
 
+class Accuracy(Document):
+    """How good the latest guesses about a virtual cluster were, at most 500 of each kind."""
+
+    starts: Annotated[int, Doc("starts that had been estimated", example=40)]
+    startsWithinRange: Annotated[int, Doc("those within the estimated range, or a minute of it", example=34)]
+    runTimes: Annotated[int, Doc("run times that had been guessed", example=200)]
+    runTimesWithinFactor2: Annotated[int, Doc("those at most twice, and at least half, as long", example=120)]
+    runTimeErrorFactor: Annotated[
+        float | None, Doc("the median of how many times longer or shorter than guessed jobs ran", example=1.7)
+    ]
+
+
 class VirtualCluster(Document):
     """The guaranteed, healthy and used resources of a virtual cluster."""
 
@@ -34,6 +46,7 @@ class VirtualCluster(Document):
     skus: Annotated[Mapping[str, float], Doc("number of SKUs by type", example={"A100": 16})]
     runningGangs: Annotated[int, Doc(example=2)]
     waitingGangs: Annotated[int, Doc(example=0)]
+    accuracy: Accuracy
     order: Annotated[Literal["fair", "fifo", "shortest"], Doc("the order of its queue", example="fair")]
     interruptible: Annotated[bool, Doc("whether jobs may be interrupted that do not say", example=False)]
 

@@ -42,6 +42,8 @@ class Estimate(Document):
     earliestTime: NullableMs
     latestTime: NullableMs
     basis: Annotated[str, Doc("basis of the estimate", example="time limits of the jobs ahead")]
+    judged: Annotated[int, Doc("how many of the latest starts in its virtual cluster were estimated", example=40)]
+    within: Annotated[int, Doc("how many of these were within the range", example=34)]
 
 
 class Lent(Document):

@@ -62,3 +62,23 @@ def test_check_asks_the_platform_about_interruption_only_when_it_is_to(pai, plat
     assert pai("job", "check", str(file), "--online", "--json").json()["interruptible"] is False
     file.write_text(JOB + "extras: {hivedScheduler: {interruptible: true}}\n")
     assert "may borrow" in pai("job", "check", str(file)).out
+
+
+def test_how_good_guesses_were_is_said_with_the_virtual_cluster_and_the_estimate(pai, platform):
+    accuracy = {
+        "starts": 40,
+        "startsWithinRange": 34,
+        "runTimes": 3,
+        "runTimesWithinFactor2": 1,
+        "runTimeErrorFactor": 4,
+    }
+    platform.on("GET", "/virtual-clusters/vision", VISION | {"accuracy": accuracy})
+    platform.on("GET", "/cluster/sku-types", {})
+    message = pai("vc", "show", "vision").out
+    assert "of the last 40 estimated starts, 85 % came within the range" in message
+    assert "of the last 3 run times, 33 % were guessed within a factor of 2; the median is off by 4.0x" in message
+    platform.on("GET", "/virtual-clusters/vision", VISION)
+    assert "guessed" not in pai("vc", "show", "vision").out
+    estimate = {"earliestTime": 1, "latestTime": 2, "basis": "limits", "judged": 40, "within": 34}
+    platform.on("GET", "/jobs/ann~train/why", {"waits": [wait(estimate=estimate)]})
+    assert "(limits; 85 % of the last 40 came true)" in " ".join(pai("job", "why", "train").out.split())

@@ -54,6 +54,7 @@ DOCUMENTS = {
     "Quota": quotas.OwnQuota,
     "Report": reports.UsageReport,
     "Resources": clusters.Resources,
+    "Accuracy": clusters.Accuracy,
     "Restart": jobs.Restart,
     "Result": jobs.BulkResult,
     "Results": jobs.BulkResults,

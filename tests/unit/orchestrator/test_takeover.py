@@ -95,6 +95,26 @@ async def lent_hours_after(servers: Servers, seconds: float) -> dict[str, tuple[
     return {user: (round(borrowed), round(lent)) for user, (borrowed, lent) in hours.items()}
 
 
+def test_how_good_estimates_and_guesses_are_is_known_after_a_restart() -> None:
+    async def story(servers: Servers) -> None:
+        whole = {"gpus": 4, "instances": 4, "extras": {"timeLimitMinutes": 60}}
+        await servers.submit("first", **whole)
+        await servers.in_phase("first", "running")
+        await servers.submit("second", **whole)
+        (wait,) = await servers.commands.why("ann", "second")
+        assert wait.estimate is not None
+        assert wait.estimate.latest_ms is not None
+        await servers.commands.stop("ann", "first", "ann")
+        await servers.in_phase("second", "running")
+        (view,) = await servers.commands.virtual_clusters()
+        assert view.accuracy.starts == 1
+        await asyncio.sleep(60)
+        await servers.restart()
+        assert (await servers.commands.virtual_clusters())[0].accuracy == view.accuracy
+
+    live(story)
+
+
 def test_all_jobs_of_a_virtual_cluster_may_be_interrupted_unless_they_say_otherwise() -> None:
     def views(servers: Servers) -> dict[str, tuple[int, int, int]]:
         found = servers.leader.scheduler.virtual_clusters()

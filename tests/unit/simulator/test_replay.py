@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.model import Decision, Gang, Place, Spot
+from openpai.scheduler.model import Accuracy, Decision, Gang, Order, Place, Spot
 from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.simulator.cluster import nodes_of, quotas_of
 from openpai.simulator.replay import Replay, Rules
 from openpai.simulator.report import Report
 from openpai.simulator.simulate import SCHEDULERS, matched, simulate
 from openpai.simulator.synthetic import SyntheticSpec, generate
+from openpai.simulator.tables import report_sentences
 from openpai.simulator.tally import Tally
 from tests.unit.simulator.clusters import cluster, job, trace
 
@@ -168,3 +171,36 @@ def test_it_is_the_platforms_own_scheduler_that_decides() -> None:
     replay.play()
     assert replay.now_ms == 120_000
     assert deciding.refusal(Gang("x", (), "nobody")) is not None
+
+
+def test_the_configuration_says_in_which_order_and_which_jobs_may_be_interrupted() -> None:
+    config = cluster(2, a=1, b=1)
+    jobs = trace(
+        *(job(f"{name}{at}", 0, minutes, 8) for name, minutes in (("long", 10), ("short", 1)) for at in range(4)),
+        job("hold", 1, 60, 8), job("long4", 90, 10, 8), job("short4", 91, 1, 8),
+    )  # fmt: skip
+    own = config.virtual_clusters["a"]
+
+    def delay(**changes: Any) -> float:
+        clusters = {**config.virtual_clusters, "a": replace(own, **changes)}
+        return vc(simulate(replace(config, virtual_clusters=clusters), jobs, "one", rules=EXACT))[0]
+
+    alone = delay()
+    assert delay(is_interruptible=True) < alone
+    assert delay(order=Order.FIFO) == alone
+    assert delay(order=Order.SHORTEST) != alone
+
+
+def test_the_report_says_how_good_guesses_are() -> None:
+    config = cluster(6, a=3, b=2, c=1)
+    jobs = generate(SyntheticSpec(jobs=400, days=1, load=1.5, seed=5), quotas_of(config))
+    plain = simulate(config, jobs, "plain")
+    asked = simulate(config, jobs, "asked", rules=Rules(estimate_every=2))
+    assert plain.accuracy.starts == 0
+    assert plain.accuracy.runs > 100
+    assert asked.accuracy.starts > 10
+    # Estimates change no decision.
+    assert asked.vc_delays_ms == plain.vc_delays_ms
+    assert any("starts that were estimated" in sentence for sentence in report_sentences(asked))
+    assert any("within a factor of 2" in sentence for sentence in report_sentences(plain))
+    assert simulate(config, jobs, "quota", "quota").accuracy == Accuracy()

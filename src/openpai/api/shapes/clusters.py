@@ -45,6 +45,13 @@ def _virtual_cluster(view: VcView, whole: Amount) -> wire.VirtualCluster:
         "skus": dict(view.skus),
         "runningGangs": view.running,
         "waitingGangs": view.waiting,
+        "accuracy": {
+            "starts": view.accuracy.starts,
+            "startsWithinRange": view.accuracy.starts_within,
+            "runTimes": view.accuracy.runs,
+            "runTimesWithinFactor2": view.accuracy.runs_within_2x,
+            "runTimeErrorFactor": view.accuracy.run_error,
+        },
         "order": view.order.value,
         "interruptible": view.is_interruptible,
     }

@@ -60,4 +60,10 @@ def wait(view: Wait) -> WaitDocument:
 
 
 def _estimate(view: Estimate) -> EstimateDocument:
-    return {"earliestTime": view.earliest_ms, "latestTime": view.latest_ms, "basis": view.basis}
+    return {
+        "earliestTime": view.earliest_ms,
+        "latestTime": view.latest_ms,
+        "basis": view.basis,
+        "judged": view.judged,
+        "within": view.within,
+    }

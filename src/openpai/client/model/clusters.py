@@ -27,6 +27,20 @@ def _by_name(found: Any) -> tuple[tuple[str, Resources], ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Accuracy(Answer):
+    """How good the latest guesses about a virtual cluster were."""
+
+    starts: int = field.amount("starts")
+    """Starts that had been estimated."""
+    starts_within: int = field.amount("startsWithinRange")
+    runs: int = field.amount("runTimes")
+    """Run times that had been guessed."""
+    runs_within_2x: int = field.amount("runTimesWithinFactor2")
+    run_error: float = field.real("runTimeErrorFactor")
+    """The median of how many times longer or shorter than guessed jobs ran; 0 without guesses."""
+
+
+@dataclass(frozen=True, slots=True)
 class VirtualCluster(Answer):
     """The guaranteed, healthy and used resources of a virtual cluster."""
 
@@ -43,6 +57,7 @@ class VirtualCluster(Answer):
     skus: tuple[tuple[str, int], ...] = field.value("skus", convert=_counts)
     running: int = field.amount("runningGangs")
     waiting: int = field.amount("waitingGangs")
+    accuracy: Accuracy = field.part(Accuracy, "accuracy")
     order: str = field.text("order")
     """The order of its queue: `fair`, `fifo` or `shortest`."""
     is_interruptible: bool = field.flag("interruptible")

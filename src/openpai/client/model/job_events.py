@@ -34,6 +34,10 @@ class Estimate(Answer):
     earliest_ms: int | None = field.number("earliestTime")
     latest_ms: int | None = field.number("latestTime")
     basis: str = field.text("basis")
+    judged: int = field.amount("judged")
+    """How many of the latest starts in its virtual cluster had been estimated."""
+    within: int = field.amount("within")
+    """How many of these were within the range."""
 
 
 @dataclass(frozen=True, slots=True)

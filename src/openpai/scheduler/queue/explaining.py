@@ -44,7 +44,9 @@ def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
     if why is None or waiting is None or why.code in NEVER:
         return why
     lent = lent_from(state, waiting.gang, state.reserving.get(gang))
-    return replace(why, lent=lent, is_interruptible=may_borrow(waiting))
+    accuracy = state.running.run_times.guesses.of(waiting.gang.virtual_cluster)
+    estimate = why.estimate and replace(why.estimate, judged=accuracy.starts, within=accuracy.starts_within)
+    return replace(why, lent=lent, is_interruptible=may_borrow(waiting), estimate=estimate)
 
 
 def _explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from openpai.scheduler.model import Gang
+from openpai.scheduler.queue.accuracy import Guesses
 from openpai.scheduler.queue.limits import gpus_of
 
 REMEMBERED: Final = 1000
@@ -26,9 +27,6 @@ ENOUGH: Final = 4
 
 KINDS_MAX: Final = 20_000
 """The number of kinds to keep; beyond it, the kind whose last gang finished longest ago is removed."""
-
-CLOSE: Final = 4
-"""A guess is close if the gang ran at most this many times longer or shorter; run times differ a thousandfold."""
 
 NEIGHBOURS: Final = 4
 """A gang is compared with this many submitted directly before and after it: they often belong together."""
@@ -119,17 +117,6 @@ class _Latest:
         return first, len(self.ordered) - first
 
 
-@dataclass(slots=True)
-class Accuracy:
-    """Counts of guesses, and of those that were good."""
-
-    guesses: int = 0
-    close: int = 0
-    """Guesses where the gang ran at most `CLOSE` times longer or shorter."""
-    under: int = 0
-    """Guesses where the gang ran longer than three quarters of similar ones."""
-
-
 class RunTimes:
     """The latest run times of every kind of gang."""
 
@@ -137,8 +124,7 @@ class RunTimes:
         self._kinds: dict[Kind, _Latest] = {}
         self._longest: dict[str, int] = {}
         self._finished: dict[str, int] = {}
-        self.accuracy: dict[str, Accuracy] = {}
-        """By virtual cluster."""
+        self.guesses = Guesses()
 
     def note(self, gang: Gang, ran_ms: int, now_ms: int = 0) -> None:
         """Record the run time of a finished gang, and the accuracy of the guess about it."""
@@ -161,12 +147,7 @@ class RunTimes:
         found = self._enough(kinds, 0)
         if found is None:
             return
-        latest, _, count, _ = found
-        accuracy = self.accuracy.setdefault(gang.virtual_cluster, Accuracy())
-        guess = max(1, latest.near(gang.submitted_at_ms, now_ms))
-        accuracy.guesses += 1
-        accuracy.close += guess <= CLOSE * max(1, ran_ms) and ran_ms <= CLOSE * guess
-        accuracy.under += ran_ms > latest.ordered[-count + count * 3 // 4]
+        self.guesses.note_run(gang.virtual_cluster, found[0].near(gang.submitted_at_ms, now_ms), ran_ms)
 
     def _enough(self, kinds: Iterable[Kind], after_ms: int) -> tuple[_Latest, int, int, Kind] | None:
         for kind in kinds:
@@ -247,7 +228,7 @@ class RunTimes:
             ],
             "longest": self._longest,
             "finished": self._finished,
-            "accuracy": {name: [a.guesses, a.close, a.under] for name, a in self.accuracy.items()},
+            "guesses": self.guesses.dump(),
         }
 
     def load(self, data: Mapping[str, Any]) -> None:
@@ -258,4 +239,5 @@ class RunTimes:
             self._kinds[Kind(*kind)] = _Latest(deque(pairs), ordered, sorted(pairs), total_ms=sum(ordered))
         self._longest = dict(data["longest"])
         self._finished = dict(data["finished"])
-        self.accuracy = {name: Accuracy(*row) for name, row in data["accuracy"].items()}
+        if "guesses" in data:  # version 0.2 and later
+            self.guesses.load(data["guesses"])

@@ -21,6 +21,7 @@ from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.interface import Amount, Inspection, Lending, Scheduler, VcView
 from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Place, Refusal, Spot, Wait
 from openpai.scheduler.queue import capacity, explaining, overview, snapshot
+from openpai.scheduler.queue.accuracy import Guesses
 from openpai.scheduler.queue.borrowing import as_borrower, was_borrowing
 from openpai.scheduler.queue.decision_round import Round
 from openpai.scheduler.queue.moves import MovedWork
@@ -54,6 +55,11 @@ class HivedScheduler(Scheduler):
     def core(self) -> Hived:
         """Return the core, for inspection."""
         return self.state.core
+
+    @property
+    def guesses(self) -> Guesses:
+        """Return the guesses about starts and run times that came true or not."""
+        return self.state.running.run_times.guesses
 
     @property
     def cluster(self) -> Cluster:
@@ -174,6 +180,7 @@ class HivedScheduler(Scheduler):
         held = self.state.running.gangs.get(gang)
         if held is not None:
             held.is_proposed = False
+            self.guesses.note_start(gang, held.gang.virtual_cluster, self.state.now_ms)
 
     def reject(self, gang: str) -> None:
         """Drop the placement proposed for `gang`, which waits again at its place in the queue."""
@@ -213,6 +220,7 @@ class HivedScheduler(Scheduler):
     def cancel(self, gang: str) -> None:
         """Remove a waiting gang. Unknown gangs are ignored."""
         state = self.state
+        self.guesses.forget(gang)
         state.dequeue(gang)
         if gang in state.reserving:
             state.give_up(state.reserving[gang])
@@ -222,11 +230,15 @@ class HivedScheduler(Scheduler):
 
     def why(self, gang: str, now_ms: int | None = None) -> Wait | None:
         """Return why a gang waits; None when it does not."""
-        return explaining.explain(self.state, gang, self.state.now_ms if now_ms is None else now_ms)
+        why = explaining.explain(self.state, gang, self.state.now_ms if now_ms is None else now_ms)
+        if why is not None:
+            self.guesses.note_shown(gang, why.estimate)
+        return why
 
     def change(self, gang: Gang) -> None:
         """Change the priority, rank, virtual cluster or time limit of a gang; if it runs, it runs on."""
         state = self.state
+        self.guesses.forget(gang.id)
         held = state.running.gangs.get(gang.id)
         reserving = state.reserving.get(gang.id)
         if held is not None:
