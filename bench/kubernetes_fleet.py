@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import ssl
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from aiohttp import web
+from aiohttp import ClientSession, web
 
 from openpai.kube.client import MERGE_PATCH, KubeClient
 from openpai.kube.objects import DEVICE_CLASSES, LEASES, NODES, PODS, RESOURCE_SLICES
@@ -140,10 +142,6 @@ class Kubelets:
         await self._report(pod, status.ended(pod, 0))
         self._end_of(pod.name).set()
 
-    async def heartbeat(self, pod: Pod, number: int) -> None:
-        """Report a change of a pod that changes nothing for its task."""
-        await self._report(pod, {"conditions": [{"type": "Ready", "status": "True", "message": f"probe {number}"}]})
-
     async def _report(self, pod: Pod, found: dict[str, Any]) -> None:
         body = {"metadata": {"uid": pod.uid}, "status": found}
         how = MERGE_PATCH
@@ -160,6 +158,39 @@ class Kubelets:
                 await self._end_of(request.match_info["pod"]).wait()
             await answer.write_eof()
         return answer
+
+
+class Stored:
+    """Pods as etcd holds them. Written back, each is an event of the API server at a tenth of what a request costs.
+
+    The processors are shared with what is measured, so events that only have to arrive must not come through requests.
+    """
+
+    def __init__(self, etcd_url: str) -> None:
+        self._url = etcd_url
+        self._session = ClientSession()
+        self._values: dict[str, bytes] = {}
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._session.close()
+
+    async def read(self, pods: Iterable[Pod]) -> None:
+        """Read the pods that are to be written back."""
+
+        async def read_one(pod: Pod) -> None:
+            key = b64encode(f"/registry/pods/{pod.namespace}/{pod.name}".encode()).decode()
+            async with self._session.post(f"{self._url}/v3/kv/range", json={"key": key}) as answer:
+                value = (await answer.json(content_type=None))["kvs"][0]["value"]
+            self._values[pod.uid] = json.dumps({"key": key, "value": value}).encode()
+
+        await each(pods, read_one)
+
+    async def write(self, pod: Pod) -> None:
+        """Write a pod back as it is: its version changes, and nothing else."""
+        async with self._session.post(f"{self._url}/v3/kv/put", data=self._values[pod.uid]) as answer:
+            answer.raise_for_status()
+            await answer.read()
 
 
 async def each(items: Iterable[Any], work: Callable[[Any], Awaitable[object]], at_once: int = AT_ONCE) -> None:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.kubernetes_fleet import AT_ONCE, GPUS, Fleet, each
+from bench.kubernetes_fleet import AT_ONCE, GPUS, Fleet, Stored, each
 from bench.kubernetes_world import Figures, World, gang, notes_when, submit, world
 from bench.server import Server, percentile
 from openpai.kube.objects import PODS
@@ -44,7 +44,15 @@ class Load:
             self.gpu_pods.setdefault(pod.spec.node_name, []).append(pod)
 
     async def disturb(self, per_s: float) -> None:
-        """Change so many pods a second in ways that change nothing, until cancelled."""
+        """Write so many pods a second as they are, until cancelled."""
+        stored = Stored(self.made.plane.etcd_url)
+        try:
+            await stored.read(self.others)
+            await self._disturb(stored, per_s)
+        finally:
+            await stored.close()
+
+    async def _disturb(self, stored: Stored, per_s: float) -> None:
         chance = random.Random(1)
         loop = asyncio.get_running_loop()
         began_s = loop.time()
@@ -56,7 +64,7 @@ class Load:
                 due += 1
                 number = due
                 await asyncio.sleep(max(0.0, began_s + number / per_s - loop.time()))
-                await self.made.kubelets.heartbeat(chance.choice(self.others), number)
+                await stored.write(chance.choice(self.others))
 
         async with asyncio.TaskGroup() as changers:
             for _ in range(AT_ONCE):
@@ -120,7 +128,8 @@ async def decisions(load: Load, server: Server) -> Figures:
     while len(last["decisions"]) - len(before["decisions"]) < options.ends and time.monotonic() < deadline:
         await asyncio.sleep(0.5)
         last = last | {"decisions": (await server.stalls())["decisions"]}
-    times = [late * 1000 for _, late in last["decisions"][len(before["decisions"]) :]]
+    made = last["decisions"][len(before["decisions"]) :]
+    times, own = [late * 1000 for _, late, _ in made], [cpu * 1000 for _, _, cpu in made]
     return {
         "scale_memory_mb": settled_mb,
         "scale_memory_most_mb": server.memory_most_mb(),
@@ -128,6 +137,9 @@ async def decisions(load: Load, server: Server) -> Figures:
         "decisions": len(times),
         "decision_p50_ms": round(percentile(times, 0.5), 1),
         "decision_p99_ms": round(percentile(times, 0.99), 1),
+        "decision_own_cpu_p50_ms": round(percentile(own, 0.5), 1),
+        "decision_own_cpu_p99_ms": round(percentile(own, 0.99), 1),
+        "longest_collection_ms": round(last["longest_collection"] * 1000, 1),
         "server_cores": round(cpu_s / took, 2),
     }
 

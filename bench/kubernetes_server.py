@@ -7,6 +7,7 @@ On SIGUSR1 the figures are written to FIGURES. Times are those of the monotonic 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import signal
 import sys
@@ -36,10 +37,13 @@ class Notes:
         self.body = ""
         """The first pod, as it was sent."""
         self.first_launch = 0.0
-        self.decisions: list[tuple[float, float]] = []
-        """When a decision was made, and how long before it the last event arrived that it needed."""
-        self._freed: dict[str, float] = {}
+        self.decisions: list[tuple[float, float, float]] = []
+        """When a decision was made, how long before it the last event arrived that it needed, and what the loop's
+        thread computed meanwhile: neighbours on the machine do not change that."""
+        self.longest_collection = 0.0
+        self._freed: dict[str, tuple[float, float]] = {}
         self._ended: set[str] = set()
+        self._collects_since = 0.0
 
     def install(self) -> None:
         """Note from now on."""
@@ -64,7 +68,7 @@ class Notes:
                 if isinstance(action, LaunchTask):
                     self.first_launch = self.first_launch or now
                     if (freed := self._freed.pop(action.node, None)) is not None:
-                        self.decisions.append((now, now - freed))
+                        self.decisions.append((now, now - freed[0], time.thread_time() - freed[1]))
             await apply(backend, actions)
 
         def noted_event(kind: Any, line: bytes, doing: str) -> Any:
@@ -76,18 +80,26 @@ class Notes:
                 # What changes of it later is no event that a decision waits for.
                 if pod.has_ended and pod.uid not in self._ended:
                     self._ended.add(pod.uid)
-                    self._freed[pod.spec.node_name] = now
+                    self._freed[pod.spec.node_name] = now, time.thread_time()
             return event
 
         KubeClient.create = noted_create  # type: ignore[method-assign, assignment]
         KubeClient.bind = noted_bind  # type: ignore[method-assign, assignment]
         KubernetesBackend.apply = noted_apply  # type: ignore[method-assign, assignment]
         watch_stream._event = noted_event  # noqa: SLF001
+        gc.callbacks.append(self._note_collection)
+
+    def _note_collection(self, phase: str, _: Any) -> None:
+        now = time.thread_time()
+        if phase == "start":
+            self._collects_since = now
+        else:
+            self.longest_collection = max(self.longest_collection, now - self._collects_since)
 
     def write(self) -> None:
         """Write what was noted."""
         part = self.figures.with_suffix(".part")
-        fields = ("events", "created", "bound", "body", "first_launch", "decisions")
+        fields = ("events", "created", "bound", "body", "first_launch", "decisions", "longest_collection")
         part.write_text(json.dumps({name: getattr(self, name) for name in fields}))
         part.replace(self.figures)
 

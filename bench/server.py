@@ -133,7 +133,7 @@ async def platform(
             [*command, "--ready-file", str(ready), *options],
             stdout=log,
             stderr=log,
-            env={**os.environ, "PAI_ADMIN_PASSWORD": PASSWORD},
+            env=_environment(root),
         )
     try:
         server = await _ready(process, ready, root)
@@ -143,6 +143,12 @@ async def platform(
         process.wait(30)
         if keep is None:
             shutil.rmtree(root, ignore_errors=True)
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """Return the variables of the server. A second start finds its code compiled, as an installation has it."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(root / "compiled"), "PAI_ADMIN_PASSWORD": PASSWORD}
 
 
 async def _ready(process: subprocess.Popen[bytes], ready: Path, root: Path) -> Server:

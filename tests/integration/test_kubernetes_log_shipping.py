@@ -137,6 +137,42 @@ async def test_a_log_is_there_while_it_grows_and_after_its_pod_is_gone(root: Pat
     await logs.close()
 
 
+async def test_readers_of_an_ended_attempt_get_the_end_that_is_on_its_way(root: Path) -> None:
+    pods = Pods()
+    pods.write("p", b"one\n")
+    pods.is_hanging = True
+    logs = FileLogs(root, lambda _: True, period_s=0.01, may_arrive=True)
+
+    async def followed() -> bytes:
+        return b"".join([chunk.data async for chunk in logs.follow(KEY, ("stdout",), {})])
+
+    async def read() -> bytes:
+        await logs.arrived(KEY)
+        return (await logs.read(KEY, "stdout", 0, 100)).data
+
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: stdout(root) == b"one\n")
+        ships.ended(KEY)
+        assert not ships.is_complete(KEY)
+        readers = asyncio.gather(followed(), read())
+        await until(lambda: pods.requests > 2)
+        assert not readers.done()
+        pods.write("p", b"two\n")
+        pods.is_hanging = False
+        pods.end("p")
+        assert await readers == [b"one\ntwo\n"] * 2
+        assert await ships.finished(KEY, 60)
+        assert ships.is_complete(KEY)
+    # A server that goes on with a log that is complete expects nothing more.
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        ships.ended(KEY)
+        assert await ships.finished(KEY, 60)
+    assert await asyncio.gather(followed(), read()) == [b"one\ntwo\n"] * 2
+    await logs.close()
+
+
 async def test_streams_that_break_everywhere_lose_and_repeat_nothing(root: Path) -> None:
     pods = Pods()
     lines = [b"line %d\n" % number for number in range(300)]

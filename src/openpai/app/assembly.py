@@ -146,7 +146,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     )  # fmt: skip
     kept_ms = int(settings.work_retention_hours * 3_600_000)
     work = KeptDirectories(data.tasks / settings.backend / KEPT, clock, kept_ms)
-    logs = FileLogs(data.logs, _IsOver(commands, queries), kept=work)
+    logs = FileLogs(data.logs, _IsOver(commands, queries), kept=work, may_arrive=settings.backend == "kubernetes")
     stack.push_async_callback(logs.close)
     users = SqlAccountStore(database)
     database_health = DatabaseHealth(database)

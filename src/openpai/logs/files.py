@@ -11,12 +11,14 @@ import errno
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.kept_work import KeptDirectories
-from openpai.logs.reading import CHUNK_BYTES, Piece, directory_of, no_logs, path_of, read_piece
+from openpai.logs.reading import CHUNK_BYTES, Piece, directory_of, is_arriving, no_logs, path_of, read_piece
 from openpai.logs.removing import remove_logs
 from openpai.logs.watching import PERIOD_S, IsOver, Watch, Watcher
 from openpai.logs.write_times import read_moments
@@ -26,6 +28,8 @@ T = TypeVar("T")
 
 THREADS: Final = 4
 READ_MAX_BYTES: Final = 1024 * 1024
+ARRIVAL_PERIOD_S: Final = 0.05
+ARRIVAL_PATIENCE_S: Final = 10.0
 _REMOVED_AT_ONCE: Final = 100
 _NO_DIRECTORY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
 
@@ -37,18 +41,32 @@ class FileLogs:
     """
 
     def __init__(
-        self, root: Path, is_over: IsOver, *, period_s: float = PERIOD_S, kept: KeptDirectories | None = None
+        self,
+        root: Path,
+        is_over: IsOver,
+        *,
+        period_s: float = PERIOD_S,
+        kept: KeptDirectories | None = None,
+        may_arrive: bool = False,
     ) -> None:
+        """`may_arrive` is whether the end of a log may come from elsewhere after its attempt has ended."""
         self._kept = kept
         self._root = root
+        self._may_arrive = may_arrive
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="logs")
-        self._watcher = Watcher(is_over, self._pool, period_s)
+        self._watcher = Watcher(self._ended(is_over) if may_arrive else is_over, self._pool, period_s)
         self._reads: dict[tuple[str, int], asyncio.Future[Piece]] = {}
 
     @property
     def is_idle(self) -> bool:
         """Return whether there is no follower."""
         return self._watcher.is_idle
+
+    async def arrived(self, key: AttemptKey) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ARRIVAL_PATIENCE_S):
+                while await self._is_arriving(key):  # noqa: ASYNC110  # files have no events
+                    await asyncio.sleep(ARRIVAL_PERIOD_S)
 
     async def streams(self, key: AttemptKey) -> tuple[str, ...]:
         directory = directory_of(self._root, key)
@@ -109,6 +127,18 @@ class FileLogs:
         """End every followed stream and the threads."""
         await self._watcher.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _is_arriving(self, key: AttemptKey) -> bool:
+        return self._may_arrive and await self._in_thread(is_arriving, directory_of(self._root, key))
+
+    def _ended(self, is_over: IsOver) -> IsOver:
+        """Return whether an attempt has ended and its log is all there."""
+
+        async def is_over_and_there(key: AttemptKey) -> bool:
+            answer = is_over(key)
+            return (await answer if isawaitable(answer) else answer) and not await self._is_arriving(key)
+
+        return is_over_and_there
 
     async def _unread(self, watch: Watch, cursors: dict[str, int]) -> AsyncGenerator[LogChunk, None]:
         """Yield the known bytes after the cursors, a piece of each stream in turn."""

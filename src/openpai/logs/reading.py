@@ -10,12 +10,13 @@ import errno
 import os
 import re
 import stat
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.ports.logs import STREAMS
+from openpai.ports.logs import ARRIVES_WITHIN_S, ARRIVING, STREAMS
 from openpai.protocol.errors import Refused
 
 CHUNK_BYTES: Final = 8 * 1024
@@ -46,6 +47,15 @@ class Look(NamedTuple):
 
     path: str
     known: int
+
+
+def is_arriving(directory: str) -> bool:
+    """Return whether the end of an ended attempt's log is still brought here."""
+    try:
+        since_s = time.time() - os.lstat(f"{directory}/{ARRIVING}").st_mtime
+    except OSError:
+        return False
+    return since_s < ARRIVES_WITHIN_S
 
 
 def no_logs(key: AttemptKey) -> Refused:

@@ -14,6 +14,11 @@ from openpai.lifecycle.model import AttemptKey
 STREAMS: Final = ("stdout", "stderr", "runtime")
 """The two output streams of the user's program, and the messages of the platform's wrapper."""
 
+ARRIVING: Final = "arriving"
+"""The file that is beside the streams of an attempt that has ended while the end of its log is still on its way."""
+ARRIVES_WITHIN_S: Final = 30.0
+"""How long it counts: the server that brought the log may be gone, and no other may have found it."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
@@ -38,6 +43,9 @@ class Moment:
 
 class LogReader(Protocol):
     """Reads logs. A stream without output is empty; an attempt without logs raises Refused NoTaskLogError."""
+
+    async def arrived(self, key: AttemptKey) -> None:
+        """Return once the log of an attempt that has ended is all there, or will not be within some seconds."""
 
     async def streams(self, key: AttemptKey) -> tuple[str, ...]:
         """Return the names of the streams this attempt has."""

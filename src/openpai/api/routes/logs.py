@@ -130,6 +130,8 @@ async def get_log(
     if query.follow:
         return await _followed(request, found, streams, query, partial(_may_read, request, caller, row.id))
     services = context_of(request).services
+    if found.ended_at_ms is not None:
+        await services.logs.arrived(found.key)
     return await _read(services.logs, found, streams, query, services.clock.now_ms())
 
 
@@ -229,6 +231,7 @@ async def _followed(
     logs = context_of(request).services.logs
     if found.ended_at_ms is not None:
         # Report missing logs of an ended attempt now, while the answer can still be an error.
+        await logs.arrived(found.key)
         await logs.streams(found.key)
     offsets = {stream: max(query.offset or 0, 0) for stream in streams}
     if query.is_tail or (query.offset or 0) < 0:

@@ -35,7 +35,7 @@ from openpai.backends.kubernetes.pods import CONTAINER, PORTS_MAX, PodOptions
 from openpai.backends.kubernetes.seals import Seals
 from openpai.backends.kubernetes.tainting import Taints
 from openpai.backends.kubernetes.volumes import VolumeRules
-from openpai.backends.kubernetes.watching import Watcher
+from openpai.backends.kubernetes.watching import LOG_PATIENCE_S, Watcher
 from openpai.backends.kubernetes.writes import CREATING, ENDING, Writes, until_answered
 from openpai.kube.client import KubeClient
 from openpai.kube.config import ClusterAccess
@@ -47,7 +47,7 @@ from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Unavailable
-from openpai.system.supervision import supervise
+from openpai.system.supervision import background, supervise
 
 log: Final = structlog.get_logger(__name__)
 _SAVE_EVERY_S: Final = 5.0
@@ -106,6 +106,7 @@ class KubernetesBackend:
         self._creating = Writes("create pods", CREATING)
         self._ending = Writes("end pods", ENDING)
         self._removing = Writes("remove pods", ENDING)
+        self._leaving: set[asyncio.Task[None]] = set()
         self._grants = Grants()
         self._logs: LogShipper | None = None
         self._taints: Taints | None = None
@@ -168,6 +169,11 @@ class KubernetesBackend:
 
     async def close(self) -> None:
         """Release everything except the tasks."""
+        if self._leaving:
+            await asyncio.wait(self._leaving, timeout=_REMOVAL_PATIENCE_S)
+        for task in self._leaving:
+            # The next server finds the pod and its log.
+            task.cancel()
         await self._removing.drain(_REMOVAL_PATIENCE_S)
         await self._opened.aclose()
 
@@ -252,7 +258,12 @@ class KubernetesBackend:
         """Remove the pod of a forgotten attempt, and with the last one of a job attempt what its pods shared."""
         if attempt.uid:
             self._watcher.removes_pod(attempt.uid)
-        self._removing.add(partial(self._remove, attempt))
+        if self._logs is None or self._logs.is_complete(attempt.key):
+            self._removing.add(partial(self._remove, attempt))
+        else:
+            task = background("the log of a pod that is over", self._remove_with_log(self._logs, attempt))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
 
     # Work in the background.
 
@@ -273,6 +284,12 @@ class KubernetesBackend:
                 self._cluster.table.hold(attempt.node, attempt.uid, attempt.devices)
                 if waits_for_binding(pod) and not attempt.is_fence:
                     self._creating.add(partial(self._launcher.resume, attempt, pod))
+
+    async def _remove_with_log(self, logs: LogShipper, attempt: PodAttempt) -> None:
+        """Remove a pod once its log is here, which goes with the pod."""
+        if not await logs.finished(attempt.key, LOG_PATIENCE_S):
+            log.warning("the log of a task is not complete", pod=attempt.name)
+        self._removing.add(partial(self._remove, attempt))
 
     async def _remove(self, attempt: PodAttempt) -> None:
         if self._logs is not None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from openpai.backends.kubernetes.log_lines import MARK, Cursor, LogLines
 from openpai.lifecycle.model import AttemptKey
-from openpai.ports.logs import STREAMS
+from openpai.ports.logs import ARRIVING, STREAMS
 
 CURSOR_FILE: Final = "shipped"
 _APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -72,12 +72,25 @@ class AttemptLog:
         """Write a line of the platform to the log. Raises OSError."""
         self._append("runtime", MARK + message.encode() + b"\n")
 
+    def expect(self) -> None:
+        """Mark the end of the log as on its way, for readers who see that the attempt has ended. Raises OSError."""
+        os.makedirs(self._directory, mode=0o700, exist_ok=True)  # noqa: PTH103
+        os.close(
+            os.open(f"{self._directory}/{ARRIVING}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        )
+
+    def expect_nothing(self) -> None:
+        """Mark the log as all that will be there. Raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self._directory}/{ARRIVING}")  # noqa: PTH108
+
     def complete(self) -> None:
         """Record that the whole log was read. Raises OSError."""
         self.is_complete = True
         # A task that wrote nothing has a log too, an empty one.
         self._append("stdout", b"")
         self.save()
+        self.expect_nothing()
 
     def save(self) -> None:
         """Write the cursor that belongs to the files as they are. Raises OSError."""

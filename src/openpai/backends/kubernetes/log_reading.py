@@ -95,6 +95,7 @@ class LogReading:
         try:
             store = await self._opened(shipment)
             if store.is_complete:
+                await asyncio.to_thread(store.expect_nothing)
                 return True
             await self._read(shipment, store, follow=follow and not had_ended)
             shipment.failures = 0
@@ -113,6 +114,13 @@ class LogReading:
         except KubeError as error:
             shipment.failures += 1
             return await self._is_lost(shipment, error, had_ended=had_ended)
+
+    def expect(self, shipment: Shipment) -> None:
+        """Mark the end of a log as on its way. Quick enough for the loop, and done once this returns."""
+        try:
+            (shipment.log or AttemptLog(self._root, shipment.key)).expect()
+        except OSError as error:
+            log.warning("a log cannot be written", attempt=shipment.key.path(), error=str(error))
 
     async def _opened(self, shipment: Shipment) -> AttemptLog:
         found = shipment.log = shipment.log or AttemptLog(self._root, shipment.key)

@@ -68,6 +68,9 @@ class LogShipper:
         shipment = self._shipments.get(key)
         if shipment is None or shipment.has_ended:
             return
+        if not shipment.is_done:
+            # Before the end is recorded, so a reader who knows of the end waits for the rest of the log.
+            self._reading.expect(shipment)
         shipment.has_ended = True
         if shipment.due is not None:
             shipment.due.set()
@@ -91,6 +94,11 @@ class LogShipper:
                 async with asyncio.timeout(patience_s):
                     await shipment.done.wait()
         return shipment.is_done
+
+    def is_complete(self, key: AttemptKey) -> bool:
+        """Return whether nothing of a log is on its way any more: all of it was read, or its end is not known."""
+        shipment = self._shipments.get(key)
+        return shipment is None or shipment.is_done or not shipment.has_ended
 
     def forget(self, key: AttemptKey) -> None:
         """Stop to ship a log; what was shipped stays."""

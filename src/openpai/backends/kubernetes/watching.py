@@ -29,6 +29,7 @@ from openpai.kube.objects.kinds import EVENTS
 from openpai.kube.objects.pods import Pod
 from openpai.kube.objects.rest import Event
 from openpai.kube.reflector import Reflector
+from openpai.lifecycle.diagnosis import needs_log
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.clock import Clock
 from openpai.system.supervision import background
@@ -38,7 +39,7 @@ LOOK_EVERY_S: Final = 1.0
 _EVENTS_EVERY_S: Final = 4.0
 _EVENTS_AT_ONCE: Final = 8
 _LOOKS_PER_TURN: Final = 200
-_LOG_PATIENCE_S: Final = 10.0
+LOG_PATIENCE_S: Final = 10.0
 """How long the end of a task waits for the end of its log."""
 STUCK_S: Final = 30.0
 """How much longer than its grace period a deleted pod may take before that is an event."""
@@ -248,18 +249,21 @@ class Watcher:
         return attempt.cut_off if report is not None and attempt.cut_off is not None else report
 
     def _end(self, attempt: PodAttempt, report: ExitReport) -> None:
-        """Record the end of an attempt, once its log is here: the log shows why it failed."""
+        """Record the end of an attempt; where the log shows why it failed, once the log is here."""
         if self._logs is None or attempt.started_at_ms is None:
             self._register.end(attempt, report)
         elif not attempt.is_ending:
             attempt.is_ending = True
             self._logs.ended(attempt.key)
+            if not needs_log(report):
+                self._register.end(attempt, report)
+                return
             task = background("end of a pod", self._end_with_log(self._logs, attempt, report))
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
 
     async def _end_with_log(self, logs: LogShipper, attempt: PodAttempt, report: ExitReport) -> None:
-        if not await logs.finished(attempt.key, _LOG_PATIENCE_S):
+        if not await logs.finished(attempt.key, LOG_PATIENCE_S):
             log.warning("the log of a task is not complete", pod=attempt.name)
         self._register.end(attempt, report)
 
