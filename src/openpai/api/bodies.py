@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.protocol.syntax import unfit_texts
 from openpai.protocol.wording import validation_message
 
@@ -90,7 +90,7 @@ def _form(content: bytes) -> dict[str, str]:
 
 def invalid(message: str) -> Refused:
     """Return the error for a malformed request."""
-    return Refused("InvalidParametersError", message, "see /docs for what this request may contain")
+    return InvalidParameters(message, "see /docs for what this request may contain")
 
 
 def describe(faults: Sequence[Mapping[str, Any]]) -> str:

@@ -17,7 +17,7 @@ from openpai.api.job_access import thing_of
 from openpai.api.job_attempts import spec_of
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.ports.queries import JobRow
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 
 TAGS_MAX: Final = 64
 
@@ -68,7 +68,7 @@ async def tag(context: ApiContext, row: JobRow, _: str, word: str) -> str:
     # The list of jobs contains every tag of each job.
     if word not in row.tags and len(row.tags) >= TAGS_MAX:
         message = f"job {full_name(row)} has {len(row.tags)} tags, and no job may have more than {TAGS_MAX}"
-        raise Refused("InvalidParametersError", message, "take one off first: `pai job untag`")
+        raise InvalidParameters(message, "take one off first: `pai job untag`")
     await context.services.jobs.set_tag(row.id, word)
     return f"tag {word} was put on job {full_name(row)}"
 

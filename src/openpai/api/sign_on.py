@@ -22,7 +22,7 @@ from openpai.orchestrator.accounts import welcome
 from openpai.ports.accounts import AccountStore
 from openpai.ports.identity import Sealer, Vouched
 from openpai.ports.store import Sealed
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.wire.tokens import Login
 
 CODE_MS: Final = 60_000
@@ -51,9 +51,7 @@ def checked_target(target: str, sign_on: SignOn) -> str:
         if f"{place.scheme}://{place.netloc}".lower() in {origin.rstrip("/").lower() for origin in sign_on.origins}:
             return target
     message = f"a login may not go back to {target[:200]!r}"
-    raise Refused(
-        "InvalidParametersError", message, "use a path such as /, or ask an administrator to allow its origin"
-    )
+    raise InvalidParameters(message, "use a path such as /, or ask an administrator to allow its origin")
 
 
 def onward(target: str, **values: str) -> str:

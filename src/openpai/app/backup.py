@@ -28,6 +28,7 @@ from openpai.protocol.errors import BadConfiguration, Unavailable
 from openpai.store.copying import copy_sqlite, dump_postgres, has_postgres_tools, schema_of_sqlite
 from openpai.store.database import normal_url
 from openpai.store.portable import copy_postgres
+from openpai.store.vault import flush
 
 STANDARD: Final = Path("-")
 
@@ -60,7 +61,7 @@ def backup(
                 _send(work / "backup")
             else:
                 (work / "backup").replace(file)
-                _flush(file.parent)
+                flush(file.parent)
         except OSError as error:
             at = f" ({error.filename})" if error.filename else ""
             message = f"the backup {file} cannot be written: {error.strerror or error}{at}"
@@ -203,14 +204,6 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=error_console(), transient=True) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _flush(directory: Path) -> None:
-    held = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(held)
-    finally:
-        os.close(held)
 
 
 def _report(file: Path, manifest: dict[str, Any], *, without_key: bool, as_json: bool) -> None:

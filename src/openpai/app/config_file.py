@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from openpai.cli.text_file import read_text
 from openpai.protocol.errors import BadConfiguration, Refused
 from openpai.protocol.spelling import nearest
 
@@ -108,16 +109,9 @@ def written(default: Any) -> str:
 
 def _entries(file: Path) -> Iterator[tuple[str, yaml.Node]]:
     """Yield the keys of a file and their values as YAML nodes, which have line numbers."""
+    text = read_text(file, "a configuration file", most=BYTES_MAX, code="BadConfigurationError")
     try:
-        with file.open("rb") as opened:
-            content = opened.read(BYTES_MAX + 1)
-        if len(content) > BYTES_MAX:
-            raise BadConfiguration(f"{file} is larger than 1 MiB", "give a configuration file")
-        root = yaml.compose(content.decode("utf-8"), Loader=yaml.SafeLoader)
-    except OSError as error:
-        raise BadConfiguration(f"cannot read {file}: {error.strerror}", "name another file") from error
-    except UnicodeDecodeError as error:
-        raise BadConfiguration(f"{file} is not UTF-8 text", "save it as UTF-8") from error
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f", line {mark.line + 1}"

@@ -24,6 +24,7 @@ from openpai.store.copying import require_empty_postgres, restore_postgres, sche
 from openpai.store.database import normal_url
 from openpai.store.opening import require_known
 from openpai.store.portable import fill_postgres
+from openpai.store.vault import flush
 
 # What `open_data_dir` makes, what file systems have at their top, and what an earlier attempt left.
 _NOTHING: Final = frozenset({"lock", "visitors", "lost+found", "backup", RESTORE_STAGE})
@@ -190,11 +191,7 @@ def _give(root: Path, whose: os.stat_result) -> None:
         for above, directories, files in os.walk(root):
             for name in (*directories, *files):
                 os.chown(Path(above) / name, whose.st_uid, whose.st_gid, follow_symlinks=False)
-    held = os.open(root, os.O_RDONLY)
-    try:
-        os.fsync(held)
-    finally:
-        os.close(held)
+    flush(root)
 
 
 def _report(root: Path, manifest: dict[str, Any], aside: Path | None, *, as_json: bool) -> None:

@@ -44,6 +44,15 @@ _BACKENDS_OF: Final[Mapping[str, tuple[BackendName, ...]]] = {
     "rdma_resource": ("kubernetes",),
 }
 """The backends for which an option has a meaning, where not for all."""
+_RETENTION: Final = (
+    ("work_retention_hours", DAYS_MAX * 24, "number of hours", "keeps nothing"),
+    ("work_max_mb", GB_MAX * 1024, "size", "sets no limit"),
+    ("audit_retention_days", DAYS_MAX, "number of days", "keeps entries for ever"),
+    ("event_retention_days", DAYS_MAX, "number of days", "keeps events as long as their jobs"),
+    ("log_retention_days", DAYS_MAX, "number of days", "keeps logs until there are too many"),
+    ("log_retention_gb", GB_MAX, "size", "keeps logs until they are too old"),
+)
+"""The greatest value of each limit on what is kept, its unit, and what 0 means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,24 +243,10 @@ class Settings:
             )
 
     def _check_retention(self) -> None:
-        if not 0 <= self.work_retention_hours <= DAYS_MAX * 24:
-            message = f"--work-retention-hours {self.work_retention_hours:g} is not a valid number of hours"
-            raise BadConfiguration(message, "use 0, which keeps nothing, or more")
-        if not 0 <= self.work_max_mb <= GB_MAX * 1024:
-            message = f"--work-max-mb {self.work_max_mb} is not a valid size"
-            raise BadConfiguration(message, "use 0, which sets no limit, or more")
-        if not 0 <= self.audit_retention_days <= DAYS_MAX:
-            message = f"--audit-retention-days {self.audit_retention_days:g} is not a valid number of days"
-            raise BadConfiguration(message, "use 0, which keeps entries for ever, or more")
-        if not 0 <= self.event_retention_days <= DAYS_MAX:
-            message = f"--event-retention-days {self.event_retention_days:g} is not a valid number of days"
-            raise BadConfiguration(message, "use 0, which keeps events as long as their jobs, or more")
-        if not 0 <= self.log_retention_days <= DAYS_MAX:
-            message = f"--log-retention-days {self.log_retention_days:g} is not a valid number of days"
-            raise BadConfiguration(message, "use 0, which keeps logs until there are too many, or more")
-        if not 0 <= self.log_retention_gb <= GB_MAX:
-            message = f"--log-retention-gb {self.log_retention_gb:g} is not a valid size"
-            raise BadConfiguration(message, "use 0, which keeps logs until they are too old, or more")
+        for name, most, unit, zero in _RETENTION:
+            if not 0 <= (value := getattr(self, name)) <= most:
+                message = f"--{name.replace('_', '-')} {value:g} is not a valid {unit}"
+                raise BadConfiguration(message, f"use 0, which {zero}, or more")
         if self.log_max_mb and not LOG_MAX_MB_LEAST <= self.log_max_mb <= GB_MAX * 1024:
             message = f"--log-max-mb {self.log_max_mb} leaves too little of a log to be of use"
             raise BadConfiguration(message, f"use 0, which keeps all of it, or {LOG_MAX_MB_LEAST} or more")

@@ -40,7 +40,7 @@ def fetch(
         written = [
             path
             for one in chosen
-            for path in fetch_work(pai, name, one, goal / one.task if len(chosen) > 1 else goal, paths or ())
+            for path in fetch_work(pai, name, one, goal / one.name if len(chosen) > 1 else goal, paths or ())
         ]
     total = sum(path.stat().st_size for path in written)
     result = {"job": name, "directory": str(goal), "files": len(written), "bytes": total}

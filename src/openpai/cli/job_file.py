@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from openpai.protocol.errors import Fault, InvalidParameters
+from openpai.cli.text_file import read_start
+from openpai.protocol.errors import Fault
 from openpai.protocol.job import MAX_JOB_BYTES
 from openpai.protocol.wording import harmless_line
 
@@ -25,17 +25,7 @@ def read(file: str) -> bytes:
     """
     if file == "-":
         return sys.stdin.buffer.read(MAX_JOB_BYTES + 1)
-    try:
-        mode = Path(file).stat().st_mode
-        # A device may never end. A pipe is what a shell gives for `<(command)`.
-        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
-            what = "a directory" if stat.S_ISDIR(mode) else "a device or a socket"
-            raise InvalidParameters(f"{file} is {what}, not a job file", "give the path of a job file, or - for a pipe")
-        with Path(file).open("rb") as opened:
-            return opened.read(MAX_JOB_BYTES + 1)
-    except (OSError, ValueError) as error:
-        message = getattr(error, "strerror", None) or error
-        raise InvalidParameters(f"cannot read {file}: {message}", "give the path of a job file") from error
+    return read_start(Path(file), "a job file", MAX_JOB_BYTES + 1)
 
 
 def excerpt(text: str, fault: Fault) -> str:

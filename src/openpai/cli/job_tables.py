@@ -172,7 +172,7 @@ def kept_work(kept: Sequence[WorkKept], now_ms: int) -> Table:
     """Return a table of what tasks left in their working directories."""
     rows = [
         (
-            one.task,
+            one.name,
             # Of the job and of the task: a retried task has a line for each attempt.
             f"{one.job_attempt + 1}/{one.attempt + 1}",
             f"{one.files}{'' if one.is_counted else '+'}",

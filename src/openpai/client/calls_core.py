@@ -14,7 +14,7 @@ from functools import update_wrapper, wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
-from openpai.protocol.errors import Broken, PaiError, Refused
+from openpai.protocol.errors import Broken, InvalidParameters, PaiError
 
 if TYPE_CHECKING:
     import httpx
@@ -210,7 +210,7 @@ def known(where: Mapping[str, object], filters: type, of: str) -> None:
     """Raise Refused for an unknown filter: the API would ignore it, and everything would match."""
     if strange := sorted(where.keys() - filters.__annotations__.keys()):
         message = f"{strange[0]!r} is not a filter of {of}"
-        raise Refused("InvalidParametersError", message, f"use {', '.join(filters.__annotations__)}")
+        raise InvalidParameters(message, f"use {', '.join(filters.__annotations__)}")
 
 
 def said(**params: Any) -> dict[str, str]:

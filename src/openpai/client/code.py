@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -83,9 +83,7 @@ def code_of(root: Path) -> Code:
     root = root.expanduser().absolute()
     if root in (Path("/"), Path.home()):
         message = f"{root} is no directory of a project"
-        raise Refused(
-            "InvalidParametersError", message, "go to the project's directory first, or send no code with --no-code"
-        )
+        raise InvalidParameters(message, "go to the project's directory first, or send no code with --no-code")
     files: list[File] = []
     left_out: list[str] = []
     size = 0
@@ -97,7 +95,7 @@ def code_of(root: Path) -> Code:
                 raise _too_much(Code(root, tuple(files)))
     except OSError as error:
         message = f"cannot read {error.filename or root}: {error.strerror or error}"
-        raise Refused("InvalidParametersError", message, "name it in .paiignore if the job does not need it") from error
+        raise InvalidParameters(message, "name it in .paiignore if the job does not need it") from error
     return Code(root, tuple(sorted(files, key=lambda file: file.name)), tuple(left_out))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters
 
 URL_DEFAULT: Final = "http://127.0.0.1:9186"
 _ADDRESS: Final = re.compile(r"https?://[^\s/]+(/\S*)?")
@@ -37,9 +37,7 @@ def normal_url(url: str) -> str:
     if "://" not in address:
         address = f"http://{address}"
     if not _ADDRESS.fullmatch(address) or not _has_good_port(address):
-        raise Refused(
-            "InvalidParametersError", f"{url!r} is not the address of a server", "write it like http://host:9186"
-        )
+        raise InvalidParameters(f"{url!r} is not the address of a server", "write it like http://host:9186")
     return address.rstrip("/").removesuffix("/api/v2")
 
 
@@ -62,8 +60,8 @@ def _read(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise Refused(
-            "InvalidParametersError", f"cannot read the credentials in {path}: {error}", "remove it and log in again"
+        raise InvalidParameters(
+            f"cannot read the credentials in {path}: {error}", "remove it and log in again"
         ) from error
     return content if _is_ours(content) else {}
 
@@ -80,8 +78,7 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
     try:
         _replace(path, content)
     except OSError as error:
-        raise Refused(
-            "InvalidParametersError",
+        raise InvalidParameters(
             f"cannot keep the credentials in {path}: {error.strerror}",
             "name another directory with XDG_CONFIG_HOME, or do without the file: PAI_URL and PAI_TOKEN",
         ) from error

@@ -20,7 +20,7 @@ from openpai.client.calls.jobs import task_path
 from openpai.client.calls_core import API, iterated
 from openpai.client.client import Client
 from openpai.client.model.tasks import WorkKept
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import InvalidParameters, Unavailable
 
 _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -41,7 +41,7 @@ def fetch_work(pai: Client, job: str, kept: WorkKept, goal: Path, paths: Sequenc
                         _write(path, archive, member)
                         written.append(path)
         except tarfile.TarError as error:
-            raise Unavailable(f"what task {kept.task} left did not arrive whole: {error}", "fetch it again") from error
+            raise Unavailable(f"what task {kept.name} left did not arrive whole: {error}", "fetch it again") from error
     return written
 
 
@@ -61,7 +61,7 @@ def _write(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> Non
         with path.open("xb") as file:
             shutil.copyfileobj(content, file)
     except FileExistsError:
-        raise Refused("InvalidParametersError", f"the file {path} exists already", "choose another --to") from None
+        raise InvalidParameters(f"the file {path} exists already", "choose another --to") from None
     if member.mode & 0o100:
         path.chmod(path.stat().st_mode | 0o111)
 

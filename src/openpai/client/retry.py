@@ -18,7 +18,7 @@ from typing import Any, Final
 import httpx
 
 from openpai.client.calls_core import Call
-from openpai.protocol.errors import Broken, Fault, InvalidProtocol, PaiError, Refused, Unavailable
+from openpai.protocol.errors import Broken, Fault, InvalidParameters, InvalidProtocol, PaiError, Refused, Unavailable
 
 TRIES: Final = 5
 TRIES_IN_SILENCE: Final = 2
@@ -40,7 +40,7 @@ def options(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
     """Return the settings of the HTTP library for a server and a token; raise Refused if either is invalid."""
     if token and not (token.isascii() and token.isprintable()):
         message = "the token contains a line break or another invalid character"
-        raise Refused("InvalidParametersError", message, "copy it again, without the text around it")
+        raise InvalidParameters(message, "copy it again, without the text around it")
     return {
         "base_url": url,
         "headers": {"Authorization": f"Bearer {token}"} if token else {},
@@ -60,7 +60,7 @@ def is_loopback(url: str) -> bool:
         host = httpx.URL(url).host
     except httpx.InvalidURL as error:
         message = f"{url!r} is not the address of a server: {error}"
-        raise Refused("InvalidParametersError", message, "write it like http://host:9186") from error
+        raise InvalidParameters(message, "write it like http://host:9186") from error
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -158,9 +158,7 @@ def after_refusal(call: Call[Any], attempt: int, response: httpx.Response, *, le
 def unsendable(call: Call[Any], error: Exception) -> Refused:
     """Return the error for a request that cannot be sent, such as one with a line break in a header."""
     why = f"{error.object[:80]!r} is no text that fits there" if isinstance(error, UnicodeEncodeError) else error
-    return Refused(
-        "InvalidParametersError", f"{call.method} {call.url} cannot be sent: {why}", "correct the values of the request"
-    )
+    return InvalidParameters(f"{call.method} {call.url} cannot be sent: {why}", "correct the values of the request")
 
 
 def unreachable(url: str, error: httpx.HTTPError) -> Unavailable:
@@ -188,7 +186,7 @@ def _of_a_stranger(response: httpx.Response, message: str) -> PaiError:
     """Return the error for an answer without a code, which no OpenPAI server sends."""
     advice = f"is {response.request.url.copy_with(path='/', query=None)} an OpenPAI server?"
     if response.status_code in (*range(500), 501):
-        return Refused("InvalidParametersError", message, advice)
+        return InvalidParameters(message, advice)
     broken = Broken(message)
     broken.advice = advice
     return broken

@@ -113,8 +113,13 @@ def write_keys(path: Path, keys: Sequence[str]) -> None:
         file.flush()
         os.fsync(file.fileno())
     unfinished.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
+    flush(path.parent)
+
+
+def flush(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    held = os.open(directory, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(held)
     finally:
-        os.close(directory)
+        os.close(held)

@@ -82,22 +82,24 @@ class Snapshot(Document):
     """The scheduler's whole state; its content may change with every version."""
 
 
-class Fairness(Document):
-    """How fast past use is forgotten."""
+class SettingVersion(Document):
+    """How often a setting was changed, and its last change."""
 
-    halfLifeHours: Annotated[float | None, Doc(example=72)]
     version: Annotated[int, Doc(example=1)]
     changedBy: UserName | None
     changedTime: Ms | None
 
 
-class QueueOrders(Document):
+class Fairness(SettingVersion):
+    """How fast past use is forgotten."""
+
+    halfLifeHours: Annotated[float | None, Doc(example=72)]
+
+
+class QueueOrders(SettingVersion):
     """The order of queues, by virtual cluster."""
 
     orders: Annotated[Mapping[str, Literal["fair", "fifo", "shortest"]], Doc(example={"vision": "shortest"})]
     interruptible: Annotated[
         Mapping[str, bool], Doc("whether jobs may be interrupted that do not say", example={"vision": True})
     ]
-    version: Annotated[int, Doc(example=1)]
-    changedBy: UserName | None
-    changedTime: Ms | None

@@ -103,7 +103,7 @@ def test_a_file_that_is_no_yaml_names_the_line():
 
 
 def test_a_file_that_is_not_there_is_named():
-    with pytest.raises(Refused, match="cannot read /nowhere/x: No such file"):
+    with pytest.raises(Refused, match="'/nowhere/x' cannot be read: No such file"):
         read("/nowhere/x")
 
 

@@ -17,8 +17,9 @@ from openpai.api.shapes import clusters as shapes
 from openpai.api.shapes.nodes import node_gpus
 from openpai.orchestrator import vc_groups
 from openpai.ports.platform import ClusterConfig
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.protocol.job import VIRTUAL_CLUSTER_NAME
+from openpai.scheduler.config.editing import no_virtual_cluster
 from openpai.wire import clusters as wire
 from openpai.wire.clusters import NodeGpus, PromiseChange, Sku, VirtualCluster
 
@@ -77,19 +78,13 @@ async def get_virtual_cluster(request: Request, caller: Listing, vc: VcName) -> 
     return reply(found[vc])
 
 
-def no_virtual_cluster(name: str) -> Refused:
-    """Return the error for a virtual cluster that does not exist."""
-    message = f"there is no virtual cluster {name!r}"
-    return Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters")
-
-
 @router.serves("PUT /api/v2/virtual-clusters/{vc}", "Set the guarantee of a virtual cluster", _PROMISE, takes=Promise)
 async def promise_virtual_cluster(request: Request, caller: Changing, vc: VcName) -> Reply[PromiseChange]:
     """Set the guarantee of a virtual cluster, which is created if it is new; no running job is stopped."""
     wanted = (await read_body(request, Promise)).promise.strip()
     if not wanted:
         message = "a virtual cluster is guaranteed nodes or GPUs, not a percentage"
-        raise Refused("InvalidParametersError", message, 'send {"promise": "3 nodes"} or {"promise": "8 GPUs of A100"}')
+        raise InvalidParameters(message, 'send {"promise": "3 nodes"} or {"promise": "8 GPUs of A100"}')
     services = context_of(request).services
     config = await vc_groups.promise(services.platform, services.users, vc, wanted, caller.user)
     return _changed(f"virtual cluster {vc} is promised {wanted}", config, 201)

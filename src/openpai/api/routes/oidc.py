@@ -17,7 +17,7 @@ from openpai.api.routing import Router
 from openpai.api.services import SignOn
 from openpai.api.sign_on import CHALLENGE, admit, checked_target, code_for, onward, redeem
 from openpai.ports.identity import SignOnFailed, SingleSignOn
-from openpai.protocol.errors import PaiError, Refused
+from openpai.protocol.errors import InvalidParameters, PaiError, Refused
 from openpai.wire.tokens import Login
 
 _OLDER: Final = {f"/api/v2/authn/oidc/{page}": f"/api/v1/authn/oidc/{page}" for page in ("login", "return", "logout")}
@@ -82,7 +82,7 @@ async def pass_on_sign_on(request: Request) -> Response:
     """Accept an answer that the provider posts as a form; redirect to a GET, which carries the cookie."""
     form = await request.body()
     if not _FORM.fullmatch(form):
-        raise Refused("InvalidParametersError", "this is not the answer of an identity provider", "log in again")
+        raise InvalidParameters("this is not the answer of an identity provider", "log in again")
     return Response(status_code=303, headers={"location": f"{_RETURN}?{form.decode()}"})
 
 

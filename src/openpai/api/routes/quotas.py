@@ -14,11 +14,11 @@ from openpai.api.answers import Done, Reply, done, reply
 from openpai.api.audit import about
 from openpai.api.bodies import read_body
 from openpai.api.context import ApiContext, context_of, needs
-from openpai.api.routes.clusters import no_virtual_cluster
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import quotas as shapes
 from openpai.protocol.errors import Refused
+from openpai.scheduler.config.editing import no_virtual_cluster
 from openpai.wire import quotas as wire
 from openpai.wire.quotas import OwnQuota
 

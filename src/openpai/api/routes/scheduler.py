@@ -11,11 +11,12 @@ from pydantic import Field
 from openpai.api.answers import Reply, reply
 from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of, needs
-from openpai.api.routes.clusters import SIZE_MAX, no_virtual_cluster
+from openpai.api.routes.clusters import SIZE_MAX
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.ports.cluster_settings import FAIRNESS, ORDERS, Setting
 from openpai.protocol.errors import Refused
+from openpai.scheduler.config.editing import no_virtual_cluster
 from openpai.scheduler.interface import Inspection
 from openpai.scheduler.model import Order
 from openpai.scheduler.queue.fairness import HALF_LIFE_MS
@@ -134,14 +135,8 @@ async def set_fairness(request: Request, caller: Annotated[Caller, needs("cluste
 
 
 def _fairness(setting: Setting | None) -> wire.Fairness:
-    if setting is None:
-        return {"halfLifeHours": HALF_LIFE_MS / _HOUR_MS, "version": 0, "changedBy": None, "changedTime": None}
-    return {
-        "halfLifeHours": setting.body.get("halfLifeHours"),
-        "version": setting.version,
-        "changedBy": setting.changed_by,
-        "changedTime": setting.changed_at_ms,
-    }
+    hours = HALF_LIFE_MS / _HOUR_MS if setting is None else setting.body.get("halfLifeHours")
+    return {"halfLifeHours": hours, **_version(setting)}
 
 
 @router.serves("GET /api/v2/scheduler/orders", "Show the order of queues")
@@ -182,12 +177,11 @@ async def _save(request: Request, caller: Caller, name: str, body: Mapping[str, 
 
 
 def _orders(setting: Setting | None) -> wire.QueueOrders:
+    body = {} if setting is None else setting.body
+    return {"orders": body.get("orders", {}), "interruptible": body.get("interruptible", {}), **_version(setting)}
+
+
+def _version(setting: Setting | None) -> wire.SettingVersion:
     if setting is None:
-        return {"orders": {}, "interruptible": {}, "version": 0, "changedBy": None, "changedTime": None}
-    return {
-        "orders": setting.body["orders"],
-        "interruptible": setting.body.get("interruptible", {}),
-        "version": setting.version,
-        "changedBy": setting.changed_by,
-        "changedTime": setting.changed_at_ms,
-    }
+        return {"version": 0, "changedBy": None, "changedTime": None}
+    return {"version": setting.version, "changedBy": setting.changed_by, "changedTime": setting.changed_at_ms}

@@ -21,7 +21,7 @@ from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import storages as shapes
 from openpai.ports.storages import Area, Entry
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.wire.storages import FileList, UploadedFile
 
 router = Router("storages", written=201)
@@ -69,9 +69,7 @@ async def download_file(request: Request, caller: Reading, name: str, path: str)
     found = await area.entry(path)
     if found.is_directory:
         message = f"{path or '/'} in storage {name} is a directory"
-        raise Refused(
-            "InvalidParametersError", message, "list it with `?path=`, and download the files in it one by one"
-        )
+        raise InvalidParameters(message, "list it with `?path=`, and download the files in it one by one")
     headers = _headers(found)
     wanted = request.headers.get("range")
     if request.headers.get("if-range") not in (None, headers.get("ETag")):

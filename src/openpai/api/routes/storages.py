@@ -16,7 +16,7 @@ from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import storages as shapes
 from openpai.ports.storages import Storage, Storages
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters
 from openpai.storage.kinds import schema
 from openpai.wire.storages import StorageConfig, StorageDetail, StorageList, StorageServer, StorageTest
 
@@ -92,9 +92,7 @@ async def change_storage(request: Request, caller: Changing, name: str) -> Reply
     said = (await read_body(request, Said)).model_dump()
     if said.get("name", name) != name:
         message = f"the storage {name!r} cannot be renamed to {said['name']!r}"
-        raise Refused(
-            "InvalidParametersError", message, "add it under the new name, grant that, and remove the old one"
-        )
+        raise InvalidParameters(message, "add it under the new name, grant that, and remove the old one")
     return reply(await _detail(request, caller, await storages_of(request).change(name, said)), 201)
 
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
     from openpai.client.connection import Connection
@@ -17,9 +17,7 @@ _ID: Final = re.compile(r"[0-9a-f]{32}")
 def segment(name: str, what: str) -> str:
     """Return a name as one segment of a path; raise Refused for an invalid name."""
     if not name or "/" in name or name in (".", ".."):
-        raise Refused(
-            "InvalidParametersError", f"{name!r} is not {what}'s name", "a name is not empty and has no slash in it"
-        )
+        raise InvalidParameters(f"{name!r} is not {what}'s name", "a name is not empty and has no slash in it")
     return quote(name, safe="~")
 
 
@@ -39,5 +37,5 @@ class Naming(OverWire):
         is_whole = "~" in name or not self.user or _ID.fullmatch(name)
         full = name if is_whole else f"{self.user}~{name}"
         if not name or "/" in name or name in (".", ".."):
-            raise Refused("InvalidParametersError", f"{name!r} is not a job's name", "name it `job` or `user~job`")
+            raise InvalidParameters(f"{name!r} is not a job's name", "name it `job` or `user~job`")
         return f"/jobs/{segment(full, 'a job')}"

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from openpai.client import model
 from openpai.client.calls.naming import OverWire, segment
 from openpai.client.calls_core import Call, asks, iterates, listed, nothing, said, whole
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters
 
 FILES_PER_PAGE: Final = 10_000
 UNFIT: Final = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
@@ -27,7 +27,7 @@ def file_path(name: str, path: str) -> str:
     if not parts or ".." in parts or UNFIT.search(path):
         message = f"{path!r} is not the path of a file in a storage"
         advice = "write it like data/train/images.tar, without '..', backslashes and control characters"
-        raise Refused("InvalidParametersError", message, advice)
+        raise InvalidParameters(message, advice)
     return f"{_storage(name)}/files/{quote('/'.join(parts))}"
 
 

@@ -13,8 +13,19 @@ SUCCEEDED: Final = "SUCCEEDED"
 FINAL_STATES: Final = states.FINAL_STATES
 
 
+class _OfTask:
+    __slots__ = ()
+    role: str
+    index: int
+
+    @property
+    def name(self) -> str:
+        """Return `role-index`."""
+        return f"{self.role}-{self.index}"
+
+
 @dataclass(frozen=True, slots=True)
-class TaskView(Answer):
+class TaskView(_OfTask, Answer):
     """One task in its newest attempt."""
 
     role: str
@@ -34,18 +45,13 @@ class TaskView(Answer):
     document: Document = whole()
 
     @property
-    def name(self) -> str:
-        """Return `role-index`."""
-        return f"{self.role}-{self.index}"
-
-    @property
     def is_final(self) -> bool:
         """Return whether the task is over."""
         return self.state in FINAL_STATES
 
 
 @dataclass(frozen=True, slots=True)
-class SshTask(Answer):
+class SshTask(_OfTask, Answer):
     """The SSH address of a running task."""
 
     role: str = text("taskRoleName")
@@ -55,14 +61,9 @@ class SshTask(Answer):
     command: str = text("command")
     document: Document = whole()
 
-    @property
-    def name(self) -> str:
-        """Return `role-index`."""
-        return f"{self.role}-{self.index}"
-
 
 @dataclass(frozen=True, slots=True)
-class WorkKept(Answer):
+class WorkKept(_OfTask, Answer):
     """The files that one task attempt left, kept until `kept_until_ms`."""
 
     role: str = needed("taskRoleName", str)
@@ -73,11 +74,6 @@ class WorkKept(Answer):
     bytes: int = needed("bytes", int)
     is_counted: bool = needed("isCounted", bool)
     kept_until_ms: int = needed("keptUntil", int)
-
-    @property
-    def task(self) -> str:
-        """Return `role-index`."""
-        return f"{self.role}-{self.index}"
 
 
 @dataclass(frozen=True, slots=True)
