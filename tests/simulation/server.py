@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 from openpai.app.leadership import Leadership
@@ -11,9 +12,9 @@ from openpai.backends.simulated.backend import SimulatedBackend
 from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.commands import PlatformCommands
+from openpai.orchestrator.leader import Leader
 from openpai.ports.logs import LogChunk
 from openpai.protocol.errors import Refused
-from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
@@ -68,18 +69,18 @@ class Server:
         settings = through("settings", SqlSettingsStore(database))
         usage = through("usage", SqlUsageStore(database))
         self.commands = PlatformCommands(store, vault, clock, names, settings=settings, usage=usage)
-        self._leadership = Leadership(
-            store,
-            through("backend", self.backend),
-            HivedScheduler,
-            self.commands,
+        new_leader = partial(
+            Leader,
+            store=store,
+            backend=through("backend", self.backend),
             secrets=vault,
             logs=through("logs", NoLogs()),
             clock=clock,
             settings=settings,
             usage=usage,
-            holder=f"{place}/{number}",
-            housekeeping=_nothing,
+        )
+        self._leadership = Leadership(
+            store, clock, self.commands, new_leader, holder=f"{place}/{number}", housekeeping=_nothing
         )
         self._leadership.url = f"http://{self.name}"
         self._tasks: list[asyncio.Task[Any]] = []

@@ -34,9 +34,9 @@ from openpai.logs.kept_work import KeptDirectories
 from openpai.logs.retention import Limits, Retention
 from openpai.logs.write_times import Moments
 from openpai.orchestrator.commands import PlatformCommands
+from openpai.orchestrator.leader import Leader
 from openpai.ports.backend import Backend, SharedBackend
 from openpai.ports.clock import Clock
-from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.cluster_settings import SqlSettingsStore
@@ -168,20 +168,21 @@ async def _leadership(
         term = partial(_term, backend, running)
     else:
         await stack.enter_async_context(running())
-    return Leadership(
-        rooms.store,
-        backend,
-        HivedScheduler,
-        rooms.commands,
+    new_leader = partial(
+        Leader,
+        store=rooms.store,
+        backend=backend,
         secrets=rooms.vault,
         logs=rooms.logs,
         clock=rooms.clock,
         settings=rooms.kept,
-        holder=f"{socket.gethostname()}:{rooms.data.root}/{os.getpid()}-{secrets.token_hex(4)}",
-        housekeeping=_housekeeping(settings, rooms),
         usage=rooms.usage,
         storages=rooms.storages,
-        term=term,
+    )
+    holder = f"{socket.gethostname()}:{rooms.data.root}/{os.getpid()}-{secrets.token_hex(4)}"
+    clean_up = _housekeeping(settings, rooms)
+    return Leadership(
+        rooms.store, rooms.clock, rooms.commands, new_leader, holder=holder, housekeeping=clean_up, term=term
     )
 
 

@@ -14,16 +14,9 @@ from openpai.app.loops import PAUSE_AFTER_ERROR_S, Resync, lead
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.takeover import take_over
-from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
-from openpai.ports.cluster_settings import SettingsStore
-from openpai.ports.identity import Sealer
-from openpai.ports.logs import LogReader
-from openpai.ports.storages import StorageStore
 from openpai.ports.store import LEASE_MS, JobStore, LeaseLost
-from openpai.ports.usage import UsageStore
 from openpai.protocol.errors import Unavailable
-from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.system.garbage import loading
 from openpai.system.supervision import note_failure
 
@@ -38,35 +31,26 @@ class Leadership:
     def __init__(
         self,
         store: JobStore,
-        backend: Backend,
-        new_scheduler: Callable[[], HivedScheduler],
-        commands: PlatformCommands,
-        *,
-        secrets: Sealer,
-        logs: LogReader,
         clock: Clock,
-        settings: SettingsStore,
+        commands: PlatformCommands,
+        new_leader: Callable[..., Leader],
+        *,
         holder: str,
         housekeeping: Callable[[], Awaitable[object]],
-        storages: StorageStore | None = None,
-        usage: UsageStore | None = None,
         term: Callable[[int], AbstractAsyncContextManager[object]] = nullcontext,
     ) -> None:
-        """`term` is entered with the epoch before this server leads, and left when it leads no longer."""
+        """`term` is entered with the epoch before this server leads, and left when it leads no longer.
+
+        `new_leader` gets the epoch and the URL of this server.
+        """
         self._store = store
-        self._backend = backend
-        self._new_scheduler = new_scheduler
-        self._commands = commands
-        self._secrets = secrets
-        self._logs = logs
         self._clock = clock
-        self._settings = settings
+        self._commands = commands
+        self._new_leader = new_leader
         self._process = holder
         self._holder = holder
         self._terms = 0
         self._housekeeping = housekeeping
-        self._storages = storages
-        self._usage = usage
         self._term = term
         self.url = ""
         """The URL under which other servers reach this one; set once it listens."""
@@ -126,19 +110,7 @@ class Leadership:
             await self._lead(leader)
 
     async def _taken_over(self, epoch: int) -> Leader:
-        leader = Leader(
-            store=self._store,
-            backend=self._backend,
-            scheduler=self._new_scheduler(),
-            secrets=self._secrets,
-            logs=self._logs,
-            clock=self._clock,
-            settings=self._settings,
-            usage=self._usage,
-            epoch=epoch,
-            url=self.url,
-            storages=self._storages,
-        )
+        leader = self._new_leader(epoch=epoch, url=self.url)
         await take_over(leader)
         return leader
 

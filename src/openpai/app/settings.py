@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 from openpai.app.connection_limits import PER_ADDRESS, networks
-from openpai.cli.options import option
+from openpai.cli.options import setting
 from openpai.protocol.errors import BadConfiguration
 
 BackendName = Literal["process", "docker", "kubernetes", "simulated"]
@@ -59,154 +59,74 @@ _RETENTION: Final = (
 class Settings:
     """One server's settings: each field is an option of `pai up`, a key of its file and a variable."""
 
-    data_dir: Annotated[
-        Path, option("--data-dir", "Directory of the database, logs and keys.", envvar="PAI_DATA_DIR")
-    ] = DATA_DIR_DEFAULT
-    host: Annotated[str, option("--host", "Address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, option("--port", "Port to listen on; 0 takes any free one.")] = PORT_DEFAULT
-    backend: Annotated[BackendName, option("--backend", "What runs the tasks.")] = "process"
-    nodes: Annotated[int | None, option("--nodes", "Number of virtual nodes [default: this machine as it is].")] = None
-    gpus_per_node: Annotated[int | None, option("--gpus-per-node", "GPUs of each node [default: those found].")] = None
-    cpus_per_node: Annotated[
-        int | None, option("--cpus-per-node", "CPUs each node offers [default: those found, at least 8].")
-    ] = None
-    database_url: Annotated[
-        str | None,
-        option("--database-url", "PostgreSQL instead of SQLite: postgresql://...", envvar="PAI_DATABASE_URL"),
-    ] = None
-    docker_url: Annotated[
-        str | None,
-        option("--docker-url", "Engine API of Docker or Podman [default: the local one].", envvar="DOCKER_HOST"),
-    ] = None
-    node_address: Annotated[
-        str | None,
-        option("--node-address", "Address under which tasks and users reach tasks on this node [default: found]."),
-    ] = None
-    host_network: Annotated[
-        bool, option("--host-network", "Give containers the machine's own network, without separation.")
-    ] = False
-    task_subnets: Annotated[
-        str | None,
-        option("--task-subnets", "Addresses for the networks of jobs in containers [default: 10.213.0.0/16]."),
-    ] = None
-    pids_per_task: Annotated[
-        int | None, option("--pids-per-task", "Limit on processes and threads of a container [default: 8192].")
-    ] = None
-    allow_setuid: Annotated[bool, option("--allow-setuid", "Allow sudo and other setuid programs in containers.")] = (
-        False
+    data_dir: Path = setting("Directory of the database, logs and keys.", DATA_DIR_DEFAULT, envvar="PAI_DATA_DIR")
+    host: str = setting("Address to listen on.", "127.0.0.1")
+    port: int = setting("Port to listen on; 0 takes any free one.", PORT_DEFAULT)
+    backend: BackendName = setting("What runs the tasks.", "process")
+    nodes: int | None = setting("Number of virtual nodes [default: this machine as it is].")
+    gpus_per_node: int | None = setting("GPUs of each node [default: those found].")
+    cpus_per_node: int | None = setting("CPUs each node offers [default: those found, at least 8].")
+    database_url: str | None = setting("PostgreSQL instead of SQLite: postgresql://...", envvar="PAI_DATABASE_URL")
+    docker_url: str | None = setting("Engine API of Docker or Podman [default: the local one].", envvar="DOCKER_HOST")
+    node_address: str | None = setting("Address under which tasks and users reach tasks on this node [default: found].")
+    host_network: bool = setting("Give containers the machine's own network, without separation.", False)
+    task_subnets: str | None = setting("Addresses for the networks of jobs in containers [default: 10.213.0.0/16].")
+    pids_per_task: int | None = setting("Limit on processes and threads of a container [default: 8192].")
+    allow_setuid: bool = setting("Allow sudo and other setuid programs in containers.", False)
+    allow_infiniband: bool = setting("Give InfiniBand to containers whose job asks for it.", False)
+    kubeconfig: Path | None = setting(
+        "Access to a Kubernetes cluster [default: KUBECONFIG, this pod's, or ~/.kube/config]."
     )
-    allow_infiniband: Annotated[
-        bool, option("--allow-infiniband", "Give InfiniBand to containers whose job asks for it.")
-    ] = False
-    kubeconfig: Annotated[
-        Path | None,
-        option("--kubeconfig", "Access to a Kubernetes cluster [default: KUBECONFIG, this pod's, or ~/.kube/config]."),
-    ] = None
-    kube_context: Annotated[
-        str | None, option("--kube-context", "Context in the kubeconfig [default: its current one].")
-    ] = None
-    kube_namespace: Annotated[
-        str | None, option("--kube-namespace", "Namespace of the pods of tasks [default: that of the context].")
-    ] = None
-    placement: Annotated[
-        Literal["direct", "polite"],
-        option(
-            "--placement",
-            "Whether the pods of tasks name their node (direct), or kube-scheduler puts them on it (polite), for nodes "
-            "that other programs use, too.",
-        ),
-    ] = "direct"
-    node_selector: Annotated[
-        str | None, option("--node-selector", "Labels of the nodes to use: key=value,... [default: all workers].")
-    ] = None
-    tolerate: Annotated[
-        str | None, option("--tolerate", "Keys of taints of nodes that tasks tolerate, with commas between them.")
-    ] = None
-    task_priority_class: Annotated[
-        str | None, option("--task-priority-class", "PriorityClass of the pods of tasks.")
-    ] = None
-    lost_after: Annotated[
-        float,
-        option(
-            "--lost-after",
-            "Seconds of silence after which the tasks of a Kubernetes node start again elsewhere; 0 waits for proof "
-            "that they do not run any more.",
-        ),
-    ] = LOST_AFTER_LEAST
-    rdma_resource: Annotated[
-        str, option("--rdma-resource", "Extended resource of the InfiniBand devices of Kubernetes nodes.")
-    ] = "rdma/hca"
-    task_user: Annotated[
-        str | None, option("--task-user", "Run tasks as this user of the machine; the server must be root.")
-    ] = None
-    task_uids: Annotated[
-        str | None,
-        option("--task-uids", "Run each user's tasks as a system user of their own, from a range: 200000-265535."),
-    ] = None
-    allow_remote: Annotated[
-        bool, option("--allow-remote", "Allow other machines to reach a server with the process backend.")
-    ] = False
-    cluster: Annotated[
-        Path | None, option("--cluster", "File that defines the virtual clusters, in HiveD's format.")
-    ] = None
-    share: Annotated[str | None, option("--share", "The same as text: 'team-a: 3 nodes, team-b: 8 GPUs'.")] = None
-    identity: Annotated[
-        Path | None, option("--identity", "File that configures an OpenID provider or a directory for logins.")
-    ] = None
-    api_only: Annotated[bool, option("--api-only", "Answer requests only; another server runs the jobs.")] = False
-    audit_retention_days: Annotated[
-        float, option("--audit-retention-days", "How long entries of the audit log are kept; 0 keeps them for ever.")
-    ] = 730.0
-    event_retention_days: Annotated[
-        float, option("--event-retention-days", "How long events of jobs are kept; 0 keeps them as long as the job.")
-    ] = 0.0
-    log_max_mb: Annotated[
-        int,
-        option(
-            "--log-max-mb",
-            "Limit on the logs of a task attempt, in MiB; the middle of larger logs is cut out. 0 keeps all.",
-        ),
-    ] = 1024
-    work_max_mb: Annotated[
-        int,
-        option(
-            "--work-max-mb",
-            "Limit on a task's working directory and container, in MiB, beyond which it is killed; 0 sets no limit.",
-        ),
-    ] = 0
-    work_retention_hours: Annotated[
-        float,
-        option(
-            "--work-retention-hours",
-            "How long the working directories of ended tasks are kept for `pai job fetch`; 0 keeps nothing. "
-            "Of containers, PAI_WORK_DIR is kept, if the server runs as root.",
-        ),
-    ] = 24.0
-    log_retention_days: Annotated[
-        float,
-        option("--log-retention-days", "How long the logs of ended tasks are kept; 0 sets no limit on their age."),
-    ] = 30.0
-    log_retention_gb: Annotated[
-        float,
-        option(
-            "--log-retention-gb",
-            "Limit on all logs together, in GiB, beyond which the oldest are removed; 0 sets no limit.",
-        ),
-    ] = 50.0
-    connections_per_address: Annotated[
-        int, option("--connections-per-address", "Limit on open connections of one address or IPv6 network of 64 bits.")
-    ] = PER_ADDRESS
-    trusted_proxies: Annotated[
-        str | None,
-        option(
-            "--trusted-proxies",
-            "Proxies before the platform, such as 127.0.0.1,10.0.0.0/8: their X-Forwarded-For is believed, and their "
-            "connections are not counted by address [default: this machine is believed, and counted].",
-        ),
-    ] = None
-    ready_file: Annotated[
-        Path | None, option("--ready-file", "Write {url, pid} here, as JSON, once the server answers.")
-    ] = None
+    kube_context: str | None = setting("Context in the kubeconfig [default: its current one].")
+    kube_namespace: str | None = setting("Namespace of the pods of tasks [default: that of the context].")
+    placement: Literal["direct", "polite"] = setting(
+        "Whether the pods of tasks name their node (direct), or kube-scheduler puts them on it (polite), for nodes "
+        "that other programs use, too.",
+        "direct",
+    )
+    node_selector: str | None = setting("Labels of the nodes to use: key=value,... [default: all workers].")
+    tolerate: str | None = setting("Keys of taints of nodes that tasks tolerate, with commas between them.")
+    task_priority_class: str | None = setting("PriorityClass of the pods of tasks.")
+    lost_after: float = setting(
+        "Seconds of silence after which the tasks of a Kubernetes node start again elsewhere; 0 waits for proof "
+        "that they do not run any more.",
+        LOST_AFTER_LEAST,
+    )
+    rdma_resource: str = setting("Extended resource of the InfiniBand devices of Kubernetes nodes.", "rdma/hca")
+    task_user: str | None = setting("Run tasks as this user of the machine; the server must be root.")
+    task_uids: str | None = setting("Run each user's tasks as a system user of their own, from a range: 200000-265535.")
+    allow_remote: bool = setting("Allow other machines to reach a server with the process backend.", False)
+    cluster: Path | None = setting("File that defines the virtual clusters, in HiveD's format.")
+    share: str | None = setting("The same as text: 'team-a: 3 nodes, team-b: 8 GPUs'.")
+    identity: Path | None = setting("File that configures an OpenID provider or a directory for logins.")
+    api_only: bool = setting("Answer requests only; another server runs the jobs.", False)
+    audit_retention_days: float = setting("How long entries of the audit log are kept; 0 keeps them for ever.", 730.0)
+    event_retention_days: float = setting("How long events of jobs are kept; 0 keeps them as long as the job.", 0.0)
+    log_max_mb: int = setting(
+        "Limit on the logs of a task attempt, in MiB; the middle of larger logs is cut out. 0 keeps all.", 1024
+    )
+    work_max_mb: int = setting(
+        "Limit on a task's working directory and container, in MiB, beyond which it is killed; 0 sets no limit.", 0
+    )
+    work_retention_hours: float = setting(
+        "How long the working directories of ended tasks are kept for `pai job fetch`; 0 keeps nothing. "
+        "Of containers, PAI_WORK_DIR is kept, if the server runs as root.",
+        24.0,
+    )
+    log_retention_days: float = setting(
+        "How long the logs of ended tasks are kept; 0 sets no limit on their age.", 30.0
+    )
+    log_retention_gb: float = setting(
+        "Limit on all logs together, in GiB, beyond which the oldest are removed; 0 sets no limit.", 50.0
+    )
+    connections_per_address: int = setting(
+        "Limit on open connections of one address or IPv6 network of 64 bits.", PER_ADDRESS
+    )
+    trusted_proxies: str | None = setting(
+        "Proxies before the platform, such as 127.0.0.1,10.0.0.0/8: their X-Forwarded-For is believed, and their "
+        "connections are not counted by address [default: this machine is believed, and counted]."
+    )
+    ready_file: Path | None = setting("Write {url, pid} here, as JSON, once the server answers.")
 
     @property
     def proxies(self) -> tuple[str, ...]:

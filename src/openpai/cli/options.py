@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection
-from dataclasses import fields
+from dataclasses import Field, field, fields
 from functools import wraps
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -27,6 +27,11 @@ def argument(metavar: str, message: str, complete: Complete | None = None, **mor
     return typer.Argument(metavar=metavar, help=message, autocompletion=complete, **more)
 
 
+def setting(message: str, default: Any = None, **more: Any) -> Any:
+    """Return a field for `fields_as_options`, whose option has the field's name."""
+    return field(default=default, metadata={"message": message, **more})
+
+
 def fields_as_options(kind: type[Any], name: str, *, without: Collection[str] = ()) -> Callable[[Command], Command]:
     """Return a decorator that gives a command an option for each field of a dataclass, instead of one parameter.
 
@@ -34,7 +39,12 @@ def fields_as_options(kind: type[Any], name: str, *, without: Collection[str] = 
     """
     hints = get_type_hints(kind, include_extras=True)
     options = [
-        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
+        inspect.Parameter(
+            one.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=one.default,
+            annotation=_with_option(one, hints[one.name]),
+        )
         for one in fields(kind)
         if one.name not in without
     ]
@@ -58,3 +68,7 @@ def fields_as_options(kind: type[Any], name: str, *, without: Collection[str] = 
         return with_options
 
     return decorate
+
+
+def _with_option(of: Field[Any], hint: Any) -> Any:
+    return Annotated[hint, option(f"--{of.name.replace('_', '-')}", **of.metadata)] if of.metadata else hint

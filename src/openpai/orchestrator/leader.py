@@ -111,12 +111,12 @@ class Leader:
 
     store: JobStore
     backend: Backend
-    scheduler: HivedScheduler
     secrets: Sealer
     logs: LogReader
     clock: Clock
     settings: SettingsStore
     epoch: int
+    scheduler: HivedScheduler = field(default_factory=HivedScheduler)
     url: str = ""
     """The URL under which other servers reach this one."""
     usage: UsageStore | None = None

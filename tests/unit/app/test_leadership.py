@@ -53,10 +53,7 @@ async def test_a_leader_without_its_database_retries_logs_it_once_and_ends_clean
 ) -> None:
     monkeypatch.setattr(leadership, "PAUSE_AFTER_ERROR_S", 0)
     store, none = Away(), cast("Any", None)
-    leads = Leadership(
-        store, none, none, cast("Any", NobodyAsks()), secrets=none, logs=none, clock=Clock(), settings=none,
-        holder="h", housekeeping=none,
-    )  # fmt: skip
+    leads = Leadership(store, Clock(), cast("Any", NobodyAsks()), none, holder="h", housekeeping=none)
     with capture_logs() as logs:
         running = asyncio.create_task(leads.run())
         await asyncio.wait_for(store.is_enough.wait(), 60)
