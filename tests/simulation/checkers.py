@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from sqlite3 import Connection
 from typing import Any, Final
 
-from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Action, ForgetTask, LaunchTask
+from tests.faulty_cluster import FaultyCluster
 
 FREE_RETRIES_MAX: Final = 10
 FINAL: Final = ("succeeded", "failed", "stopped")
@@ -38,7 +38,7 @@ class Promises:
 class Checkers:
     """Looks at everything after each step."""
 
-    def __init__(self, connection: Connection, cluster: SimulatedCluster, starts: dict[AttemptKey, int]) -> None:
+    def __init__(self, connection: Connection, cluster: FaultyCluster, starts: dict[AttemptKey, int]) -> None:
         self._connection = connection
         self._cluster = cluster
         self._starts = starts

@@ -19,13 +19,13 @@ import structlog
 from openpai.access.quotas import Quota
 from openpai.app import loops
 from openpai.backends.simulated.backend import virtual_nodes
-from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.ports.backend import Action
 from openpai.ports.cluster_settings import CLUSTER
 from openpai.ports.platform import NodeChange
 from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
 from openpai.store.usage import SqlUsageStore
+from tests.faulty_cluster import FaultyCluster
 from tests.newest import fill
 from tests.simulation.chance import CLUSTERS, ChanceFaults, Luck, promises_text
 from tests.simulation.checkers import Checkers, Violation
@@ -50,7 +50,7 @@ class World:
         self.clock = VirtualClock(loop)
         self.names = Numbered()
         self.faults = ChanceFaults(self.chance, self.luck)
-        self.cluster = SimulatedCluster(virtual_nodes(self.luck.nodes, self.luck.gpus), faults=self.faults)
+        self.cluster = FaultyCluster(virtual_nodes(self.luck.nodes, self.luck.gpus), faults=self.faults)
         self.database = Database("sqlite://", inline=True)
         fill(self.database)
         connection: Any = self.database.engine.raw_connection().driver_connection

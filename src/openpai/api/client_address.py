@@ -21,12 +21,17 @@ def address_of(scope: Scope) -> str:
     return client[0] if client else "local"
 
 
-def sealed_address(sealer: Sealer, address: str) -> str:
-    """Return an address in a form that only servers of this platform can create."""
-    sealed = sealer.seal({_ADDRESS: address})
+def sealed_text(sealer: Sealer, values: dict[str, Any]) -> str:
+    """Return values as text that only servers of this platform can create and read; never without values."""
+    sealed = sealer.seal(values)
     if sealed is None:
         raise ValueError("nothing was sealed")
     return sealed.data.decode()
+
+
+def sealed_address(sealer: Sealer, address: str) -> str:
+    """Return an address in a form that only servers of this platform can create."""
+    return sealed_text(sealer, {_ADDRESS: address})
 
 
 def with_origin(scope: Scope, sealer: Sealer) -> Scope:

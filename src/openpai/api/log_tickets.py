@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from openpai.api.client_address import sealed_text
 from openpai.api.sessions import Caller, Sessions
 from openpai.ports.clock import Clock
 from openpai.ports.identity import Sealer
@@ -37,10 +38,7 @@ class Tickets:
     def ticket(self, caller: Caller, path: str) -> str:
         """Return a ticket for one caller and one path."""
         said = _Said(path, caller.token.digest, self._clock.now_ms() + LIFETIME_S * 1000)
-        sealed = self._sealer.seal({_TICKET: said})
-        if sealed is None:
-            raise ValueError("nothing was sealed")
-        return sealed.data.decode()
+        return sealed_text(self._sealer, {_TICKET: said})
 
     async def caller(self, ticket: str, path: str) -> Caller:
         """Return the caller for whom a ticket was issued.

@@ -15,6 +15,7 @@ from urllib.parse import urlencode, urlsplit
 from openpai.access.accounts import User
 from openpai.access.pkce import challenge_of
 from openpai.api.accounts import login_answer
+from openpai.api.client_address import sealed_text
 from openpai.api.context import ApiContext
 from openpai.api.services import SignOn
 from openpai.api.token_format import new_token
@@ -94,10 +95,7 @@ def code_for(context: ApiContext, user: User, challenge: str) -> str:
     token = new_token(user.name, is_application=False, created_at_ms=now_ms, expires_at_ms=lasts_until_ms)
     who = {"user": user.name, "since_ms": user.created_at_ms}
     said = {**who, "token": token, "challenge": challenge, "until_ms": until_ms}
-    sealed = context.services.sealer.seal({_CODE: said})
-    if sealed is None:
-        raise ValueError("nothing was sealed")
-    return sealed.data.decode()
+    return sealed_text(context.services.sealer, {_CODE: said})
 
 
 async def redeem(context: ApiContext, code: str, verifier: str) -> Login:

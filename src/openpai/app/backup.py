@@ -155,7 +155,8 @@ def _write(data: DataDir, url: str, work: Path, *, with_logs: bool, with_key: bo
     copy = work / "copy"
     os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     if is_sqlite:
-        _copy_watched(Path(str(parsed.database)), copy)
+        with progress("copying the database") as show:
+            copy_sqlite(Path(str(parsed.database)), copy, show)
         schema = schema_of_sqlite(copy)
     elif is_dump:
         schema = dump_postgres(url, copy)
@@ -190,11 +191,6 @@ def _add_files(writing: archive.Writing, data: DataDir, *, with_logs: bool, with
                 writing.add(name, file)
     if with_logs:
         writing.add_logs(data.logs)
-
-
-def _copy_watched(source: Path, copy: Path) -> None:
-    with progress("copying the database") as show:
-        copy_sqlite(source, copy, show)
 
 
 @contextmanager

@@ -6,8 +6,8 @@ Any client may call it at any rate, so each check runs at most once a second and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final, Generic, TypeVar
 
 import sqlalchemy as sa
 
@@ -31,7 +31,7 @@ _NO_CHANGE: Final = sa.update(lease).where(lease.c.name == "nobody").values(epoc
 class _Shared(Generic[T]):
     """Runs a check when its last result is older than `fresh_s`; concurrent callers share one run."""
 
-    def __init__(self, check: Callable[[], Awaitable[T]], fresh_s: float) -> None:
+    def __init__(self, check: Callable[[], Coroutine[Any, Any, T]], fresh_s: float) -> None:
         self._check = check
         self._fresh_s = fresh_s
         self._task: asyncio.Task[T] | None = None
@@ -40,12 +40,9 @@ class _Shared(Generic[T]):
     async def result(self) -> T:
         now_s = asyncio.get_running_loop().time()
         if self._task is None or (self._task.done() and now_s - self._started_at_s >= self._fresh_s):
-            self._task, self._started_at_s = asyncio.create_task(self._run()), now_s
+            self._task, self._started_at_s = asyncio.create_task(self._check()), now_s
         # A cancelled caller must not cancel the check for the others.
         return await asyncio.shield(self._task)
-
-    async def _run(self) -> T:
-        return await self._check()
 
 
 class DatabaseHealth:

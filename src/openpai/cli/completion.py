@@ -66,32 +66,18 @@ def virtual_clusters(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in found]
 
 
-def storages(incomplete: str) -> list[str]:
-    """Offer storages."""
-    return _offer(incomplete, lambda pai: [found.name for found in pai.storages()])
-
-
 def states(incomplete: str) -> list[str]:
     """Offer states of jobs; after a comma, the next one of a list."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{state}" for state in STATES if state.startswith(last)]
 
 
-def users(incomplete: str) -> list[str]:
-    """Offer users."""
-    return _offer(incomplete, lambda pai: [user.name for user in pai.users()])
+def _offering(names: Callable[[Client], Iterable[str]]) -> Callable[[str], list[str]]:
+    return lambda incomplete: _offer(incomplete, names)
 
 
-def groups(incomplete: str) -> list[str]:
-    """Offer groups."""
-    return _offer(incomplete, lambda pai: [found.name for found in pai.groups()])
-
-
-def nodes(incomplete: str) -> list[str]:
-    """Offer nodes."""
-    return _offer(incomplete, lambda pai: [node.name for node in pai.nodes()])
-
-
-def tokens(incomplete: str) -> list[str]:
-    """Offer the ids of the user's own tokens."""
-    return _offer(incomplete, lambda pai: [token.id for token in pai.tokens()])
+storages = _offering(lambda pai: [found.name for found in pai.storages()])
+users = _offering(lambda pai: [user.name for user in pai.users()])
+groups = _offering(lambda pai: [found.name for found in pai.groups()])
+nodes = _offering(lambda pai: [node.name for node in pai.nodes()])
+tokens = _offering(lambda pai: [token.id for token in pai.tokens()])

@@ -138,7 +138,8 @@ def _update_promises(leader: Leader) -> None:
     arranged = _arranged(leader, seen, absent)
     sharing.made_from = made_from
     if arranged.problems != sharing.arrangement.problems:
-        _warn(arranged.problems)
+        for problem in arranged.problems:
+            log.warning("a promise of the cluster's configuration cannot be kept", problem=problem)
     if arranged.config is not None and arranged.config != sharing.arrangement.config:
         demoted = tuple(leader.scheduler.reconfigure(arranged.config).demoted)
         arranged = replace(arranged, demoted=demoted)
@@ -155,8 +156,3 @@ def _arranged(leader: Leader, seen: Nodes, absent: Nodes) -> Arrangement:
         # An earlier version may have accepted it. Jobs must run all the same.
         problem = f"the stored configuration cannot be read, so `default` has everything: {error.message}"
         return replace(arrange(None, seen, absent), problems=(problem,))
-
-
-def _warn(problems: Iterable[str]) -> None:
-    for problem in problems:
-        log.warning("a promise of the cluster's configuration cannot be kept", problem=problem)

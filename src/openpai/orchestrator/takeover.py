@@ -34,16 +34,13 @@ async def take_over(leader: Leader) -> None:
     await learn_accuracy(leader)
     records = await leader.store.active()
     # Gangs that hold numbered devices come first; the scheduler then fits the others around them.
-    for record in sorted(records, key=lambda record: (_is_without_devices(record), -record.priority)):
+    has_none = {record.job.id: not any(slot.devices for slot in record.slots.values()) for record in records}
+    for record in sorted(records, key=lambda record: (has_none[record.job.id], -record.priority)):
         _restore(leader, record)
     leader.scheduler.restored()
     for record in records:
         adopt(leader, record)
     await audit(leader)
-
-
-def _is_without_devices(record: JobRecord) -> bool:
-    return not any(slot.devices for slot in record.slots.values())
 
 
 def _restore(leader: Leader, record: JobRecord) -> None:

@@ -23,16 +23,6 @@ _IS_FAST: Final = hasattr(yaml, "CSafeDumper")
 _json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def to_document(spec: JobSpec) -> dict[str, Any]:
-    """Return the job under the protocol's keys, secrets included, without values that equal defaults."""
-    return document_of(spec)
-
-
-def to_yaml(spec: JobSpec, mask_secrets: bool = True) -> str:
-    """Return the job as a file of version 2; secrets and passwords are `******` unless requested."""
-    return _yaml(_masked(spec) if mask_secrets else document_of(spec))
-
-
 def dump_masked(spec: JobSpec) -> str:
     """Return the job as compact JSON with its secrets masked, for `masked_yaml`."""
     return _json(_masked(spec))

@@ -173,7 +173,7 @@ class SqlJobStore(SqlLeases):
 
         # Only the command to restart a job carries quotas, and commands are saved one by one.
         locks = [quota_lock(change.before.user, change.quotas) for change in changes if change.quotas]
-        size = sum(map(_rows_of, changes))
+        size = sum(len(one.tasks) + len(one.granted) + len(one.released) + len(one.events) for one in changes)
         return await self._database.write(work, locks[0] if locks else "", is_long=size > ROWS_AT_ONCE)
 
     async def take_inbox(self, limit: int, epoch: int) -> tuple[str, ...]:
@@ -280,10 +280,6 @@ def _upsert(dialect: Any, table: sa.Table, key: Sequence[str]) -> Any:
     insert = dialect.insert(table)
     rest = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in key}
     return insert.on_conflict_do_update(index_elements=list(key), set_=rest)
-
-
-def _rows_of(change: Change) -> int:
-    return len(change.tasks) + len(change.granted) + len(change.released) + len(change.events)
 
 
 def _execute(connection: sa.Connection, statement: Any, parameters: list[dict[str, Any]]) -> None:

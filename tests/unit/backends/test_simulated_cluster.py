@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from openpai.backends.simulated.backend import SimulatedBackend, virtual_nodes
-from openpai.backends.simulated.cluster import Faults, SimulatedCluster
+from openpai.backends.simulated.cluster import Faults
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, TaskSeen
+from tests.faulty_cluster import FaultyCluster
 
 
 class HandClock:
@@ -45,7 +46,7 @@ class Scene:
         self.faults = Scripted()
         self.clock = HandClock()
         self.said: list[tuple[AttemptKey, str]] = []
-        self.cluster = SimulatedCluster(
+        self.cluster = FaultyCluster(
             virtual_nodes(2, 4), faults=self.faults, say=lambda key, text: self.said.append((key, text))
         )
         self.server = SimulatedBackend(self.cluster, self.clock, is_driven=True)
@@ -54,7 +55,7 @@ class Scene:
         """Go to `ms` and return the news until then."""
         self.clock.ms = ms
         self.server.advance_to(ms)
-        return self.server.news_now()
+        return self.server._opened().take()
 
 
 def a_key(index: int = 0) -> AttemptKey:
@@ -188,7 +189,7 @@ async def test_a_second_server_finds_what_the_first_left_and_the_first_gets_no_m
     second = SimulatedBackend(scene.cluster, scene.clock, is_driven=True)
     scene.clock.ms = 2000
     await second.open()
-    assert {seen.key: seen.exit and seen.exit.code for seen in second.news_now()} == {a_key(0): 4, a_key(1): None}
+    assert {seen.key: seen.exit and seen.exit.code for seen in second._opened().take()} == {a_key(0): 4, a_key(1): None}
 
 
 async def test_two_servers_at_once_both_get_news() -> None:
@@ -196,7 +197,7 @@ async def test_two_servers_at_once_both_get_news() -> None:
     second = SimulatedBackend(scene.cluster, scene.clock, is_driven=True)
     await second.open()
     await second.apply([a_launch("exit 4")])
-    assert exits(scene.at(10)) == exits(second.news_now()) == [(4, ExitReason.EXITED)]
+    assert exits(scene.at(10)) == exits(second._opened().take()) == [(4, ExitReason.EXITED)]
 
 
 async def test_an_unknown_node_or_device_is_refused() -> None:

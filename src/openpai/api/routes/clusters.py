@@ -36,16 +36,16 @@ class Promise(Body, example={"promise": "3 nodes"}):
 
     promise: str = Field("", max_length=1000, examples=["3 nodes", "8 GPUs of A100 + 2 nodes"])
     # OpenPAI's portal sends numbers as text.
-    vcCapacity: float | str | None = Field(None, description="OpenPAI's percentage; refused.")  # noqa: N815
-    vcMaxCapacity: float | str | None = Field(None, description="OpenPAI's; ignored.")  # noqa: N815
+    vcCapacity: float | str | None = Field(None, description="OpenPAI's percentage; refused.")
+    vcMaxCapacity: float | str | None = Field(None, description="OpenPAI's; ignored.")
     description: str | None = Field(None, max_length=1000, description="OpenPAI's; ignored.")
-    externalName: str | None = Field(None, max_length=1000, description="OpenPAI's; ignored.")  # noqa: N815
+    externalName: str | None = Field(None, max_length=1000, description="OpenPAI's; ignored.")
 
 
 class Status(Body):
     """Whether a virtual cluster takes jobs."""
 
-    vcStatus: Literal["stopped", "running"]  # noqa: N815
+    vcStatus: Literal["stopped", "running"]
 
 
 class Config(Body, example={"promises": "vision: 3 nodes, speech: 8 GPUs", "version": 3}):

@@ -36,7 +36,7 @@ class NewGroup(Body, example={"groupname": "team-vision", "extension": _GRANTS})
 
     groupname: str = Field(pattern=GROUP_NAME)
     description: Words = ""
-    externalName: ExternalName = ""  # noqa: N815
+    externalName: ExternalName = ""
     extension: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -45,7 +45,7 @@ class GroupData(Body):
 
     groupname: str
     description: Words | None = None
-    externalName: ExternalName | None = None  # noqa: N815
+    externalName: ExternalName | None = None
     extension: dict[str, Any] | None = None
 
 
@@ -71,7 +71,7 @@ class NewDescription(Body, example={"description": "pictures"}):
 class NewExternalName(Body, example={"externalName": "vision@example.org"}):
     """The name of a group at an identity provider."""
 
-    externalName: ExternalName  # noqa: N815
+    externalName: ExternalName
 
 
 class NewValue(Body, example={"data": ["vision"]}):

@@ -31,10 +31,10 @@ class NodeBody(Body, example={"drained": True, "reason": "a fan is broken"}):
     """The new state of a node; omitted fields do not change."""
 
     drained: bool | None = Field(None, description="Whether no new task is placed on it; running ones continue.")
-    badDevices: list[Annotated[int, Field(ge=0, le=1023)]] | None = Field(  # noqa: N815
+    badDevices: list[Annotated[int, Field(ge=0, le=1023)]] | None = Field(
         None, max_length=1024, description="Numbers of GPUs that no job may get; replaces those marked before."
     )
-    deadlineSeconds: int | None = Field(  # noqa: N815
+    deadlineSeconds: int | None = Field(
         None,
         ge=0,
         le=366 * 86_400,

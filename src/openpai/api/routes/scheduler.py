@@ -33,7 +33,7 @@ Inspecting = Annotated[Caller, needs("vc.inspect")]
 class Fairness(Body, example={"halfLifeHours": 72}):
     """How fast past use is forgotten in fair share."""
 
-    halfLifeHours: float | None = Field(  # noqa: N815
+    halfLifeHours: float | None = Field(
         ge=0.01, le=24 * 365, description="After this time past use counts half; with null it does not count."
     )
     version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if the stored version is another.")

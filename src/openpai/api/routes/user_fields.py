@@ -44,14 +44,14 @@ class OneGroup(Body, example={"groupname": "team-vision"}):
 class NewClusters(Body, example={"virtualCluster": ["vision"]}):
     """The virtual clusters to grant to a user."""
 
-    virtualCluster: list[str]  # noqa: N815
+    virtualCluster: list[str]
 
 
 class NewPassword(Body, example={"oldPassword": "correct horse", "newPassword": "battery staple"}):
     """A new password; changing one's own needs the old one."""
 
-    newPassword: Password  # noqa: N815
-    oldPassword: str = Field("", max_length=PASSWORD_MAX)  # noqa: N815
+    newPassword: Password
+    oldPassword: str = Field("", max_length=PASSWORD_MAX)
 
 
 class NewEmail(Body, example={"email": "ann@example.org"}):

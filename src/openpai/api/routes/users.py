@@ -39,7 +39,7 @@ class NewUser(Body, example={"username": "ann", "password": "correct horse"}):
     email: Email = ""
     admin: bool = False
     viewer: bool = False
-    virtualCluster: list[str] = Field(default_factory=list)  # noqa: N815
+    virtualCluster: list[str] = Field(default_factory=list)
     grouplist: list[str] = Field(default_factory=list)
     extension: dict[str, Any] = Field(default_factory=dict)
 
@@ -49,7 +49,7 @@ class UserData(Body):
 
     username: str
     email: Email | None = None
-    virtualCluster: list[str] | None = None  # noqa: N815
+    virtualCluster: list[str] | None = None
     admin: bool | None = None
     viewer: bool | None = None
     password: Password | None = None
@@ -68,8 +68,8 @@ class MyData(Body):
 
     username: str
     email: Email | None = None
-    newPassword: Password | None = None  # noqa: N815
-    oldPassword: str | None = Field(None, max_length=PASSWORD_MAX)  # noqa: N815
+    newPassword: Password | None = None
+    oldPassword: str | None = Field(None, max_length=PASSWORD_MAX)
     extension: dict[str, Any] | None = None
 
 

@@ -23,9 +23,9 @@ class Acls(Body):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     admin: bool = Field(False, strict=True)
-    virtualClusters: list[Name] = Field(default_factory=list, max_length=1000)  # noqa: N815
-    managedVirtualClusters: list[Name] = Field(default_factory=list, max_length=1000)  # noqa: N815
-    storageConfigs: list[Name] = Field(default_factory=list, max_length=1000)  # noqa: N815
+    virtualClusters: list[Name] = Field(default_factory=list, max_length=1000)
+    managedVirtualClusters: list[Name] = Field(default_factory=list, max_length=1000)
+    storageConfigs: list[Name] = Field(default_factory=list, max_length=1000)
 
 
 def group(found: Group) -> groups.Group:

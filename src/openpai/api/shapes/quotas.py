@@ -22,22 +22,18 @@ class QuotaBody(Body, example={"virtualCluster": "vision", "user": "ann", "gpusR
     """A new quota, or with `patch` changes of one; without `patch`, omitted limits are removed."""
 
     patch: bool = Field(False, description="true: omitted limits do not change.")
-    virtualCluster: str = Field(  # noqa: N815
+    virtualCluster: str = Field(
         "", max_length=255, pattern=NAME, description="Empty: over all virtual clusters together."
     )
     user: str = Field(
         "", max_length=255, pattern=NAME, description="Empty: for each user without a quota of their own."
     )
-    gpusRunning: int | None = Field(  # noqa: N815
-        None, ge=0, le=MANY, description="GPUs at a time; further jobs wait."
-    )
-    gpusPerJob: int | None = Field(  # noqa: N815
-        None, ge=0, le=MANY, description="GPUs of one job; more is refused."
-    )
-    jobsUnfinished: int | None = Field(  # noqa: N815
+    gpusRunning: int | None = Field(None, ge=0, le=MANY, description="GPUs at a time; further jobs wait.")
+    gpusPerJob: int | None = Field(None, ge=0, le=MANY, description="GPUs of one job; more is refused.")
+    jobsUnfinished: int | None = Field(
         None, ge=0, le=MANY, description="Jobs that wait or run at a time; more are refused."
     )
-    gpuHoursPerMonth: float | None = Field(  # noqa: N815
+    gpuHoursPerMonth: float | None = Field(
         None, ge=0, le=1e12, allow_inf_nan=False, description="GPU hours since the first of the month, UTC."
     )
 

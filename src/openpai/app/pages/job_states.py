@@ -27,6 +27,7 @@ def job_states() -> str:
     """Return the page."""
     job_moves = [(phase, event, sorted(goals)) for (phase, event), goals in JOB_MOVES.items()]
     task_moves = [(phase, event, [goal]) for (phase, event), goal in TASK_MOVES.items()]
+    task_rows = ([code(phase), event.value, code(goal)] for (phase, event), goal in TASK_MOVES.items())
     return page(
         "Job and task states",
         "`openpai/lifecycle/table.py`",
@@ -39,7 +40,7 @@ def job_states() -> str:
         "## A task of the current job attempt",
         block(_diagram(TaskPhase.WAITING, task_moves, TASK_FINAL), "mermaid"),
         table(("Phase", "State in REST and CLI", "`subState`", "Final"), _phases(TASK_STATES.items(), TASK_FINAL)),
-        table(("While it is", "and", "it becomes"), _task_rows()),
+        table(("While it is", "and", "it becomes"), task_rows),
     )
 
 
@@ -66,8 +67,3 @@ def _phases(states: Iterable[tuple[JobPhase | TaskPhase, State]], final: frozens
 def _job_rows() -> Iterable[list[str]]:
     for (phase, event), goals in JOB_MOVES.items():
         yield [code(phase), event.value, " or ".join(code(goal) for goal in JobPhase if goal in goals)]
-
-
-def _task_rows() -> Iterable[list[str]]:
-    for (phase, event), goal in TASK_MOVES.items():
-        yield [code(phase), event.value, code(goal)]

@@ -121,7 +121,10 @@ class DockerBackend(HostBackend[HostAttempt]):
                 layer_bytes_max=self._work_bytes_max * QUOTA_PART if found.bounds_layers else 0,
                 keeps_work=self._keeps_work,
             )
-            self._networks = self._make_networks()
+            tasks_max = sum(node.cpus for node in found.nodes)
+            self._networks = Networks(
+                self._engine, self._register, self._scope, subnets=self._subnets, tasks_max=tasks_max
+            )
             networks = None if self._allowed.host_network else self._networks
             self._launcher = Launcher(
                 self._engine,
@@ -281,10 +284,6 @@ class DockerBackend(HostBackend[HostAttempt]):
         if self._allowed.host_network:
             return LOOPBACK
         return await machine_address(self._engine) or outward_address()
-
-    def _make_networks(self) -> Networks:
-        tasks_max = sum(node.cpus for node in self._nodes.values())
-        return Networks(self._engine, self._register, self._scope, subnets=self._subnets, tasks_max=tasks_max)
 
     async def _end_work(self) -> None:
         tasks = [*self._work, *self._removals]

@@ -78,10 +78,6 @@ class SimulatedBackend:
         self._cluster.advance(now_ms)
         self._wait_for_next()
 
-    def news_now(self) -> tuple[TaskSeen, ...]:
-        """Return the news without waiting, for a caller that controls the time."""
-        return self._opened().take()
-
     def _opened(self) -> Feed:
         if self._feed is None:
             raise Broken("the simulated backend is used before it was opened or after it was closed")
