@@ -60,16 +60,21 @@ class Restart(Document):
     message: Annotated[str, Doc("the user and the reason", example="ann restarted the job: new data")]
 
 
-class JobDetailHead(Document):
-    """A job with one of its attempts, without the tasks of it."""
+class JobHead(Document):
+    """What the list and the detail both say of a job besides its state."""
 
     debugId: JobId
     name: JobName
     tags: Annotated[Sequence[str], Doc(example=["baseline"])]
     jobPriority: Annotated[str | None, Doc(example="prod")]
-    rank: Annotated[int, Doc(example=0)]
+    rank: Annotated[int, Doc("among jobs of equal priority, the higher rank goes first", example=0)]
     private: Annotated[bool, Doc(example=False)]
-    archivedTime: Annotated[int | None, Doc(example=None)]
+    archivedTime: Annotated[int | None, Doc("milliseconds since 1970; null outside the archive", example=None)]
+
+
+class JobDetailHead(JobHead):
+    """A job with one of its attempts, without the tasks of it."""
+
     timeLimitMinutes: Annotated[float | None, Doc("after which an attempt is ended", example=120)]
     interruptible: Annotated[
         bool, Doc("whether it may borrow idle resources, and be preempted there; false when it is finished")
@@ -95,19 +100,12 @@ class Submitted(Document):
     warnings: Annotated[Sequence[str], Doc("settings that do not have the expected effect", example=[])]
 
 
-class JobSummary(JobStatus):
+class JobSummary(JobHead, JobStatus):
     """A job as an entry of the list."""
 
-    debugId: JobId
-    name: JobName
-    tags: Annotated[Sequence[str], Doc(example=["baseline"])]
     totalGpuNumber: Annotated[int, Doc(example=8)]
     totalTaskNumber: Annotated[int, Doc(example=2)]
     totalTaskRoleNumber: Annotated[int, Doc(example=1)]
-    jobPriority: Annotated[str | None, Doc(example="prod")]
-    rank: Annotated[int, Doc("among jobs of equal priority, the higher rank goes first", example=0)]
-    private: Annotated[bool, Doc(example=False)]
-    archivedTime: Annotated[int | None, Doc("milliseconds since 1970; null outside the archive", example=None)]
     appLaunchedTime: Annotated[int | None, Doc("when the newest attempt began to run", example=None)]
     appCompletedTime: Annotated[int | None, Doc("when the newest attempt ended", example=None)]
 

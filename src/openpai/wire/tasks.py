@@ -39,22 +39,22 @@ class AttemptTimes(Document):
     currentAttemptCompletedTime: NullableMs
 
 
-class TaskTimes(Document):
-    """When a task was created, first started and ended."""
-
-    createdTime: NullableMs
-    launchedTime: NullableMs
-    completedTime: NullableMs
-
-
-class TaskStatus(Container, TaskTimes, AttemptTimes):
-    """A task, with its newest attempt."""
+class TaskHead(Document):
+    """A task without its attempts, and when it was created, first started and ended."""
 
     taskIndex: Annotated[int, Doc(example=0)]
     taskUid: Annotated[str, Doc(example="0d7c2a52c1f64e2f8d1b6a1f6d8b3c11/0/worker/0")]
     taskState: State
     retries: Annotated[int, Doc(example=0)]
     accountableRetries: Annotated[int, Doc(example=0)]
+    createdTime: NullableMs
+    launchedTime: NullableMs
+    completedTime: NullableMs
+
+
+class TaskStatus(TaskHead, Container, AttemptTimes):
+    """A task, with its newest attempt."""
+
     attemptId: Annotated[int | None, Doc(example=0)]
     attemptState: State
 
@@ -73,18 +73,13 @@ class TaskAttempt(AttemptTimes, Container):
     attemptState: State
 
 
-class TaskDetail(TaskTimes):
+class TaskDetail(TaskHead):
     """A task with all of its attempts, newest first."""
 
     username: UserName
     jobName: JobName
     jobAttemptId: Annotated[int, Doc(example=0)]
     taskRoleName: RoleName
-    taskIndex: Annotated[int, Doc(example=0)]
-    taskUid: Annotated[str, Doc(example="0d7c2a52c1f64e2f8d1b6a1f6d8b3c11/0/worker/0")]
-    taskState: State
-    retries: Annotated[int, Doc(example=0)]
-    accountableRetries: Annotated[int, Doc(example=0)]
     attempts: Sequence[TaskAttempt]
 
 

@@ -38,20 +38,26 @@ def _status(row: JobRow, now_ms: int) -> wire.JobStatus:
     }
 
 
-def summary(row: JobRow, now_ms: int) -> wire.JobSummary:
-    """Return a job as an entry of the list."""
+def _head(row: JobRow) -> wire.JobHead:
     return {
         "debugId": row.id,
         "name": row.name,
-        **_status(row, now_ms),
         "tags": row.tags,
-        "totalGpuNumber": row.gpus_total,
-        "totalTaskNumber": row.tasks_total,
-        "totalTaskRoleNumber": row.roles_total,
         "jobPriority": row.priority_class,
         "rank": row.rank,
         "private": row.is_private,
         "archivedTime": row.archived_at_ms,
+    }
+
+
+def summary(row: JobRow, now_ms: int) -> wire.JobSummary:
+    """Return a job as an entry of the list."""
+    return {
+        **_head(row),
+        **_status(row, now_ms),
+        "totalGpuNumber": row.gpus_total,
+        "totalTaskNumber": row.tasks_total,
+        "totalTaskRoleNumber": row.roles_total,
         "appLaunchedTime": row.attempt_started_at_ms or row.attempt_ended_at_ms,
         "appCompletedTime": row.attempt_ended_at_ms,
     }
@@ -62,13 +68,7 @@ def detail(
 ) -> wire.JobDetailHead:
     """Return a job with one of its attempts; the tasks of that attempt are added by `answers.encoded_with`."""
     return {
-        "debugId": row.id,
-        "name": row.name,
-        "tags": row.tags,
-        "jobPriority": row.priority_class,
-        "rank": row.rank,
-        "private": row.is_private,
-        "archivedTime": row.archived_at_ms,
+        **_head(row),
         "timeLimitMinutes": None if row.time_limit_ms is None else row.time_limit_ms / 60_000,
         "interruptible": is_interruptible,
         "restarts": [

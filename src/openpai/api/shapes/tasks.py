@@ -53,35 +53,24 @@ def histories(spec: JobSpec, rows: Iterable[TaskAttemptRow]) -> list[TaskHistory
 def task_status(job: JobRow, attempt: AttemptView, task: TaskHistory) -> wire.TaskStatus:
     """Return a task as an entry of a job's detail."""
     latest = task.latest
-    state = _state(attempt, latest)
+    head = _head(job, attempt, task)
     return {
-        "taskIndex": task.index,
-        "taskUid": _uid(job, attempt, task),
-        "taskState": state.state,
+        **head,
         **_container(job, latest, attempt),
-        **_times(attempt, task),
-        "retries": latest.key.task_attempt if latest else 0,
-        "accountableRetries": latest.retries_counted if latest else 0,
         "attemptId": latest.key.task_attempt if latest else None,
-        "attemptState": state.state,
+        "attemptState": head["taskState"],
         **_attempt_times(latest),
     }
 
 
 def task_detail(job: JobRow, attempt: AttemptView, task: TaskHistory) -> wire.TaskDetail:
     """Return a task with every attempt of it, newest first."""
-    latest = task.latest
     return {
         "username": job.user,
         "jobName": job.name,
         "jobAttemptId": attempt.number,
         "taskRoleName": task.role,
-        "taskIndex": task.index,
-        "taskUid": _uid(job, attempt, task),
-        "taskState": _state(attempt, latest).state,
-        "retries": latest.key.task_attempt if latest else 0,
-        "accountableRetries": latest.retries_counted if latest else 0,
-        **_times(attempt, task),
+        **_head(job, attempt, task),
         "attempts": [
             {
                 "attemptId": row.key.task_attempt,
@@ -155,10 +144,6 @@ def path_name(job: JobRow) -> str:
     return f"{job.user}~{job.name}" if job.archived_at_ms is None else job.id
 
 
-def _uid(job: JobRow, attempt: AttemptView, task: TaskHistory) -> str:
-    return f"{job.id}/{attempt.number}/{task.role}/{task.index}"
-
-
 def _state(attempt: AttemptView, row: TaskAttemptRow | None) -> State:
     if row is None:
         # A task that was never placed ended with the job attempt.
@@ -170,12 +155,17 @@ def _state(attempt: AttemptView, row: TaskAttemptRow | None) -> State:
     return State("STOPPING", "AttemptDeleting")
 
 
-def _times(attempt: AttemptView, task: TaskHistory) -> wire.TaskTimes:
+def _head(job: JobRow, attempt: AttemptView, task: TaskHistory) -> wire.TaskHead:
     latest = task.latest
-    is_over = _state(attempt, latest).state in FINAL_STATES
-    ended_at_ms = (latest.ended_at_ms if latest else attempt.ended_at_ms) if is_over else None
+    state = _state(attempt, latest).state
+    ended_at_ms = (latest.ended_at_ms if latest else attempt.ended_at_ms) if state in FINAL_STATES else None
     started = (row.started_at_ms for row in task.attempts if row.started_at_ms is not None)
     return {
+        "taskIndex": task.index,
+        "taskUid": f"{job.id}/{attempt.number}/{task.role}/{task.index}",
+        "taskState": state,
+        "retries": latest.key.task_attempt if latest else 0,
+        "accountableRetries": latest.retries_counted if latest else 0,
         "createdTime": attempt.created_at_ms,
         "launchedTime": next(started, ended_at_ms),
         "completedTime": ended_at_ms,
