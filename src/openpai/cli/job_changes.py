@@ -6,12 +6,12 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from openpai.cli import completion, job_file
 from openpai.cli.durations import FORMS, whole_seconds
 from openpai.cli.job_edit import Edited, Editor, child, keys_of
-from openpai.cli.options import option
+from openpai.cli.options import setting
 from openpai.protocol.errors import InvalidParameters, InvalidProtocol
 from openpai.protocol.spelling import nearest
 
@@ -25,20 +25,16 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Changes:
     """What differs from the job file; each field is an option of the commands that send one."""
 
-    name: Annotated[str | None, option("--name NAME", "Name of the job, instead of the file's.")] = None
-    parameters: Annotated[list[str] | None, option("--set KEY=VALUE", "Another value for a parameter of the file.")] = (
-        None
+    name: str | None = setting("Name of the job, instead of the file's.", flags="--name NAME")
+    parameters: list[str] | None = setting("Another value for a parameter of the file.", flags="--set KEY=VALUE")
+    vc: str | None = setting("Virtual cluster to run in.", flags="--vc NAME", complete=completion.virtual_clusters)
+    priority: str | None = setting("crit, prod, test or oppo.", flags="--priority CLASS")
+    time_limit: str | None = setting(
+        f"Longest run of an attempt: {FORMS}; a bare number is minutes.", flags="--time-limit TIME"
     )
-    vc: Annotated[str | None, option("--vc NAME", "Virtual cluster to run in.", completion.virtual_clusters)] = None
-    priority: Annotated[str | None, option("--priority CLASS", "crit, prod, test or oppo.")] = None
-    time_limit: Annotated[
-        str | None, option("--time-limit TIME", f"Longest run of an attempt: {FORMS}; a bare number is minutes.")
-    ] = None
-    env: Annotated[
-        list[str] | None, option("--env -e NAME=VALUE", "Variable for every task; visible in the job file.")
-    ] = None
-    gpus: Annotated[list[str] | None, option("--gpus [ROLE=]N", "GPUs for each task.")] = None
-    instances: Annotated[list[str] | None, option("--instances [ROLE=]N", "Number of tasks.")] = None
+    env: list[str] | None = setting("Variable for every task; visible in the job file.", flags="--env -e NAME=VALUE")
+    gpus: list[str] | None = setting("GPUs for each task.", flags="--gpus [ROLE=]N")
+    instances: list[str] | None = setting("Number of tasks.", flags="--instances [ROLE=]N")
 
     @property
     def are_none(self) -> bool:

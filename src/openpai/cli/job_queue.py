@@ -24,11 +24,8 @@ def why(name: Name, json: output.Json = False) -> None:
         waits = pai.why(name)
         state = "" if waits else pai.job(name).state
         held = pai.in_the_way(name) if waits else None
-    if output.as_json(json, {"waits": [wait.document for wait in waits], **({"held": held.document} if held else {})}):
-        return
-    if not waits:
-        output.say(f"{name} is not waiting: it is {state}.")
-        output.next_step(f"pai job show {name}")
+    document = {"waits": [wait.document for wait in waits], **({"held": held.document} if held else {})}
+    if output.is_shown(json, document, waits, f"{name} is not waiting: it is {state}.", f"pai job show {name}"):
         return
     from openpai.cli.job_tables import wait_text
 

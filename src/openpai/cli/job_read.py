@@ -166,10 +166,9 @@ def events(
         raise InvalidParameters(f"{type_!r} is not a type of events", f"choose from: {', '.join(EVENT_TYPES)}")
     with session.connect() as pai:
         found = pai.events(name, type_)
-    if output.as_json(json, {"totalCount": len(found), "data": [event.document for event in found]}):
-        return
-    if not found:
-        output.say("Nothing has happened yet." if type_ is None else f"No {type_} events.")
+    empty = "Nothing has happened yet." if type_ is None else f"No {type_} events."
+    document = {"totalCount": len(found), "data": [event.document for event in found]}
+    if output.is_shown(json, document, found, empty):
         return
     from openpai.cli.job_tables import event_list
 

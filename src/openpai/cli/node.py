@@ -34,11 +34,8 @@ def list_(json: output.Json = False) -> None:
     """List the nodes and how much of each is in use."""
     with session.connect() as pai:
         nodes = pai.nodes()
-    if output.as_json(json, [node.document for node in nodes]):
-        return
-    if not nodes:
-        output.say("No nodes: the backend has found no machine that can run tasks.")
-        output.next_step("pai up --help")
+    empty = "No nodes: the backend has found no machine that can run tasks."
+    if output.is_shown(json, [node.document for node in nodes], nodes, empty, "pai up --help"):
         return
     from openpai.cli.cluster_tables import node_list
 

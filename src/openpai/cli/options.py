@@ -27,9 +27,9 @@ def argument(metavar: str, message: str, complete: Complete | None = None, **mor
     return typer.Argument(metavar=metavar, help=message, autocompletion=complete, **more)
 
 
-def setting(message: str, default: Any = None, **more: Any) -> Any:
-    """Return a field for `fields_as_options`, whose option has the field's name."""
-    return field(default=default, metadata={"message": message, **more})
+def setting(message: str, default: Any = None, *, flags: str = "", **more: Any) -> Any:
+    """Return a field for `fields_as_options`, whose option has the field's name unless there are `flags`."""
+    return field(default=default, metadata={"flags": flags, "message": message, **more})
 
 
 def fields_as_options(kind: type[Any], name: str, *, without: Collection[str] = ()) -> Callable[[Command], Command]:
@@ -71,4 +71,5 @@ def fields_as_options(kind: type[Any], name: str, *, without: Collection[str] = 
 
 
 def _with_option(of: Field[Any], hint: Any) -> Any:
-    return Annotated[hint, option(f"--{of.name.replace('_', '-')}", **of.metadata)] if of.metadata else hint
+    flags = of.metadata["flags"] or f"--{of.name.replace('_', '-')}"
+    return Annotated[hint, option(**{**of.metadata, "flags": flags})]

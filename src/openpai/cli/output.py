@@ -93,6 +93,13 @@ def done(is_json: bool, value: Any, text: str, *steps: str) -> None:
         next_step(*steps)
 
 
+def is_shown(is_json: bool, value: Any, found: Collection[Any], empty: str, *steps: str) -> bool:
+    """Print a list as JSON for programs, or a sentence and the next steps if it is empty; return whether it is done."""
+    if is_json or not found:
+        done(is_json, value, empty, *steps)
+    return is_json or not found
+
+
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], **columns: Collection[str]) -> None:
     """Print a table; see `listing`."""
     from openpai.cli.listing import listing

@@ -36,24 +36,17 @@ def list_(json: output.Json = False) -> None:
     """
     with session.connect() as pai:
         found = pai.quotas()
-    if output.as_json(json, [one.document for one in found]):
-        return
-    if not found:
-        output.say("No quotas: users may use all that their virtual clusters have.")
-        output.next_step("pai quota set --vc VC --gpus 8", "pai quota set --user NAME --jobs 100")
-        return
-    _print(found)
+    empty = "No quotas: users may use all that their virtual clusters have."
+    steps = ("pai quota set --vc VC --gpus 8", "pai quota set --user NAME --jobs 100")
+    if not output.is_shown(json, [one.document for one in found], found, empty, *steps):
+        _print(found)
 
 
 def show(json: output.Json = False) -> None:
     """Show the quotas that apply to you, and how much of them is used."""
     with session.connect() as pai:
         found = pai.my_quotas()
-    if output.as_json(json, [one.document for one in found]):
-        return
-    if not found:
-        output.say("No quota applies to you.")
-        output.next_step("pai vc list")
+    if output.is_shown(json, [one.document for one in found], found, "No quota applies to you.", "pai vc list"):
         return
     _print(found, is_own=True)
     output.say_marked_up("[dim]columns: used/limit[/]")

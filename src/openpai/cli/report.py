@@ -48,11 +48,8 @@ def report(
             _save(csv, pai.report_csv(by=words, from_=from_, to=to), json)
             return
         found = pai.report(by=words, from_=from_, to=to)
-    if output.as_json(json, found.document):
-        return
-    if not found.rows:
-        output.say("Nothing was used in that time.")
-        output.next_step("pai report --from DAY", "pai job list --all")
+    steps = ("pai report --from DAY", "pai job list --all")
+    if output.is_shown(json, found.document, found.rows, "Nothing was used in that time.", *steps):
         return
     is_lent = bool(found.total.gpu_hours_borrowed or found.total.gpu_hours_lent)
     rows = [(*(_cell(row, word) for word in words), *_sums(row, is_lent)) for row in found.rows]

@@ -45,11 +45,8 @@ def list_(
     """List the storages you may use."""
     with session.connect() as pai:
         found = pai.storages(default=default)
-    if output.as_json(json, [one.document for one in found]):
-        return
-    if not found:
-        output.say("No storages: none is granted to a group of yours.")
-        output.next_step("pai storage add --help")
+    empty = "No storages: none is granted to a group of yours."
+    if output.is_shown(json, [one.document for one in found], found, empty, "pai storage add --help"):
         return
     rows = [(one.name, one.type, _rights(one), "yes" if one.is_default else "", one.description) for one in found]
     output.table(("NAME", "TYPE", "RIGHTS", "DEFAULT", "DESCRIPTION"), rows, whole=("TYPE", "RIGHTS"))

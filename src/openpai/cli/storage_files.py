@@ -24,11 +24,7 @@ def ls(name: Name, path: Where = "", json: output.Json = False) -> None:
     """List the files in a directory of a storage."""
     with session.connect() as pai:
         found = list(pai.stored_files(name, path))
-    if output.as_json(json, [one.document for one in found]):
-        return
-    if not found:
-        output.say("No files.")
-        output.next_step(f"pai storage upload {name} FILE")
+    if output.is_shown(json, [one.document for one in found], found, "No files.", f"pai storage upload {name} FILE"):
         return
     rows = [
         (one.name.replace("\n", "\\n") + "/" * one.is_directory, "" if one.is_directory else size(one.size),
@@ -180,8 +176,5 @@ def _bar(what: str, total: int) -> Iterator[Callable[[int], Any]]:
 
 
 def _moved(is_json: bool, name: str, files: int, count: int, step: str) -> None:
-    if output.as_json(is_json, {"storage": name, "files": files, "bytes": count}):
-        return
-    output.say(f"{formatting.plural(files, 'file')}, {size(count)}.")
-    if step:
-        output.next_step(step)
+    message = f"{formatting.plural(files, 'file')}, {size(count)}."
+    output.done(is_json, {"storage": name, "files": files, "bytes": count}, message, *filter(None, [step]))
