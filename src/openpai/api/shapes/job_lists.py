@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from pydantic import ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from openpai.api.bodies import Body, invalid
 from openpai.lifecycle.states import phases_of
@@ -29,23 +30,17 @@ _TEXT: Final = r"^[^\x00]*$"
 class JobsWhere(Body):
     """Which jobs. Conditions are joined by AND, values of one condition by OR."""
 
+    model_config = ConfigDict(alias_generator=to_camel)
+
     username: str = Field("", pattern=_TEXT, description="comma list of owners")
     vc: str = Field("", pattern=_TEXT, description="comma list of virtual clusters")
     state: str = Field("", description=f"comma list of {', '.join(STATES)}")
     keyword: str = Field("", pattern=_TEXT, description="part of the owner's, the job's or the virtual cluster's name")
-    tags_contain: str = Field("", alias="tagsContain", pattern=_TEXT, description="comma list: has any of these tags")
-    tags_not_contain: str = Field(
-        "", alias="tagsNotContain", pattern=_TEXT, description="comma list: has none of these"
-    )
-    job_priority: str = Field(
-        "", alias="jobPriority", pattern=_TEXT, description="comma list of crit, prod, test, oppo, default"
-    )
-    submitted_from: int | None = Field(
-        None, alias="submittedFrom", ge=0, le=_MS_MAX, description="submitted at this time in ms, or later"
-    )
-    submitted_to: int | None = Field(
-        None, alias="submittedTo", ge=0, le=_MS_MAX, description="submitted before this time in ms"
-    )
+    tags_contain: str = Field("", pattern=_TEXT, description="comma list: has any of these tags")
+    tags_not_contain: str = Field("", pattern=_TEXT, description="comma list: has none of these")
+    job_priority: str = Field("", pattern=_TEXT, description="comma list of crit, prod, test, oppo, default")
+    submitted_from: int | None = Field(None, ge=0, le=_MS_MAX, description="submitted at this time in ms, or later")
+    submitted_to: int | None = Field(None, ge=0, le=_MS_MAX, description="submitted before this time in ms")
     archived: bool = Field(False, description="`true` for the jobs in the archive instead of the others")
 
 
@@ -59,7 +54,7 @@ class JobsQuery(JobsWhere):
     offset: int = Field(0, ge=0, le=2**31 - 1)
     limit: int = Field(LIMIT, ge=0, le=LIMIT_MAX)
     order: str = Field("submissionTime,DESC", description="FIELD,ASC or FIELD,DESC; anything else is newest first")
-    with_total_count: str = Field("", alias="withTotalCount", description="`true` wraps the list with its total count")
+    with_total_count: str = Field("", description="`true` wraps the list with its total count")
 
 
 def filter_of(query: JobsWhere) -> JobFilter | None:

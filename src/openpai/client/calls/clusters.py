@@ -9,7 +9,7 @@ import httpx
 
 from openpai.client import model
 from openpai.client.calls.naming import segment
-from openpai.client.calls_core import Call, as_it_came, asks, said, whole
+from openpai.client.calls_core import Call, as_it_came, asks, given, said, whole
 
 
 def _vc(name: str) -> str:
@@ -58,7 +58,6 @@ class Clusters:
         self, *, promises: str | None = None, hived: str | None = None, version: int | None = None
     ) -> Call[model.ClusterConfig]:
         """Replace the guarantees, in words or in HiveD's format; running jobs are not stopped."""
-        given = {"promises": promises, "hived": hived, "version": version}
-        body = {key: value for key, value in given.items() if value is not None}
+        body = given(promises=promises, hived=hived, version=version)
         # With a version, a repeated request would be refused although the first one succeeded.
         return Call("PUT", "/cluster/config", whole(model.ClusterConfig.read), json=body, is_repeatable=version is None)

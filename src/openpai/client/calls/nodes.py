@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from openpai.client import model
 from openpai.client.calls.naming import segment
-from openpai.client.calls_core import Call, asks, listed, nothing, whole
+from openpai.client.calls_core import Call, asks, given, listed, nothing, whole
 
 
 class Nodes:
@@ -38,9 +37,8 @@ class Nodes:
         With `deadline_s`, jobs that still run on a drained node after that time are put back into the queue.
         """
         devices = None if bad_devices is None else sorted(bad_devices)
-        change: dict[str, Any] = {"drained": is_drained, "badDevices": devices, "reason": reason}
-        change["deadlineSeconds"] = None if deadline_s is None else round(deadline_s)
-        body = {key: value for key, value in change.items() if value is not None}
+        within_s = None if deadline_s is None else round(deadline_s)
+        body = given(drained=is_drained, badDevices=devices, reason=reason, deadlineSeconds=within_s)
         return Call("PUT", f"/nodes/{segment(name, 'a node')}", whole(model.NodeView.read), json=body)
 
     @asks
