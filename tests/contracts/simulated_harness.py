@@ -7,10 +7,10 @@ from pathlib import Path
 
 from openpai.app.clock import SystemClock
 from openpai.backends.simulated.backend import LogFiles, SimulatedBackend, virtual_nodes
-from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Backend
 from tests.contracts.harness import Harness, Programs
+from tests.faulty_cluster import FaultyCluster
 
 
 class SimulatedPrograms(Programs):
@@ -38,7 +38,7 @@ class SimulatedHarness(Harness):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.clock = SystemClock()
-        self.cluster = SimulatedCluster(virtual_nodes(2, 4), say=LogFiles(self.logs).say)
+        self.cluster = FaultyCluster(virtual_nodes(2, 4), say=LogFiles(self.logs).say)
 
     def make(self) -> Backend:
         return SimulatedBackend(self.cluster, self.clock)

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from openpai.backends.simulated.backend import virtual_nodes
-from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
 from openpai.ports.backend import NodeSeen
@@ -21,6 +20,7 @@ from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
 from openpai.store.queries import SqlJobQueries
 from openpai.store.usage import SqlUsageStore
+from tests.faulty_cluster import FaultyCluster
 from tests.newest import fill
 from tests.simulation.loop import Numbered, VirtualClock, VirtualLoop
 from tests.simulation.server import Server
@@ -59,7 +59,7 @@ class Servers:
     def __init__(self, loop: VirtualLoop, nodes: tuple[NodeSeen, ...]) -> None:
         self.loop = loop
         self.clock = VirtualClock(loop)
-        self.cluster = SimulatedCluster(nodes)
+        self.cluster = FaultyCluster(nodes)
         self.database = Database("sqlite://", inline=True)
         fill(self.database)
         self.names = Numbered()
