@@ -23,10 +23,17 @@ from tests.outcome import Outcome, run_pai
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "correct-horse-1"
-WITHIN_S = 60
+WITHIN_S = 120
 FINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 PROGRAMS = Path(sys.executable).parent
 PAI = [sys.executable, "-c", "from openpai.app.main import run; run()"]
+# On a busy machine a server takes longer to start again than a client tries by itself.
+PATIENT = """
+from openpai.client import following, retry
+following.TRIES = retry.TRIES = following.TRIES_IN_A_ROW = 10_000
+from openpai.app.main import run
+run()
+"""
 
 
 @dataclass
@@ -115,6 +122,17 @@ class Server:
         return self.process.wait(WITHIN_S)
 
 
+def refused(*options: object, code: int = 2, lines_max: int = 2) -> str:
+    """Start a server that has to refuse, in this process; return what it said on standard error."""
+    port = () if "--port" in options else ("--port", "0")
+    with patch.dict(os.environ, environment(PAI_ADMIN_PASSWORD=PASSWORD, COLUMNS="200"), clear=True):
+        message = run_pai("up", *port, *map(str, options))
+    assert (message.code, message.out) == (code, ""), message
+    assert "Traceback" not in message.err
+    assert 1 <= len(message.err.strip().splitlines()) <= lines_max, message.err
+    return message.err
+
+
 def environment(**more: str) -> dict[str, str]:
     """Return an environment without the settings of the user who runs the tests."""
     hidden = ("PAI_", "XDG_CONFIG_HOME")
@@ -150,9 +168,9 @@ class Person:
             return run_pai(*arguments, stdin=stdin)
 
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
-        """Run `pai` in a process of its own and return at once."""
+        """Run `pai`, which never gives up on the server, in a process of its own; return at once."""
         return subprocess.Popen(
-            [*PAI, *arguments],
+            [sys.executable, "-c", PATIENT, *arguments],
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

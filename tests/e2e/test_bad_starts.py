@@ -17,27 +17,8 @@ from openpai.store import opening
 from openpai.store.database import Database
 from openpai.store.schema import storages
 from openpai.store.vault import Vault, key_from
-from tests.e2e.server import PAI, PASSWORD, Server, environment
+from tests.e2e.server import PAI, Server, environment, refused
 from tests.ports import free_port
-
-
-def refused(*options: object, code: int = 2) -> str:
-    """Start a server that has to refuse; return what it said on standard error."""
-    port = () if "--port" in options else ("--port", "0")
-    command = [*PAI, "up", *port, *map(str, options)]
-    message = subprocess.run(
-        command,
-        env=environment(PAI_ADMIN_PASSWORD=PASSWORD, COLUMNS="200"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert message.returncode == code, message
-    assert message.stdout == ""
-    assert "Traceback" not in message.stderr
-    assert 1 <= len(message.stderr.strip().splitlines()) <= 2, message.stderr
-    return message.stderr
 
 
 def started(data_dir: Path, scratch: Path) -> Server:

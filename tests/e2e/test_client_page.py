@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from openpai.client import AsyncClient, Client
-from tests.e2e.server import PASSWORD, ROOT, Server, logged_in, person
+from tests.e2e.server import ROOT, Server, logged_in
 
 PAGE = (ROOT / "docs" / "client.md").read_text("utf-8")
 BLOCKS = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
@@ -66,19 +66,3 @@ def test_every_block_of_the_page_satisfies_a_strict_type_checker(tmp_path):
         check=False,
     )
     assert message.returncode == 0, message.stdout
-
-
-def test_a_token_from_standard_input_logs_in(tmp_path):
-    server = Server.start(tmp_path / "platform")
-    try:
-        admin = logged_in(tmp_path / "home", server.url)
-        token = admin("token", "create", "--scope", "read").out.strip()
-        program = person(tmp_path / "program", server.url)
-        message = program("login", "--token-stdin", "--json", stdin=token + "\n")
-        assert message.json()["user"] == "admin", message.err
-        assert token not in message.out
-        assert program("job", "list").code == 0
-        assert program("login", "--token-stdin", stdin="no-such-token\n").code == 4
-        assert program("login", "--user", "admin", "--password-stdin", stdin=PASSWORD).code == 0
-    finally:
-        server.end()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.containers import Containers, docker_platform
-from tests.e2e.server import Person, Server, job_text, logged_in, until
+from tests.e2e.server import WITHIN_S, Person, Server, job_text, logged_in, until
 from tests.integration.docker_engine import IMAGE, engine, remove_image, root_files
 from tests.integration.docker_registry import serving
 
@@ -79,7 +79,7 @@ def test_a_job_runs_in_a_container_of_its_image_and_leaves_only_its_log(
     (container,) = containers.there()
     containers.resume()
     assert pai("job", "wait", "hello").code == 0
-    assert following.wait(60) == 0
+    assert following.wait(WITHIN_S) == 0
     containers.wait(container, "removed")
     assert containers.there() == []
     programs = sorted(Path(target).name for target, _ in root_files() if target.startswith("/bin/"))
@@ -121,7 +121,7 @@ def test_a_killed_server_comes_back_to_its_container(
             assert containers.there() == [container]
             containers.resume()
         assert pai("job", "wait", "survivor").code == 1
-        assert following.communicate(timeout=60)[0] == "resumed\n"
+        assert following.communicate(timeout=WITHIN_S)[0] == "resumed\n"
         assert pai("job", "logs", "survivor").out == "begun\nresumed\n"
         job = pai("job", "show", "survivor", "--json").json()
         (task,) = job["taskRoles"]["worker"]["taskStatuses"]

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.server import PASSWORD, Server, until
-from tests.e2e.test_bad_starts import refused, started
+from tests.e2e.server import PASSWORD, Server, refused, until
+from tests.e2e.test_bad_starts import started
 
 LOGINS = 20
 

@@ -138,7 +138,7 @@ def cut_off(data: Path, at: int) -> int:
 
 def _run(command: list[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PAI_")} | dict(more)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_a_new_key_opens_everything_and_the_old_one_nothing(data: Path) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.server import PAI, Server
+from tests.e2e.server import Server, refused
 
 HIVED = """
 physicalCluster:
@@ -24,16 +23,6 @@ virtualClusters:
 def gpus(server: Server) -> dict[str, int]:
     found: dict[str, Any] = server.get("/virtual-clusters")
     return {name: each["resourcesTotal"]["gpu"] for name, each in found.items()}
-
-
-def refused(*options: str) -> str:
-    """Start a server that has to refuse; return what it said."""
-    message = subprocess.run(
-        [*PAI, "up", "--port", "0", *options], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (message.returncode, message.stdout) == (2, ""), message
-    assert "Traceback" not in message.stderr
-    return message.stderr
 
 
 def test_shares_are_set_at_the_start_and_stay(tmp_path: Path) -> None:
@@ -67,7 +56,7 @@ def test_what_cannot_be_promised_is_refused_with_every_fault(tmp_path: Path) -> 
     file.write_text(
         HIVED.replace("cellNumber: 3", "cellNumber: -3").replace("GPU-NODE, cellNumber: 1", "X, cellNumber: 1")
     )
-    message = refused(*where, "--cluster", str(file))
+    message = refused(*where, "--cluster", str(file), lines_max=4)
     assert "virtualClusters.default.virtualCells[0].cellType" in message
     assert "virtualClusters.vision.virtualCells[0].cellNumber" in message
     assert "cannot be read" in refused(*where, "--cluster", str(tmp_path / "nowhere.yaml"))

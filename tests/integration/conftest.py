@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tests.contracts.docker_harness import DockerHarness
     from tests.contracts.process_harness import ProcessHarness
     from tests.integration.api_world import World
+    from tests.integration.sign_on import Liar
     from tests.integration.terminal import Terminal
 
 
@@ -43,6 +44,16 @@ def pai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
     with open_terminal(tmp_path, monkeypatch) as terminal:
         yield terminal
+
+
+@pytest.fixture
+def liar(world: World) -> Liar:
+    """An identity provider for logins in the world; it is honest until a test makes it lie."""
+    from tests.integration.sign_on import Liar, sign_on_with
+
+    made = Liar(world)
+    sign_on_with(world, made.provider())
+    return made
 
 
 @pytest_asyncio.fixture

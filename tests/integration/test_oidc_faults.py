@@ -30,13 +30,6 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield world
 
 
-@pytest.fixture
-def liar(world: World) -> Liar:
-    liar = Liar(world)
-    sign_on_with(world, liar.provider())
-    return liar
-
-
 @pytest.mark.parametrize(
     "groups",
     [5, True, {"a": 1}, [None, 5, ["x"], {"b": 2}], "team-a", None, ["g"] * 5_000],

@@ -95,25 +95,6 @@ def test_two_teams_share_a_cluster_and_an_administrator_changes_their_minds(pai,
     assert pai("vc", "remove", "vision").code == 5
 
 
-def test_a_drained_node_takes_nothing_new(pai, submit):
-    submit("s1", "speech")
-    until(pai, "s1", "RUNNING")
-    for number in range(1, 5):
-        assert pai("node", "drain", f"node-{number:02}", "--reason", "new fans").code == 0
-    submit("v1", "vision")
-    message = pai("job", "why", "v1")
-    assert message.code == 0
-    assert "does not wait" not in message.out
-    listed = pai("node", "list").out
-    assert "drained: new fans" in " ".join(listed.split())
-    assert "free: 0 CPUs, 0 GPUs" in listed
-    assert state(pai, "s1") == "RUNNING"
-    assert pai("node", "undrain", "node-04").code == 0
-    for number in range(1, 4):
-        assert pai("node", "undrain", f"node-{number:02}").code == 0
-    until(pai, "v1", "RUNNING")
-
-
 def test_a_plan_can_be_applied_and_read_back(pai, submit, tmp_path):
     file = tmp_path / "cluster.yaml"
     assert pai("vc", "plan", "vision: 1 node, robots: 12 GPUs", "-o", str(file)).code == 0
@@ -129,18 +110,3 @@ def test_a_plan_can_be_applied_and_read_back(pai, submit, tmp_path):
     assert sum("node-0" in line for line in lines) == 4
     assert f"robots/0 {used.split()[1]}" in pai("vc", "inspect", "robots").out
     assert pai("vc", "show", "speech").code == 3
-
-
-def test_priorities_fairness_and_checkpoints_have_commands(pai, submit):
-    submit("s1", "speech")
-    until(pai, "s1", "RUNNING")
-    assert pai("job", "checkpoint", "s1").code == 0
-    submit("s2", "speech")
-    submit("s3", "speech")
-    assert "queue: 2" in pai("job", "why", "s3").out
-    assert pai("job", "priority", "s2", "oppo").code == 0
-    until(pai, "s2", "RUNNING")
-    assert "queue: 1" in pai("job", "why", "s3").out
-    assert state(pai, "s1") == "RUNNING"
-    assert pai("scheduler", "fairness", "12", "--json").json()["halfLifeHours"] == 12
-    assert pai("scheduler", "fairness", "off", "--json").json()["halfLifeHours"] is None
