@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -89,6 +90,12 @@ class TestConfig:
             {"Driver": "nvidia", "DeviceIDs": ["2", "5"], "Capabilities": [["gpu"]]}
         ]
         assert sorted(config["Env"]) == ["A=b", "CUDA_VISIBLE_DEVICES=0,1"]
+
+    def test_slices_are_requested_by_name(self) -> None:
+        sliced = Gpus(6, "NVIDIA H200 MIG 1g.18gb", tuple(f"MIG-{number}" for number in range(6)))
+        config = made(a_launch(), replace(NVIDIA, gpus=sliced))
+        assert config["HostConfig"]["DeviceRequests"][0]["DeviceIDs"] == ["MIG-2", "MIG-5"]
+        assert sorted(config["Env"]) == ["A=b", "CUDA_VISIBLE_DEVICES=MIG-2,MIG-5"]
 
     def test_without_devices_none_are_asked_for_and_none_are_seen(self) -> None:
         config = made(a_launch(devices=(), env={"NVIDIA_VISIBLE_DEVICES": "none"}), NVIDIA)

@@ -34,13 +34,29 @@ def test_a_line_that_a_dying_server_left_unfinished_is_no_grant(tmp_path: Path) 
 
 
 def test_gpus_are_read_from_the_drivers_list() -> None:
-    listing = (
-        "GPU 0: NVIDIA H200 (UUID: GPU-61a4d0cc-0000-0000-0000-000000000000)\n"
-        "  MIG 1g.18gb     Device  0: (UUID: MIG-2)\n"
-        "GPU 1: NVIDIA H200 (UUID: GPU-2)\n"
-    )
-    assert parse_gpus(listing) == Gpus(2, "NVIDIA H200")
+    first, second = "GPU 0: NVIDIA H200 (UUID: GPU-61a4d0cc)\n", "GPU 1: NVIDIA H200 (UUID: GPU-2)\n"
+    assert parse_gpus(second + first) == Gpus(2, "NVIDIA H200")
+    assert parse_gpus("GPU 0: Tesla K80\n") == Gpus(1, "Tesla K80")
     assert parse_gpus("No devices were found\n") == Gpus(0)
+
+
+SLICED = """GPU 0: NVIDIA H200 (UUID: GPU-1)
+  MIG 3g.71gb     Device  0: (UUID: MIG-a)
+  MIG 3g.71gb     Device  1: (UUID: MIG-b)
+GPU 1: NVIDIA H200 (UUID: GPU-2)
+"""
+
+
+def test_each_slice_of_a_divided_gpu_is_a_device_with_a_name() -> None:
+    whole = SLICED.partition("GPU 1")[0]
+    assert parse_gpus(whole) == Gpus(2, "NVIDIA H200 MIG 3g.71gb", ("MIG-a", "MIG-b"))
+    with capture_logs() as logs:
+        mixed = parse_gpus(SLICED)
+    # A GPU that is not divided stays one device, and the difference is reported.
+    assert mixed == Gpus(3, "NVIDIA H200", ("MIG-a", "MIG-b", "GPU-2"))
+    assert logs[0]["sizes"] == [("NVIDIA H200", ""), ("NVIDIA H200", "MIG 3g.71gb")]
+    assert mixed.visible((2, 1)) == "GPU-2,MIG-b"
+    assert Gpus(2, "NVIDIA H200").visible((1, 0)) == "1,0"
 
 
 async def test_a_driver_that_does_not_work_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,6 +119,7 @@ class DockerBackend(HostBackend[HostAttempt]):
                 self._scope,
                 self._allowed,
                 layer_bytes_max=self._work_bytes_max * QUOTA_PART if found.bounds_layers else 0,
+                gpus=found.gpus,
                 keeps_work=self._keeps_work,
             )
             tasks_max = sum(node.cpus for node in found.nodes)

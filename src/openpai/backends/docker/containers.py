@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from openpai.backends.docker.engine import ContainerState
 from openpai.backends.docker.security import HOST_NETWORK, Allowed, infiniband, restrictions
 from openpai.backends.host.directory import WORK_DIRECTORY
+from openpai.backends.host.machine import NO_GPUS, Gpus
 from openpai.backends.host.mounts import variable
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask, Mount
@@ -51,6 +52,8 @@ class Limits:
     allowed: Allowed = field(default_factory=Allowed)
     layer_bytes_max: int = 0
     """The limit on a container's own layer, where the Engine's driver can limit it; 0 for no limit."""
+    gpus: Gpus = NO_GPUS
+    """The devices of the machine, by name where GPUs are divided."""
     keeps_work: bool = False
     """Whether the files that tasks leave in their working directory are kept."""
 
@@ -87,7 +90,7 @@ def config_of(
     if limits.layer_bytes_max:
         host["StorageOpt"] = {"size": str(limits.layer_bytes_max)}
     if limits.has_nvidia and launch.devices:
-        wanted = [str(device) for device in launch.devices]
+        wanted = [limits.gpus.name(device) for device in launch.devices]
         host["DeviceRequests"] = [{"Driver": "nvidia", "DeviceIDs": wanted, "Capabilities": [["gpu"]]}]
     if launch.infiniband:
         host |= infiniband()
@@ -161,10 +164,15 @@ def _environment(launch: LaunchTask, limits: Limits) -> Mapping[str, str]:
     if launch.hosts:
         environment["PAI_HOSTS_FILE"] = f"{MOUNT}/{HOSTS_FILE}"
     if limits.has_nvidia and launch.devices:
-        # Inside, only the granted devices exist and they are numbered from 0.
-        environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(number) for number in range(len(launch.devices)))
+        # Inside, only the granted devices exist and they are numbered from 0; slices go by their names there, too.
+        inside = limits.gpus.visible(launch.devices) if limits.gpus.names else _numbers(len(launch.devices))
+        environment["CUDA_VISIBLE_DEVICES"] = inside
         environment.pop("NVIDIA_VISIBLE_DEVICES", None)
     return environment
+
+
+def _numbers(count: int) -> str:
+    return ",".join(map(str, range(count)))
 
 
 def _labels(launch: LaunchTask, scope: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from openpai.backends.docker.engine import Engine
 from openpai.backends.docker.writing import bounds_layers
-from openpai.backends.host.machine import cpus_offered, find_gpus
+from openpai.backends.host.machine import Gpus, cpus_offered, find_gpus
 from openpai.ports.backend import NodeSeen
 from openpai.protocol.errors import Unavailable
 
@@ -20,6 +20,8 @@ class Found:
     nodes: tuple[NodeSeen, ...]
     cpus: int
     has_nvidia: bool
+    gpus: Gpus
+    """The devices that the driver lists."""
     security: tuple[str, ...] = ()
     """The security options that the Engine reports."""
     bounds_layers: bool = False
@@ -49,7 +51,7 @@ async def machine_of(
     )
     mountinfo = await asyncio.to_thread(Path("/proc/self/mountinfo").read_text, errors="replace")
     security = tuple(info.get("SecurityOptions") or ())
-    return Found(found, cpus, are_real, security, bounds_layers(info, mountinfo))
+    return Found(found, cpus, are_real, driven, security, bounds_layers(info, mountinfo))
 
 
 def connect(url: str | None) -> Engine:

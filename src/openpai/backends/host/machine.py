@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,15 +23,30 @@ LOOPBACK: Final = "127.0.0.1"
 
 CPUS_SHARED: Final = 8
 """The processors that a machine with fewer offers: on a laptop the tasks of a small job share them."""
-_GPU_LINE: Final = re.compile(r"^GPU (\d+): (.*?)(?: \(UUID:.*)?$", re.MULTILINE)
+_GPU_LINE: Final = re.compile(r"^GPU (\d+): (.*?)(?: \(UUID: ([^)]*)\))?$")
+_MIG_LINE: Final = re.compile(r"^\s+(MIG \S+)\s+Device\s+\d+: \(UUID: ([^)]*)\)$")
 _GPU_PATIENCE_S: Final = 20.0
 
 
 class Gpus(NamedTuple):
-    """The number of GPUs, and the model of the first."""
+    """The devices that tasks get: GPUs, and of a GPU that is divided its MIG slices."""
 
     total: int
     model: str = ""
+    """The model of the first, with its slices where all devices are slices of one size."""
+    names: tuple[str, ...] = ()
+    """The driver's name of each device; empty if no GPU is divided, as their numbers are enough then."""
+
+    def visible(self, devices: Sequence[int]) -> str:
+        """Return these devices as NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES name them."""
+        return ",".join(self.name(device) for device in devices)
+
+    def name(self, device: int) -> str:
+        """Return a device's name, or its number if it has none."""
+        return self.names[device] if device < len(self.names) else str(device)
+
+
+NO_GPUS: Final = Gpus(0)
 
 
 def cpus_offered(cpus: int, wanted: int | None) -> int:
@@ -41,15 +56,15 @@ def cpus_offered(cpus: int, wanted: int | None) -> int:
 
 async def this_machine(
     nodes: int = 1, gpus_per_node: int | None = None, cpus_per_node: int | None = None, address: str = LOOPBACK
-) -> tuple[NodeSeen, ...]:
-    """Return this machine as one node, or as several that share it.
+) -> tuple[tuple[NodeSeen, ...], Gpus]:
+    """Return this machine as one node, or as several that share it, and its GPUs.
 
     Each of several nodes has all processors and memory: they are for trials, not for fair sharing.
     `gpus_per_node` replaces the driver's number, `cpus_per_node` the system's.
     """
     gpus = await find_gpus() if gpus_per_node is None else Gpus(gpus_per_node, "virtual" if gpus_per_node else "")
     host = socket.gethostname()
-    return tuple(
+    seen = tuple(
         NodeSeen(
             name=host if nodes == 1 else f"{host}-{index}",
             address=address,
@@ -60,6 +75,7 @@ async def this_machine(
         )
         for index in range(nodes)
     )
+    return seen, gpus
 
 
 async def find_gpus() -> Gpus:
@@ -90,8 +106,27 @@ async def find_gpus() -> Gpus:
 
 def parse_gpus(listing: str) -> Gpus:
     """Return the GPUs in the output of `nvidia-smi -L`."""
-    models = [match[1] for match in sorted(_GPU_LINE.findall(listing), key=lambda match: int(match[0]))]
-    return Gpus(len(models), models[0]) if models else Gpus(0)
+    models: dict[int, str] = {}
+    whole: dict[int, str] = {}
+    slices: dict[int, list[tuple[str, str]]] = {}
+    number = -1
+    for line in listing.splitlines():
+        if (gpu := _GPU_LINE.match(line)) is not None:
+            number = int(gpu[1])
+            models[number], whole[number] = gpu[2], gpu[3] or str(number)
+        elif (part := _MIG_LINE.match(line)) is not None and number >= 0:
+            slices.setdefault(number, []).append((part[1], part[2]))
+    if not models:
+        return Gpus(0)
+    first = models[min(models)]
+    if not slices:
+        return Gpus(len(models), first)
+    found = [each for number in sorted(models) for each in slices.get(number, [("", whole[number])])]
+    sizes = {(models[number], size) for number in models for size, _ in slices.get(number, [("", "")])}
+    if len(sizes) > 1:
+        log.warning("this machine has devices of different sizes, which count alike", sizes=sorted(sizes))
+    model = f"{first} {found[0][0]}" if len(sizes) == 1 else first
+    return Gpus(len(found), model, tuple(name for _, name in found))
 
 
 def port_taken(ports: Iterable[int]) -> ExitReport | None:

@@ -94,7 +94,8 @@ class ProcessBackend(HostBackend[ProcessAttempt]):
         """Adopt what an earlier server left. Raise Unavailable while another server uses the same root."""
         async with contextlib.AsyncExitStack() as opening:
             await opening.enter_async_context(lock(self._root, self._logs_root))
-            self._nodes = {node.name: node for node in await self._see_machine()}
+            nodes, gpus = await self._see_machine()
+            self._nodes = {node.name: node for node in nodes}
             root = str(self._root)
             grants = opening.enter_context(contextlib.closing(GrantFile(self._root / ".grants")))
             self._register = AttemptRegister(self, grants, self._nodes, self._clock)
@@ -106,7 +107,7 @@ class ProcessBackend(HostBackend[ProcessAttempt]):
                 namespaces = self._find_namespaces()
                 _say_what_separates(namespaces)
             has_users = self._task_users is not None
-            launcher = Launcher(root, str(self._logs_root), has_users=has_users, namespaces=namespaces)
+            launcher = Launcher(root, str(self._logs_root), has_users=has_users, namespaces=namespaces, gpus=gpus)
             self._launcher = opening.enter_context(contextlib.closing(launcher))
             self._watch = opening.enter_context(contextlib.closing(ExitWatch(self._exited)))
             # A directory that belonged to a task's user is not reused for another job of that user.

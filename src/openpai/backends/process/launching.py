@@ -19,6 +19,7 @@ from openpai.backends.host.directory import (
     make_directory,
 )
 from openpai.backends.host.hosts import SharedHosts
+from openpai.backends.host.machine import NO_GPUS, Gpus
 from openpai.backends.process.attempts import ProcessAttempt
 from openpai.backends.process.confining import Namespaces
 from openpai.backends.process.dropping import TaskUser, group_of
@@ -63,9 +64,16 @@ class Launcher:
     """Identifies the time since the system was started."""
 
     def __init__(
-        self, root: str, logs_root: str, *, has_users: bool = False, namespaces: Namespaces | None = None
+        self,
+        root: str,
+        logs_root: str,
+        *,
+        has_users: bool = False,
+        namespaces: Namespaces | None = None,
+        gpus: Gpus = NO_GPUS,
     ) -> None:
         self._logs_root = logs_root
+        self._gpus = gpus
         self._namespaces = namespaces
         self._wrapper = f"{root}/{_WRAPPER_FILE}"
         self._hosts = SharedHosts(root)
@@ -110,6 +118,9 @@ class Launcher:
         if user is not None:
             _require_harmless(action.env)
         environment = {**self._inherited, **own, **action.shared_env, **action.env, MARKER: directory.path}
+        if self._gpus.names and action.devices:
+            names = self._gpus.visible(action.devices)
+            environment |= {"CUDA_VISIBLE_DEVICES": names, "NVIDIA_VISIBLE_DEVICES": names}
         if action.hosts:
             environment["PAI_HOSTS_FILE"] = f"{directory.path}/{HOSTS_FILE}"
         is_private = user is not None and self._namespaces is not None
