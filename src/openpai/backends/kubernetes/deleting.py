@@ -66,10 +66,12 @@ class Deletions:
         refusal: KubeError | None = None
         for _ in range(_CONFLICT_TRIES):
             refusal = await until_answered(_no_result(patch)) or await until_answered(delete)
-            # A conflict is another pod of the name, or only another change at the same moment.
-            if refusal is None or not refusal.is_conflict or not await self._is_there(name, uid):
+            # Another pod has the name now, or only another change came at the same moment.
+            if refusal is None or refusal.is_missing or not await self._is_there(name, uid):
+                return
+            if not refusal.is_conflict:
                 break
-        if refusal is not None and not (refusal.is_missing or refusal.is_conflict):
+        if refusal is not None:
             log.warning("a pod that is over cannot be removed", pod=name, error=refusal.message)
 
     async def _is_there(self, name: str, uid: str) -> bool:
