@@ -82,8 +82,8 @@ check-tests: $(VENV)/.installed
 docs: $(VENV)/.installed ## write the pages of docs/ that are made from the tables
 	$(RUN)/python -m openpai.app.pages docs
 
-simulate: $(VENV)/.installed ## live through seeds of faults: SEED=7 one again, SEEDS=5000 many, FIRST=0
-	$(RUN)/python -m tests.simulation.run $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0))
+simulate: $(VENV)/.installed ## live through seeds of faults: SEED=7 one again, SEEDS=5000 many, FIRST=0, ON=kubernetes
+	$(RUN)/python -m tests.simulation.run $(if $(ON),--on $(ON)) $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200) --first $(or $(FIRST),0))
 
 format: $(VENV)/.installed ## put the code in its form
 	$(RUN)/ruff format .

@@ -57,7 +57,7 @@ class StandInAccess(ClusterAccess):
     server: str = "standin://"
     api: StandInApi = field(default_factory=StandInApi)
     network: Network = field(default_factory=Network)
-    streams: set[_Stream] = field(default_factory=set)
+    streams: dict[_Stream, None] = field(default_factory=dict)
     """The watches that are open, for a test that breaks them."""
 
 
@@ -158,7 +158,7 @@ class _Stream:
         path: str,
         params: Mapping[str, str],
         network: Network,
-        others: set[_Stream],
+        others: dict[_Stream, None],
         quiet_s: float | None,
     ) -> None:
         self._api = api
@@ -171,7 +171,7 @@ class _Stream:
         for event in first:
             self._put(*event)
         api.listeners.append(self._heard)
-        others.add(self)
+        others[self] = None
         loop = asyncio.get_running_loop()
         self._end = loop.call_later(float(params.get("timeoutSeconds", "300")), self._events.put_nowait, None)
 
@@ -183,7 +183,7 @@ class _Stream:
 
     def close(self) -> None:
         """Hear nothing more."""
-        self._others.discard(self)
+        self._others.pop(self, None)
         self._end.cancel()
         if self._heard in self._api.listeners:
             self._api.listeners.remove(self._heard)

@@ -11,6 +11,8 @@ import selectors
 from typing import Any, Final
 
 START_S: Final = 1_000_000.0
+EPOCH_MS: Final = 1_767_225_600_000
+"""When the clocks of servers start, in 2026: Kubernetes takes times near 1970 for unknown."""
 
 
 class Deadlock(Exception):
@@ -59,7 +61,7 @@ class VirtualClock:
 
     def now_ms(self) -> int:
         """Return the virtual time in milliseconds, as the clock is set."""
-        return round(self._loop.time() * 1000) + self.set_ms
+        return EPOCH_MS + round(self._loop.time() * 1000) + self.set_ms
 
 
 class Numbered:

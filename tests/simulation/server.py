@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Final
 
 from openpai.app.leadership import Leadership
 from openpai.backends.simulated.backend import SimulatedBackend
-from openpai.backends.simulated.cluster import SimulatedCluster
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
@@ -50,16 +50,18 @@ class Server:
         place: str,
         number: int,
         database: Database,
-        cluster: SimulatedCluster,
+        backend: Any,
         clock: VirtualClock,
         names: Numbered,
         look: Callable[[str], None],
+        *,
+        term: Callable[[int], AbstractAsyncContextManager[object]] = nullcontext,
     ) -> None:
         self.place = place
         self.name = f"{place}{number}"
         self.turnstile = Turnstile()
         self.frozen_until_ms = 0
-        self.backend = SimulatedBackend(cluster, clock)
+        self.backend = backend
 
         def through(name: str, port: Any) -> Any:
             return Through(name, port, self.turnstile, lambda what: look(f"{self.name} {what}"))
@@ -80,7 +82,7 @@ class Server:
             usage=usage,
         )
         self._leadership = Leadership(
-            store, clock, self.commands, new_leader, holder=f"{place}/{number}", housekeeping=_nothing
+            store, clock, self.commands, new_leader, holder=f"{place}/{number}", housekeeping=_nothing, term=term
         )
         self._leadership.url = f"http://{self.name}"
         self._tasks: list[asyncio.Task[Any]] = []
@@ -88,7 +90,8 @@ class Server:
 
     async def start(self) -> None:
         """Begin to lead, or to wait for that."""
-        await self.backend.open()
+        if isinstance(self.backend, SimulatedBackend):
+            await self.backend.open()
         self.leading = self.spawn(self._leadership.run())
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -100,10 +103,14 @@ class Server:
     async def die(self) -> None:
         """Vanish as by `kill -9`: nothing that was under way has any further effect."""
         self.turnstile.is_dead = True
-        self.backend.disconnect()
+        self.cut_off()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def cut_off(self) -> None:
+        """Let nothing more come from the cluster, or get there."""
+        self.backend.disconnect()
 
 
 async def _nothing() -> None:

@@ -18,7 +18,7 @@ import structlog
 
 from openpai.access.quotas import Quota
 from openpai.app import loops
-from openpai.backends.simulated.backend import virtual_nodes
+from openpai.backends.simulated.backend import SimulatedBackend, virtual_nodes
 from openpai.ports.backend import Action
 from openpai.ports.cluster_settings import CLUSTER
 from openpai.ports.platform import NodeChange
@@ -43,6 +43,11 @@ SILENCE_S: Final = 100
 class World:
     """Everything of one seed."""
 
+    calm_max_s = 0
+    silence_s = SILENCE_S
+    on = ""
+    """How `make simulate` is asked for this kind of world."""
+
     def __init__(self, seed: int, loop: VirtualLoop) -> None:
         self.chance = Random(seed)
         self.luck = Luck.draw(self.chance)
@@ -50,11 +55,11 @@ class World:
         self.clock = VirtualClock(loop)
         self.names = Numbered()
         self.faults = ChanceFaults(self.chance, self.luck)
-        self.cluster = FaultyCluster(virtual_nodes(self.luck.nodes, self.luck.gpus), faults=self.faults)
+        self.cluster = self.make_cluster()
         self.database = Database("sqlite://", inline=True)
         fill(self.database)
         connection: Any = self.database.engine.raw_connection().driver_connection
-        self.checkers = Checkers(connection, self.cluster, self.faults.starts)
+        self.checkers = self.make_checkers(connection)
         self.faults.judge = self.judge
         self.servers: dict[str, Server] = {}
         self.servers_made = 0
@@ -63,6 +68,25 @@ class World:
         self.trace: deque[str] = deque(maxlen=TRACE_KEPT)
         self.digest = hashlib.sha256()
         self.violation: Exception | None = None
+
+    # What another backend replaces.
+
+    def make_cluster(self) -> Any:
+        """Return the cluster, which outlives servers."""
+        return FaultyCluster(virtual_nodes(self.luck.nodes, self.luck.gpus), faults=self.faults)
+
+    def make_checkers(self, connection: Any) -> Checkers:
+        """Return who looks at everything after each step."""
+        return Checkers(connection, self.cluster, self.faults.starts)
+
+    def make_server(self, place: str, number: int) -> Server:
+        """Return a server with a connection to the cluster."""
+        backend = SimulatedBackend(self.cluster, self.clock)
+        return Server(place, number, self.database, backend, self.clock, self.names, self.look)
+
+    def troubles(self) -> list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]]:
+        """Return what else may happen in a step, with weights."""
+        return [(self.luck.weights["lose a task"], self.lose_task)]
 
     def note(self, what: str) -> None:
         """Write a line of the trace."""
@@ -109,7 +133,7 @@ class World:
         await self.calm_down()
         ended_at_s = await self.until(lambda: not self.checkers.unfinished())
         self.note(f"every job had ended by {ended_at_s:.0f}")
-        await asyncio.sleep(SILENCE_S)
+        await asyncio.sleep(self.silence_s)
         await self.settle()
         self.checkers.look_at_the_end()
         self.look_at_offices()
@@ -142,7 +166,7 @@ class World:
         choices.append((weights["kill a node"], self.kill_node))
         choices.append((weights["kill a node"], self.revive_node))
         choices.append((weights["break devices"], self.break_devices))
-        choices.append((weights["lose a task"], self.lose_task))
+        choices += self.troubles()
         if self.servers:
             choices.append((weights["urgency"], self.people.hurry))
             choices.append((weights["change a node"], self.change_node))
@@ -181,7 +205,7 @@ class World:
     async def start_server(self, place: str) -> None:
         """Start a process at a place that has none."""
         self.servers_made += 1
-        server = Server(place, self.servers_made, self.database, self.cluster, self.clock, self.names, self.look)
+        server = self.make_server(place, self.servers_made)
         self.servers[place] = server
         self.note(f"{server.name} starts")
         await server.start()
@@ -286,7 +310,7 @@ class World:
 
     async def until(self, is_done: Callable[[], bool]) -> float:
         """Let time pass until `is_done`; raise Violation when that takes too long."""
-        limit_s = self.loop.time() + CALM_MAX_S
+        limit_s = self.loop.time() + (self.calm_max_s or CALM_MAX_S)
         while not is_done():
             if self.loop.time() > limit_s:
                 raise Violation(f"these jobs never end: {await self.people.waits()}")
@@ -329,7 +353,7 @@ class Failed(AssertionError):
     """A seed broke a promise; says which, and the last steps before."""
 
 
-def live_through(seed: int) -> str:
+def live_through(seed: int, kind: type[World] = World) -> str:
     """Live through one seed; return a digest of everything that happened. Raises Failed."""
     loop = VirtualLoop()
     config, every_s = structlog.get_config(), loops.INBOX_EVERY_S
@@ -337,13 +361,14 @@ def live_through(seed: int) -> str:
     loops.INBOX_EVERY_S = 5.0  # type: ignore[misc]
     world: World | None = None
     try:
-        world = World(seed, loop)
+        world = kind(seed, loop)
         structlog.configure(processors=[_listener(world)], cache_logger_on_first_use=False)
         loop.run_until_complete(world.live())
         return world.digest.hexdigest()
     except Exception as error:
         trace = "\n".join(world.trace if world else ())
-        raise Failed(f"seed {seed}: {error}\n{trace}\nreplay it with: make simulate SEED={seed}") from error
+        command = f"make simulate SEED={seed}{kind.on}"
+        raise Failed(f"seed {seed}: {error}\n{trace}\nreplay it with: {command}") from error
     finally:
         if world is not None:
             loop.run_until_complete(world.end())

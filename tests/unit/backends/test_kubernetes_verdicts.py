@@ -144,6 +144,10 @@ def deleted(at: str, grace_s: int) -> dict[str, Any]:
         (1, deleted(LATER, 30), ExitReason.EXITED),
         (0, deleted(ENDED, 0), ExitReason.EXITED),
         (1, deleted(ENDED, 0), ExitReason.LOST),
+        # The node confirmed the deletion a minute after the end, and so wrote over the time of the request.
+        (143, deleted(LATER, 0), ExitReason.LOST),
+        (137, deleted(LATER, 0), ExitReason.LOST),
+        (1, deleted(LATER, 0), ExitReason.EXITED),
     ],
 )
 def test_a_task_whose_pod_was_deleted_by_hand_is_lost_unless_it_had_ended(

@@ -152,7 +152,7 @@ class KubernetesBackend:
             opening.push_async_callback(self._watcher.close)
             self._launcher = self._make_launcher()
             self._leftovers = Leftovers(
-                self._client, self._namespace, self._seals.scope, self._register, self._launcher
+                self._client, self._namespace, self._seals.scope, self._register, self._launcher, self._cluster
             )
             self._watcher.adopt_all(self._cluster.pods)
             self._go_on()
@@ -208,7 +208,6 @@ class KubernetesBackend:
                 self._register.stop_if_requested(attempt)
             if number % _ACTIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
-        self._leftovers.sweep_if_due(self._removing)
 
     async def observe(self) -> tuple[TaskSeen, ...]:
         """Return every attempt that starts, runs, or is not forgotten."""
@@ -300,7 +299,8 @@ class KubernetesBackend:
                 await until_answered(self._memory.save)
             if attempt.uid:
                 await self._deletions.let_go(attempt.name, attempt.uid)
-            if attempt.devices and not attempt.is_fence:
+            if attempt.devices:
+                # A fence too may have one: its launch was given up between claim and pod.
                 await until_answered(partial(self._claims.remove, attempt.name))
         finally:
             self._register.removed(attempt)
@@ -310,6 +310,7 @@ class KubernetesBackend:
     async def _save_forever(self) -> None:
         while True:
             await asyncio.sleep(_SAVE_EVERY_S)
+            self._leftovers.sweep_if_due(self._removing)
             self._memory.remember(self._cluster.table.unsaved())
             with contextlib.suppress(KubeError):
                 await self._memory.save()
@@ -373,7 +374,10 @@ class KubernetesBackend:
             if attempt is not None and attempt.uid == found.uid:
                 return True
             return self._seals.identity(found) is not None
-        return self._register.named(found.name) is not None
+        if self._register.named(found.name) is not None:
+            return True
+        pod = self._cluster.pods.get(found.name, self._namespace)
+        return pod is not None and self._seals.identity(pod) is not None
 
     def _unavailable(self, error: Exception) -> Unavailable:
         message = error.message if isinstance(error, KubeError) else "it does not answer"

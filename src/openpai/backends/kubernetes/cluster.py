@@ -73,6 +73,8 @@ class Cluster:
         self._missing: dict[str, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._others: list[Reflector[Any]] = []
+        self.claims: Reflector[ResourceClaim] | None = None
+        """The claims for devices; None where the cluster serves none."""
 
     async def open(self) -> None:
         """Follow everything, and return once nodes and pods are known. Raises KubeError."""
@@ -89,7 +91,9 @@ class Cluster:
             versions = RULE_VERSIONS if kind is DEVICE_TAINT_RULES else (kind.api_version,)
             served = await self._served(kind, versions)
             if served is not None:
-                followed.append((Reflector(self._client, served), handler))
+                reflector = Reflector(self._client, served)
+                followed.append((reflector, handler))
+                self.claims = reflector if kind is RESOURCE_CLAIMS else self.claims
                 self.taint_rules = served if kind is DEVICE_TAINT_RULES else self.taint_rules
         for reflector, _ in followed:
             reflector.start()

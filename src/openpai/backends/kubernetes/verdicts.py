@@ -20,6 +20,7 @@ from openpai.runtime.script import ExitText
 NODE_GONE: Final = "DeletionByPodGC"
 _UNKNOWN: Final = "ContainerStatusUnknown"
 _KILLED: Final = 137
+_TERMINATED: Final = 143
 _PORT_TAKEN: Final = 253
 _GRACE_OVER: Final = "killed: it had not ended within its grace period"
 _DELETED: Final = "its pod was deleted by another program or a user of the cluster while it ran"
@@ -178,7 +179,11 @@ def _by_deletion(pod: Pod, terminated: Terminated, report: ExitReport, *, was_cu
         return None
     if was_cut_short:
         return replace(report, reason=ExitReason.LOST, message=_DELETED)
-    asked_at = due - timedelta(seconds=pod.metadata.deletion_grace_period_seconds or 0)
+    grace_s = pod.metadata.deletion_grace_period_seconds or 0
+    if grace_s == 0 and report.code in (_KILLED, _TERMINATED):
+        # The node has confirmed the deletion, which replaces the time of the request by a later one.
+        return replace(report, reason=ExitReason.LOST, message=_DELETED)
+    asked_at = due - timedelta(seconds=grace_s)
     ended_at = terminated.finished_at
     # Both are whole seconds. A program may end well at SIGTERM with its work undone.
     if ended_at is not None and (ended_at < asked_at or (ended_at == asked_at and report.code == 0)):
