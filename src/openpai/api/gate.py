@@ -68,7 +68,9 @@ class Gate:
             await self._app(scope, receive, send)
             return
         scope = with_origin({**scope, "path": as_described(scope["path"])}, self._sealer)
-        limit_bytes = self._upload_max_bytes if _is_upload(scope) else self._body_max_bytes
+        # A file that is put into a storage is streamed there and never held in memory.
+        is_upload = scope["method"] == "PUT" and is_file(scope["path"])
+        limit_bytes = self._upload_max_bytes if is_upload else self._body_max_bytes
         passage = _Passage(scope, receive, send, limit_bytes)
         try:
             if scope["path"] not in ("/healthz", "/readyz"):
@@ -84,7 +86,9 @@ class Gate:
         except (Refused, Unavailable) as error:
             await self._answer(passage, error)
         except Exception:
-            _log.exception("a request failed", method=scope["method"], path=_loggable_path(scope))
+            # A token in a path is a secret.
+            path = scope["route"].path if "token" in scope.get("path_params", ()) else scope["path"]
+            _log.exception("a request failed", method=scope["method"], path=str(path))
             await self._answer(passage, Broken("the server failed to answer this request"))
 
     def _client(self, passage: _Passage) -> str:
@@ -109,16 +113,6 @@ def _refuse_nul(scope: Scope) -> None:
     for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
         if "\x00" in name + value:
             raise invalid(f"{name.partition(chr(0))[0]}: holds a NUL character")
-
-
-def _loggable_path(scope: Scope) -> str:
-    """Return the path of a request for the log: a token in it is a secret."""
-    return str(scope["route"].path if "token" in scope.get("path_params", ()) else scope["path"])
-
-
-def _is_upload(scope: Scope) -> bool:
-    """Return whether a request puts a file into a storage: its body is streamed there and never held in memory."""
-    return scope["method"] == "PUT" and is_file(scope["path"])
 
 
 class _Passage:

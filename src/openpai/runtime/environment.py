@@ -82,7 +82,9 @@ class JobEnvironment:
     def __init__(self, view: JobView) -> None:
         self._peers = {(peer.role, peer.index): peer for peer in view.peers}
         self._spellings = _spellings(role.name for role in view.roles)
-        self.shared = _within_limits(_about_job(view), self._about_lists(view), self._about_peers(view))
+        # Index 0 of every role first, since these are usually the masters that other tasks connect to.
+        peers = (self._about_one(peer) for peer in sorted(view.peers, key=lambda peer: peer.index))
+        self.shared = _within_limits(_about_job(view), self._about_lists(view), peers)
         self.hosts = "".join(map(_host_line, view.peers))
 
     def of(self, task: Self) -> dict[str, str]:
@@ -105,10 +107,6 @@ class JobEnvironment:
             for spelling in self._spellings.get(name, (name,)):
                 lists[f"PAI_TASK_ROLE_{spelling}_HOST_LIST"] = ",".join(addresses)
         return lists
-
-    def _about_peers(self, view: JobView) -> Iterable[dict[str, str]]:
-        # Index 0 of every role first, since these are usually the masters that other tasks connect to.
-        return (self._about_one(peer) for peer in sorted(view.peers, key=lambda peer: peer.index))
 
     def _about_one(self, peer: Peer) -> dict[str, str]:
         variables: dict[str, str] = {}

@@ -72,7 +72,9 @@ class SqlJobStore(SqlLeases):
 
         def work(connection: sa.Connection) -> BeyondQuota | None:
             if new.idempotency_key:
-                _check_key(connection, new)
+                known = connection.execute(_submitted(new.record.user, new.idempotency_key)).first()
+                if known is not None:
+                    raise AlreadySubmitted(known.job, known.name)
             refused = beyond(connection, new.record.user, new.quotas, new.record.job.submitted_at_ms)
             if refused is not None:
                 return refused
@@ -248,12 +250,6 @@ class SqlJobStore(SqlLeases):
         _execute(connection, _ADD_EVENT, [rows.event_columns(e) for change in changes for e in change.events])
         if notify:
             _execute(connection, _ADD_NEWS, [{"job": change.after.job.id} for change in changes])
-
-
-def _check_key(connection: sa.Connection, new: NewJob) -> None:
-    known = connection.execute(_submitted(new.record.user, new.idempotency_key)).first()
-    if known is not None:
-        raise AlreadySubmitted(known.job, known.name)
 
 
 def _claim_key(connection: sa.Connection, new: NewJob) -> None:

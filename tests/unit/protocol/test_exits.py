@@ -38,7 +38,7 @@ def test_rows_speak_the_fields_words() -> None:
         }
         assert spec.stage in {"SUBMISSION", "ALLOCATION", "LAUNCHING", "RUNNING", "COMPLETING", "UNKNOWN"}
         assert spec.reason.endswith(".")
-        assert all(line.endswith(".") for line in (*spec.repro, *spec.solution))
+        assert all(line.endswith(".") for line in (spec.repro, *spec.solution))
         assert spec.solution or spec.type in {"USER_SUCCESS", "USER_STOP"}
 
 

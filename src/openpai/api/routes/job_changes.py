@@ -111,14 +111,12 @@ async def set_job_rank(request: Request, caller: Annotated[Caller, needs("job.ra
     rank = (await read_body(request, RankChange)).value
     row = await job_for(request, caller, job)
     services = context_of(request).services
-    await services.platform.set_rank(row.user, row.name, _rank(rank, services.clock.now_ms()), caller.user)
+    now_ms = services.clock.now_ms()
+    # A job moved to the front precedes those moved there earlier.
+    number = {"front": now_ms, "back": -now_ms}[rank] if isinstance(rank, str) else rank
+    await services.platform.set_rank(row.user, row.name, number, caller.user)
     where = {"front": "moved to the front", "back": "moved to the back"}.get(str(rank), f"given rank {rank}")
     return done(f"job {row.user}~{row.name} was {where} among jobs of its priority")
-
-
-def _rank(body: int | str, now_ms: int) -> int:
-    # A job moved to the front precedes those moved there earlier.
-    return {"front": now_ms, "back": -now_ms}[body] if isinstance(body, str) else body
 
 
 @router.serves("POST /api/v2/jobs/{job}/checkpoint", "Record that a job saved its work", _UNFINISHED)

@@ -25,17 +25,18 @@ def exit_spec(code: int, diagnosis: Diagnosis | None) -> wire.ExitSpec:
 @lru_cache(maxsize=512)
 def _spec(code: int) -> wire.ExitSpec:
     spec = spec_for(code)
+    issuer, causer = spec.parties.split("/")
     return {
         "code": spec.code,
         "phrase": spec.phrase,
-        "issuer": spec.issuer,
-        "causer": spec.causer,
+        "issuer": issuer,
+        "causer": causer,
         "type": spec.type,
         "stage": spec.stage,
         "behavior": spec.behavior,
         "reaction": spec.reaction,
         "reason": spec.reason,
-        "repro": spec.repro,
+        "repro": (spec.repro,),
         "solution": spec.solution,
     }
 

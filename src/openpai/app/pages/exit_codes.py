@@ -52,10 +52,11 @@ def _rules() -> Iterable[list[str]]:
 
 
 def _section(spec: ExitSpec) -> str:
-    parties = f"Issued by {code(spec.issuer)}, caused by {code(spec.causer)}"
+    issuer, causer = spec.parties.split("/")
+    parties = f"Issued by {code(issuer)}, caused by {code(causer)}"
     about = f"{spec.reason} {parties}, stage {code(spec.stage)}, reaction {code(spec.reaction)}."
     points = [
         *(f"- To do: {message}" for message in spec.solution),
-        *(f"- To see it: {message}" for message in spec.repro),
+        f"- To see it: {spec.repro}",
     ]
     return "\n\n".join([f"### {spec.code} {spec.phrase}", about, "\n".join(points)])
