@@ -8,7 +8,6 @@ async with AsyncClient.from_environment() as pai:
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 from typing import Self, TypeVar
 
 import httpx
@@ -31,9 +30,7 @@ class AsyncClient(Connected[httpx.AsyncBaseTransport]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

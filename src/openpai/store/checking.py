@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +12,6 @@ from alembic.migration import MigrationContext
 from sqlalchemy import exc
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.protocol.errors import PaiError
 from openpai.store.database import Database
 from openpai.store.db_errors import translate
 from openpai.store.opening import newest_schema, require_known
@@ -39,7 +39,7 @@ class Checking:
 
     def faults(self) -> list[str]:
         """Return some faults of a damaged database; for PostgreSQL, tables that cannot be read completely."""
-        with _Reading(self._database) as connection:
+        with _reading(self._database) as connection:
             if not self._database.is_sqlite:
                 for name in sa.inspect(connection).get_table_names():
                     connection.execute(sa.select(sa.func.count()).select_from(sa.table(name))).scalar_one()
@@ -51,7 +51,7 @@ class Checking:
 
     def schema(self) -> tuple[str, bool]:
         """Return the schema, and whether it is the newest. Raises Refused for one of a newer program."""
-        with _Reading(self._database) as connection:
+        with _reading(self._database) as connection:
             at = MigrationContext.configure(connection).get_current_revision() or ""
         if at:
             require_known(at)
@@ -74,35 +74,23 @@ class Checking:
             .join(jobs, jobs.c.id == columns.job)
             .where(columns.ended_at_ms.is_(None), columns.started_at_ms.is_not(None), jobs.c.ended_at_ms.is_(None))
         )
-        with _Reading(self._database) as connection:
+        with _reading(self._database) as connection:
             rows = connection.execute(query).all()
         return [AttemptKey(*row) for row in rows]
 
     def _sealed(self) -> Iterator[tuple[str, bytes]]:
-        with _Reading(self._database) as connection:
+        with _reading(self._database) as connection:
             for table, key in KEPT:
                 query = sa.select(key, table.c.sealed).where(table.c.sealed.is_not(None))
                 for name, data in connection.execute(query).yield_per(_ROWS_AT_ONCE):
                     yield name, bytes(data)
 
 
-class _Reading:
-    """A connection that raises errors of our families."""
-
-    def __init__(self, database: Database) -> None:
-        self._connection = database.engine.connect
-        self._open: sa.Connection | None = None
-
-    def __enter__(self) -> sa.Connection:
-        try:
-            self._open = self._connection()
-        except exc.DBAPIError as error:
-            raise translate(error) from error
-        return self._open
-
-    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
-        if self._open is not None:
-            self._open.close()
-        if isinstance(error, exc.DBAPIError):
-            meaning: PaiError = translate(error)
-            raise meaning from error
+@contextmanager
+def _reading(database: Database) -> Iterator[sa.Connection]:
+    """Provide a connection that raises errors of our families."""
+    try:
+        with database.engine.connect() as connection:
+            yield connection
+    except exc.DBAPIError as error:
+        raise translate(error) from error

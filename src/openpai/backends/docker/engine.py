@@ -11,8 +11,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 import aiodocker
 import aiohttp
@@ -121,13 +120,13 @@ class Engine:
 
     async def info(self) -> dict[str, Any]:
         """Return the Engine's description of its machine."""
-        async with _Sorted():
+        async with _called():
             return dict(await self._docker.system.info())
 
     async def has_image(self, image: str) -> bool:
         """Return whether the image is on this machine."""
         try:
-            async with _Sorted():
+            async with _called():
                 await self._docker.images.inspect(image)
         except NoImage:
             return False
@@ -143,18 +142,18 @@ class Engine:
 
     async def create(self, name: str, config: Mapping[str, Any]) -> None:
         """Create a container. Raises NoImage, Conflict, EngineRefused, EngineSilent or EngineError."""
-        async with _Sorted():
+        async with _called():
             await self._docker.containers.create(dict(config), name=name)
 
     async def start(self, name: str) -> None:
         """Start a container; do nothing if it runs already."""
-        async with _Sorted():
+        async with _called():
             await self._docker.containers.container(name).start()
 
     async def signal(self, name: str, signal: str) -> None:
         """Send a signal to a container's first process; do nothing if it has ended or is gone."""
         try:
-            async with _Sorted():
+            async with _called():
                 await self._docker.containers.container(name).kill(signal=signal)
         except (Conflict, NoContainer):
             return  # the Engine answers 409 for a container that does not run
@@ -162,14 +161,14 @@ class Engine:
     async def remove(self, name: str) -> None:
         """Remove a container with its own volumes, running or not; do nothing if it is gone."""
         try:
-            async with _Sorted():
+            async with _called():
                 await self._docker.containers.container(name).delete(force=True, v=True)
         except (Conflict, NoContainer):
             return  # gone, or being removed already
 
     async def inspect(self, name: str) -> ContainerState:
         """Return the state of a container. Raises NoContainer."""
-        async with _Sorted():
+        async with _called():
             container = await self._docker.containers.get(name)
         state = container["State"]
         return ContainerState(
@@ -185,7 +184,7 @@ class Engine:
 
     async def written(self, name: str) -> Written:
         """Return where a container has written. Raises NoContainer."""
-        async with _Sorted():
+        async with _called():
             container = await self._docker.containers.container(name).show(size=1)
         mounts = container.get("Mounts") or ()
         volumes = (str(mount.get("Source") or "") for mount in mounts if mount.get("Type") == "volume")
@@ -193,29 +192,29 @@ class Engine:
 
     async def names(self, label: str) -> dict[str, str]:
         """Return the names and states of all containers with this label."""
-        async with _Sorted():
+        async with _called():
             listed = await self._docker.containers.list(all=True, filters=json.dumps({"label": [label]}))
         return {found["Names"][0].removeprefix("/"): found["State"] for found in listed}
 
     async def network(self, name: str) -> dict[str, Any]:
         """Return the Engine's description of a network. Raises NoNetwork."""
-        async with _Sorted():
+        async with _called():
             return dict(await (await self._docker.networks.get(name)).show())
 
     async def networks(self, label: str) -> list[dict[str, Any]]:
         """Return the Engine's descriptions of all networks with this label."""
-        async with _Sorted():
+        async with _called():
             return list(await self._docker.networks.list(filters={"label": [label]}))
 
     async def create_network(self, config: Mapping[str, Any]) -> None:
         """Create a network. Raises Conflict, SubnetTaken, EngineRefused, EngineSilent or EngineError."""
-        async with _Sorted():
+        async with _called():
             await self._docker.networks.create(dict(config))
 
     async def remove_network(self, name: str) -> None:
         """Remove a network; do nothing if it is gone. Raises EngineRefused while a container is in it."""
         try:
-            async with _Sorted():
+            async with _called():
                 await (await self._docker.networks.get(name)).delete()
         except NoNetwork:
             return
@@ -232,27 +231,18 @@ class Engine:
                 await self._events.stop()
 
 
-class _Sorted:
-    """Bounds the time of a call and turns its errors into this module's."""
-
-    def __init__(self) -> None:
-        self._timeout = asyncio.timeout(CALL_PATIENCE_S)
-
-    async def __aenter__(self) -> Self:
-        await self._timeout.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await self._timeout.__aexit__(kind, error, trace)
-        except TimeoutError as late:
-            raise EngineSilent(f"the Engine did not answer within {CALL_PATIENCE_S:g} s") from late
-        if isinstance(error, DockerError):
-            raise _sorted(error) from error
-        if isinstance(error, OSError | aiohttp.ClientError):
-            raise EngineSilent(_message_of(error)) from error
+@contextlib.asynccontextmanager
+async def _called() -> AsyncIterator[None]:
+    """Bound the time of a call, and turn its errors into this module's."""
+    try:
+        async with asyncio.timeout(CALL_PATIENCE_S):
+            yield
+    except TimeoutError as late:
+        raise EngineSilent(f"the Engine did not answer within {CALL_PATIENCE_S:g} s") from late
+    except DockerError as error:
+        raise _sorted(error) from error
+    except (OSError, aiohttp.ClientError) as error:
+        raise EngineSilent(_message_of(error)) from error
 
 
 def _sorted(error: DockerError) -> EngineError:
