@@ -13,8 +13,8 @@ from typing import Final
 
 from openpai.lifecycle.last_error import ErrorKind, last_error
 from openpai.lifecycle.model import Behavior, Diagnosis, ExitReason, ExitReport, Outcome, Verdict
-from openpai.protocol.exit_code_rows import RETRY_ADVICE
-from openpai.protocol.exit_codes import EXIT_SPECS, LOG_RULES, LogRule, spec_for
+from openpai.protocol.exit_codes import EXIT_SPECS, RETRY_ADVICE, spec_for
+from openpai.protocol.log_rules import LOG_RULES, LogRule
 
 SUCCEEDED: Final = 0
 STOP_REQUESTED: Final = -210

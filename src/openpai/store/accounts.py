@@ -13,17 +13,14 @@ from sqlalchemy import exc
 from openpai.access.accounts import Group, Token, User, no_user
 from openpai.access.memberships import no_group
 from openpai.protocol.errors import Refused
-from openpai.store.database import Database
+from openpai.store.database import Stored
 from openpai.store.schema import groups, idempotency, memberships, tokens, users
 
 _OTHER_NAME: Final = "choose another name, or change the existing one"
 
 
-class SqlAccountStore:
+class SqlAccountStore(Stored):
     """`ports.accounts.AccountStore` over SQLite or PostgreSQL."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def user(self, name: str) -> User | None:
         return await self._database.read_inline(lambda connection: _one(connection, users.c.name == name))

@@ -11,18 +11,15 @@ from sqlalchemy import exc
 
 from openpai.ports.cluster_settings import NodeNote, Setting
 from openpai.protocol.errors import Refused
-from openpai.store.database import Database
+from openpai.store.database import Stored
 from openpai.store.locks import check_lease
 from openpai.store.schema import node_notes, settings
 
 _SIZE: Final = ("cpus", "memory_mb", "gpus", "gpu_model")
 
 
-class SqlSettingsStore:
+class SqlSettingsStore(Stored):
     """`ports.cluster_settings.SettingsStore` over SQLite or PostgreSQL."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def setting(self, name: str) -> Setting | None:
         query = sa.select(settings).where(settings.c.name == name)

@@ -198,3 +198,10 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     patience_s = 0 if writes == AT_ONCE else BUSY_TIMEOUT_S
     connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(patience_s * 1000)}")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+class Stored:
+    """What the stores have in common: the database that they read and write."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database

@@ -13,15 +13,12 @@ from openpai.access.memberships import no_group
 from openpai.ports.storages import Storage
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import Refused
-from openpai.store.database import Database
+from openpai.store.database import Stored
 from openpai.store.schema import groups, storages
 
 
-class SqlStorageStore:
+class SqlStorageStore(Stored):
     """`ports.storages.StorageStore` over SQLite or PostgreSQL."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def storages(self) -> tuple[Storage, ...]:
         query = sa.select(storages).order_by(storages.c.name)

@@ -14,7 +14,7 @@ from openpai.access.quotas import Quota
 from openpai.lifecycle.model import JOB_FINAL
 from openpai.ports.usage import LIMITS, AuditEntry, AuditFilter, AuditRow, LentUse, RunTimeRow, UseRow
 from openpai.store.accounting import Period, add_lent_use, held
-from openpai.store.database import Database
+from openpai.store.database import Stored
 from openpai.store.locks import check_lease
 from openpai.store.quotas import gpu_hours, gpus_held, unfinished
 from openpai.store.schema import audit, jobs, quotas
@@ -23,11 +23,8 @@ FORGOTTEN_AT_ONCE: Final = 500
 _WORDS: Final = ("actor", "action", "target", "owner", "via", "address")
 
 
-class SqlUsageStore:
+class SqlUsageStore(Stored):
     """`ports.usage.UsageStore` over SQLite or PostgreSQL."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def quotas(self) -> tuple[Quota, ...]:
         query = sa.select(quotas).order_by(quotas.c.virtual_cluster, quotas.c.owner)

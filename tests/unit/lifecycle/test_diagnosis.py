@@ -6,8 +6,7 @@ import pytest
 
 from openpai.lifecycle.diagnosis import diagnose, needs_log
 from openpai.lifecycle.model import Behavior, ExitReason, ExitReport
-from openpai.protocol.exit_code_rows import RETRY_ADVICE
-from openpai.protocol.exit_codes import EXIT_SPECS
+from openpai.protocol.exit_codes import EXIT_SPECS, RETRY_ADVICE
 from tests.unit.lifecycle.stories import Story, role, task
 
 

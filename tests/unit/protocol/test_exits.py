@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from openpai.protocol.exit_codes import EXIT_SPECS, LOG_RULES, spec_for
+from openpai.protocol.exit_codes import EXIT_SPECS, spec_for
+from openpai.protocol.log_rules import LOG_RULES
 
 OWN_ROWS = {236, 237, 238, -1206}
 """Codes that OpenPAI does not have."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from openpai.app.pages.markdown import code, page, table
-from openpai.protocol.exit_codes import EXIT_SPECS, LOG_RULES, ExitSpec
+from openpai.protocol.exit_codes import EXIT_SPECS, ExitSpec
+from openpai.protocol.log_rules import LOG_RULES
 
 _INTRO: Final = """\
 A task attempt ends with an exit code. The platform looks up that code, the report of the node, and the last lines
