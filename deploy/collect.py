@@ -57,6 +57,7 @@ _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 
 def main(target: Path) -> None:
     """Fill `target`, which must not exist yet."""
+    target = target.resolve()
     root = target / "root"
     python = Path(sys.executable).resolve()
     _copy(python, root)
@@ -72,14 +73,16 @@ def main(target: Path) -> None:
     shutil.copytree(
         sysconfig.get_path("purelib"), packages, ignore=shutil.ignore_patterns(*UNUSED_PACKAGES, *UNUSED_FILES)
     )
-    for library in sorted(_libraries([python, *root.rglob("*.so*")])):
-        _copy(library, root)
+    for library in sorted(set(_libraries([python, *root.rglob("*.so*")]))):
+        # Not what a package brings itself: that is there already.
+        if not library.resolve().is_relative_to(target):
+            _copy(library, root)
     _strip(root)
     _copy(Path("/", CERTIFICATES), root)
     _script(root / "opt/openpai/bin/pai", python)
     (root / "etc/passwd").write_text(f"openpai:x:{USER}:{USER}::/var/lib/openpai:/nonexistent\n")
     (root / "etc/group").write_text(f"openpai:x:{USER}:\n")
-    (root / "tmp").mkdir(mode=0o1777)
+    (root / "tmp").mkdir(mode=0o1777, exist_ok=True)
     (root / "tmp").chmod(0o1777)
     (target / "home").mkdir(mode=0o700)
     _compile(root, python)

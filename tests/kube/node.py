@@ -50,7 +50,7 @@ class RealNode:
         self.root = Path(tempfile.mkdtemp(prefix="pai-node-"))
         self.socket = self.root / "containerd.sock"
         self.plane = plane
-        self._bridge = f"pk{self.id}"
+        self.bridge = f"pk{self.id}"
         self._network = f"10.{subnet}.{int(self.id[:2], 16)}"
         self.address = f"{self._network}.1"
         """The address of the node, and of this machine for the pods."""
@@ -116,7 +116,7 @@ class RealNode:
         """End everything, and remove what the node left on this machine."""
         self.lose_power()
         self._unmount()
-        subprocess.run(["ip", "link", "delete", self._bridge], capture_output=True, check=False)
+        subprocess.run(["ip", "link", "delete", self.bridge], capture_output=True, check=False)
         self._remove_cgroups()
         shutil.rmtree(self.root, ignore_errors=True)
 
@@ -153,15 +153,15 @@ class RealNode:
     def _write_network(self) -> None:
         # A kubelet refuses a loopback address, so its own is that of the bridge.
         for command in (
-            f"link add {self._bridge} type bridge",
-            f"addr add {self.address}/24 dev {self._bridge}",
-            f"link set {self._bridge} up",
+            f"link add {self.bridge} type bridge",
+            f"addr add {self.address}/24 dev {self.bridge}",
+            f"link set {self.bridge} up",
         ):
             subprocess.run(["ip", *command.split()], check=True, capture_output=True)
         (self.root / "cni").mkdir()
         bridge = {
             "type": "bridge",
-            "bridge": self._bridge,
+            "bridge": self.bridge,
             "isGateway": True,
             "ipMasq": False,
             "hairpinMode": True,
@@ -172,7 +172,7 @@ class RealNode:
                 "routes": [{"dst": "0.0.0.0/0"}],
             },
         }
-        network = {"cniVersion": "0.4.0", "name": self._bridge, "plugins": [bridge]}
+        network = {"cniVersion": "0.4.0", "name": self.bridge, "plugins": [bridge]}
         (self.root / "cni" / "10-bridge.conflist").write_text(json.dumps(network))
 
     def _write_containerd(self) -> None:

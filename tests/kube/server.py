@@ -31,7 +31,8 @@ from tests.ports import free_port
 
 ASSETS: Final = Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin"))
 START_PATIENCE_S: Final = 120.0
-_SERVICES: Final = "10.96.0.0/16"
+SERVICES: Final = "10.96.0"
+"""The network of the services, by its first three numbers."""
 
 
 def why_not(*programs: str) -> str:
@@ -43,8 +44,9 @@ def why_not(*programs: str) -> str:
 class ControlPlane:
     """A Kubernetes without nodes. Its parts die with the process that started it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, services: str = SERVICES) -> None:
         self.root = root
+        self.services = services
         self.port = free_port()
         self.etcd_url = ""
         self.kubeconfig = root / "admin.conf"
@@ -54,7 +56,7 @@ class ControlPlane:
         (root / "log").mkdir(parents=True, exist_ok=True)
         self.authority = Authority(root)
         write_key(root / "accounts.key", ec.generate_private_key(ec.SECP256R1()))
-        names = ("127.0.0.1", "10.96.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+        names = ("127.0.0.1", f"{services}.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
         self.authority.issue("server", "kube-apiserver", hosts=names)
         self.kubeconfig_for("admin", "admin", group="system:masters")
 
@@ -105,7 +107,7 @@ class ControlPlane:
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             "--endpoint-reconciler-type=none",
-            f"--service-cluster-ip-range={_SERVICES}",
+            f"--service-cluster-ip-range={self.services}.0/24",
             f"--cert-dir={self.root}",
             f"--tls-cert-file={self.root / 'server.crt'}",
             f"--tls-private-key-file={self.root / 'server.key'}",
@@ -197,11 +199,15 @@ class ControlPlane:
 
 @contextlib.contextmanager
 def control_plane(
-    *, controllers: bool = False, service_accounts: bool = False, flags: tuple[str, ...] = ()
+    *,
+    controllers: bool = False,
+    service_accounts: bool = False,
+    flags: tuple[str, ...] = (),
+    services: str = SERVICES,
 ) -> Iterator[ControlPlane]:
     """Run a Kubernetes of one's own; nothing is left of it afterwards."""
     root = Path(tempfile.mkdtemp(prefix="pai-kube-"))
-    plane = ControlPlane(root)
+    plane = ControlPlane(root, services)
     try:
         plane.start_api(service_accounts=service_accounts or controllers, flags=flags)
         if controllers:

@@ -318,10 +318,10 @@ def _server_pods(cluster: Cluster) -> list[Any]:
     return _await(lambda: cluster.get("pods", "-l", "app.kubernetes.io/component=server")["items"], "the server's pod")
 
 
-def _await(ask: Callable[[], Any], what: str) -> Any:
-    limit_s = time.monotonic() + _PATIENCE_S
+def _await(ask: Callable[[], Any], what: str, patience_s: float = _PATIENCE_S) -> Any:
+    limit_s = time.monotonic() + patience_s
     while time.monotonic() < limit_s:
         if answer := ask():
             return answer
         time.sleep(0.2)
-    raise AssertionError(f"no {what} in {_PATIENCE_S:.0f} s")
+    raise AssertionError(f"no {what} in {patience_s:.0f} s")

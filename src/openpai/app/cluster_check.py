@@ -79,15 +79,15 @@ async def _findings(access: Any, namespace: str) -> list[Finding]:
 
     async with KubeClient(access) as client:
         try:
-            found = [await _version(client, access.server)]
+            found = [await check_version(client, access.server)]
         except KubeError as error:
             advice = "check --kubeconfig and --kube-context, or ask `kubectl version` with them"
             return [Finding("API server", "fault", f"{access.server} cannot be used: {error.message}", advice)]
         looks: tuple[tuple[str, Callable[[], Awaitable[list[Finding]]]], ...] = (
             ("rights", lambda: _rights(client, namespace)),
             ("namespace", lambda: _namespace(client, namespace)),
-            ("nodes", lambda: _nodes(client, namespace)),
-            ("storage classes", lambda: _storage_classes(client)),
+            ("nodes", lambda: check_nodes(client, namespace)),
+            ("storage classes", lambda: check_storage_classes(client)),
             ("pods", lambda: _pod(client, namespace)),
         )
         for what, look in looks:
@@ -100,7 +100,7 @@ async def _findings(access: Any, namespace: str) -> list[Finding]:
         return found
 
 
-async def _version(client: KubeClient, server: str) -> Finding:
+async def check_version(client: KubeClient, server: str) -> Finding:
     import msgspec
 
     answer = msgspec.json.decode(await client.raw("GET", "/version"))
@@ -165,7 +165,7 @@ async def _namespace(client: KubeClient, namespace: str) -> list[Finding]:
     return findings
 
 
-async def _nodes(client: KubeClient, namespace: str) -> list[Finding]:
+async def check_nodes(client: KubeClient, namespace: str) -> list[Finding]:
     from openpai.backends.kubernetes.node_health import NodeRules, is_worker, problems
     from openpai.kube.objects.kinds import NODES
 
@@ -219,7 +219,7 @@ async def _devices(client: KubeClient, namespace: str, workers: list[Node]) -> l
     return findings
 
 
-async def _storage_classes(client: KubeClient) -> list[Finding]:
+async def check_storage_classes(client: KubeClient) -> list[Finding]:
     from openpai.kube.objects.kinds import kind
 
     found = await client.list(kind("storage.k8s.io/v1", "StorageClass", "storageclasses", is_namespaced=False))

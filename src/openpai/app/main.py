@@ -71,11 +71,21 @@ FRAMEWORKS = {
     "serve": ("openpai.app.frameworks:serve", "Turn Framework objects into jobs, in the foreground."),
 }
 
-CLUSTER = {"check": ("openpai.app.cluster_check:check", "Check whether a Kubernetes cluster can run jobs.")}
+CLUSTER = {
+    "check": ("openpai.app.cluster_check:check", "Check whether a Kubernetes cluster can run jobs."),
+    "up": ("openpai.app.cluster.up:up", "Install the platform in a cluster, or continue that."),
+    "status": ("openpai.app.cluster.status:status", "Show the parts of the platform, and what is wrong."),
+    "upgrade": ("openpai.app.cluster.upgrade:upgrade", "Bring the platform to another version; jobs run on."),
+    "rollback": ("openpai.app.cluster.upgrade:rollback", "Go back to the version before; jobs run on."),
+    "backup": ("openpai.app.cluster.backup:backup", "Write database, keys and values to one file."),
+    "restore": ("openpai.app.cluster.restore:restore", "Put a backup in the place of what is there."),
+    "bundle": ("openpai.app.cluster.bundle:bundle", "Write all that an installation without a network needs."),
+    "down": ("openpai.app.cluster.down:down", "Remove the platform; data stay unless you say otherwise."),
+}
 
 app.command(cls=Command, short_help="Replay a job trace over the real scheduler.")(simulate)
 app.add_typer(group("Maintain a data directory: backup, keys, passwords.", ADMIN), name="admin")
-app.add_typer(group("Run jobs on a Kubernetes cluster.", CLUSTER), name="cluster")
+app.add_typer(group("Run the platform in a Kubernetes cluster.", CLUSTER), name="cluster")
 app.add_typer(group("Serve FrameworkController's objects of a Kubernetes cluster.", FRAMEWORKS), name="frameworks")
 vc_app.command(cls=Command, short_help="Write a configuration for the existing nodes.")(plan)
 scheduler_app.command(cls=Command, short_help="Repeat the decisions on a snapshot, and explain them.")(replay)

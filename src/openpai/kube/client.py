@@ -17,7 +17,7 @@ import msgspec
 from openpai.kube.config import ClusterAccess
 from openpai.kube.connection import CALL_PATIENCE_S, CONNECTIONS, Connection
 from openpai.kube.errors import KubeError, error_of
-from openpai.kube.exec import ExecSession, open_exec
+from openpai.kube.exec import ExecSession, open_attach, open_exec
 from openpai.kube.objects.kinds import PODS, Kind, ListOf, T
 from openpai.kube.objects.meta import ListMeta
 from openpai.kube.objects.salvage import salvage
@@ -219,6 +219,10 @@ class KubeClient:
     ) -> ExecSession:
         """Start a command in a container; the session is to be closed, as by `async with`."""
         return await open_exec(self.connection, name, namespace, command, container=container, stdin=stdin, tty=tty)
+
+    async def attach(self, name: str, namespace: str, *, container: str = "", stdin: bool = False) -> ExecSession:
+        """Attach to the command that a container runs; the session is to be closed, as by `async with`."""
+        return await open_attach(self.connection, name, namespace, container=container, stdin=stdin)
 
     async def raw(self, method: str, path: str, body: Body | None = None, **params: str) -> bytes:
         """Return the answer to any request, such as GET /version."""

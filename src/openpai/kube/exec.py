@@ -119,12 +119,34 @@ async def open_exec(
 ) -> ExecSession:
     """Start a command in a container of a pod."""
     doing = f"run {command[0]!r} in pods/{name} in {namespace}"
+    more = [("command", part) for part in command]
+    return await _open(connection, name, namespace, "exec", doing, more, container=container, stdin=stdin, tty=tty)
+
+
+async def open_attach(connection: Connection, name: str, namespace: str, *, container: str, stdin: bool) -> ExecSession:
+    """Attach to the command that a container was started with. Its exit code is in the pod, not in the session."""
+    doing = f"attach to pods/{name} in {namespace}"
+    return await _open(connection, name, namespace, "attach", doing, [], container=container, stdin=stdin, tty=False)
+
+
+async def _open(
+    connection: Connection,
+    name: str,
+    namespace: str,
+    how: str,
+    doing: str,
+    more: list[tuple[str, str]],
+    *,
+    container: str,
+    stdin: bool,
+    tty: bool,
+) -> ExecSession:
     # With a terminal, standard error goes where standard output goes.
     wanted = {"stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty}
-    params = [(key, "true") for key, value in wanted.items() if value] + [("command", part) for part in command]
+    params = [(key, "true") for key, value in wanted.items() if value] + more
     if container:
         params.append(("container", container))
-    path = PODS.path(namespace, name, "exec")
+    path = PODS.path(namespace, name, how)
     socket = await connection.socket(path, doing=doing, params=params, protocols=PROTOCOLS)
     return ExecSession(socket, doing)
 
