@@ -56,7 +56,14 @@ class ControlPlane:
         (root / "log").mkdir(parents=True, exist_ok=True)
         self.authority = Authority(root)
         write_key(root / "accounts.key", ec.generate_private_key(ec.SECP256R1()))
-        names = ("127.0.0.1", f"{services}.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+        names = (
+            "127.0.0.1",
+            f"{services}.1",
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+        )
         self.authority.issue("server", "kube-apiserver", hosts=names)
         self.kubeconfig_for("admin", "admin", group="system:masters")
 

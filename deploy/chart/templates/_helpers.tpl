@@ -30,6 +30,12 @@ app.kubernetes.io/component: server
 {{- if and .Values.postgresql.enabled .Values.database.existingSecret }}
 {{- fail "set either postgresql.enabled or database.existingSecret" }}
 {{- end }}
+{{- if and .Values.frameworks.enabled (not .Values.frameworks.namespaces) }}
+{{- fail "frameworks.enabled needs frameworks.namespaces: whose Frameworks become whose jobs" }}
+{{- end }}
+{{- if and .Values.frameworks.enabled (not .Values.frameworks.tokensSecret) }}
+{{- fail "frameworks.enabled needs frameworks.tokensSecret: a secret with the token of each user" }}
+{{- end }}
 {{- if and .Values.ingress.enabled (not .Values.ingress.host) }}
 {{- fail "ingress.enabled needs ingress.host" }}
 {{- end }}

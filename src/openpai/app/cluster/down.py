@@ -10,7 +10,7 @@ import typer
 
 from openpai.app.cluster.helm import OURS, Helm
 from openpai.app.cluster.lock import alone
-from openpai.app.cluster.records import jobs_namespace, remove_tasks, task_pods
+from openpai.app.cluster.records import TASK, jobs_namespace, remove_tasks, task_pods
 from openpai.app.cluster.target import (
     RELEASE,
     TIMEOUT_S,
@@ -28,6 +28,7 @@ from openpai.cli.exits import Exit
 from openpai.cli.options import option
 from openpai.cli.output import Json, as_json, aside, next_step, say
 from openpai.protocol.errors import BadConfiguration, InvalidParameters
+from openpai.protocol.wording import plural
 
 if TYPE_CHECKING:
     from openpai.kube.client import KubeClient
@@ -56,10 +57,10 @@ def down(
     if not history and not kept and not (delete_data and place):
         message = f"there is no release {release} in namespace {namespace} of cluster {at.cluster}"
         raise BadConfiguration(message, "--namespace and --release name another one")
-    fate = "end, and it is deleted" if delete_data else "run on; `pai cluster up` takes them over again"
+    fate = "ended, and it is deleted" if delete_data else "left running; `pai cluster up` takes them over again"
     if not json:
         say(f"remove release {release} from namespace {namespace} of cluster {at.cluster} ({at.access.server})")
-        say(f"  {tasks} tasks run in namespace {place or '?'}: they {fate}")
+        say(f"  {plural(tasks, 'task')} in namespace {place or '?'}: {fate}")
         say(f"  {'DELETED' if delete_data else 'kept'}: {', '.join(kept) or 'no volume and no key'}")
     require_name(at, confirm)
     if history:
@@ -93,8 +94,8 @@ async def _look(client: KubeClient, at: Target) -> tuple[str | None, int, list[s
 async def _kept(client: KubeClient, at: Target) -> list[tuple[str, str]]:
     """Return the objects that outlive a release."""
     found = []
-    for kind, plural in (("volume", "persistentvolumeclaims"), ("secret", "secrets")):
-        listed = await read_list(client, f"/api/v1/namespaces/{at.namespace}/{plural}", labelSelector=at.selector)
+    for kind, resource in (("volume", "persistentvolumeclaims"), ("secret", "secrets")):
+        listed = await read_list(client, f"/api/v1/namespaces/{at.namespace}/{resource}", labelSelector=at.selector)
         found += [(kind, str(one["metadata"]["name"])) for one in listed]
     return found
 
@@ -111,6 +112,10 @@ async def _delete_data(client: KubeClient, at: Target, place: str | None) -> Non
     if place is not None and await client.find(NAMESPACES, place) is not None:
         # Their finalizers would keep the namespace for ever: the server that removes them is gone.
         await remove_tasks(client, place)
+        for resource in ("secrets", "services"):
+            path = f"/api/v1/namespaces/{place}/{resource}"
+            for one in await read_list(client, path, labelSelector=TASK):
+                await client.raw("DELETE", f"{path}/{one['metadata']['name']}")
     kinds: dict[str, Any] = {"volume": PERSISTENT_VOLUME_CLAIMS, "secret": SECRETS}
     for kind, name in await _kept(client, at):
         await client.delete(kinds[kind], name, at.namespace)

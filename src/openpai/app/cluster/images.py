@@ -27,6 +27,7 @@ _LAYER: Final = "application/vnd.oci.image.layer.v1.tar"
 _CHUNK: Final = 1 << 20
 _PATIENCE: Final = httpx.Timeout(30, read=300, write=300)
 _DOCKER_CONFIG: Final = "~/.docker/config.json"
+_HOST: Final = re.compile(r"[A-Za-z0-9.\-\[\]:]+")
 _NAME: Final = re.compile(r"[a-z0-9]+(?:[._/-]+[a-z0-9]+)*")
 
 
@@ -130,7 +131,7 @@ def place(registry: str) -> Place:
     """Read HOST[:PORT][/PATH]; `http://` before it is for a registry without TLS."""
     parts = urlsplit(registry if "://" in registry else f"https://{registry}")
     prefix = parts.path.strip("/")
-    if not parts.hostname or (prefix and not _NAME.fullmatch(prefix)):
+    if not _HOST.fullmatch(parts.netloc) or (prefix and not _NAME.fullmatch(prefix)):
         message = f"--registry {registry!r} is not HOST[:PORT][/PATH]"
         raise BadConfiguration(message, "give it as in registry.example.org/ai")
     return Place(f"{parts.scheme}://{parts.netloc}", parts.netloc, prefix)

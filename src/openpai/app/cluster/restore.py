@@ -36,6 +36,7 @@ from openpai.app.cluster.watching import await_ready
 from openpai.cli.options import argument, option
 from openpai.cli.output import Json, as_json, aside, next_step, say
 from openpai.protocol.errors import BadConfiguration, PaiError, Unavailable
+from openpai.protocol.wording import harmless_line, plural
 
 if TYPE_CHECKING:
     from openpai.kube.client import KubeClient
@@ -74,12 +75,11 @@ def restore(
             say(
                 f"restore release {release} of cluster {at.cluster} from {file}, of openpai {about['version']}, {taken}"
             )
-            say(f"  its servers stop meanwhile, and {tasks} tasks end; jobs of that time start again")
+            say(f"  its servers stop meanwhile, and {plural(tasks, 'task')} end; jobs of that time start again")
         require_name(at, confirm)
-        said = at.run(lambda client: _restore(client, at, about, inner, timeout_s))
+        at.run(lambda client: _restore(client, at, about, inner, timeout_s))
     if as_json(json, {**at.about(), "version": about["version"], "time": about["time"], "tasksEnded": tasks}):
         return
-    say(said)
     say(f"release {release} is that of {taken}, and ready.")
     next_step("pai cluster status")
 
@@ -156,16 +156,15 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.partition("-")[0].split(".") if part.isdigit())
 
 
-async def _restore(client: KubeClient, at: Target, about: dict[str, Any], inner: Path, timeout_s: float) -> str:
+async def _restore(client: KubeClient, at: Target, about: dict[str, Any], inner: Path, timeout_s: float) -> None:
     async with alone(client, at):
         place = await jobs_namespace(client, at)
         async with _without_servers(client, at, timeout_s) as deployment:
-            said = await _fill(client, at, deployment, inner, timeout_s)
+            await _fill(client, at, deployment, inner, timeout_s)
             await _put_key(client, at, deployment, about.get("keys") or {})
             if place is not None:
                 await remove_tasks(client, place)
         await await_ready(client, at, timeout_s)
-    return said
 
 
 @asynccontextmanager
@@ -189,8 +188,8 @@ async def _without_servers(client: KubeClient, at: Target, timeout_s: float) -> 
         await client.patch(deployments, at.name, {"spec": {"replicas": count}}, at.namespace)
 
 
-async def _fill(client: KubeClient, at: Target, deployment: Any, inner: Path, timeout_s: float) -> str:
-    """Run `pai admin restore` where the server would run; return what it said."""
+async def _fill(client: KubeClient, at: Target, deployment: Any, inner: Path, timeout_s: float) -> None:
+    """Run `pai admin restore` where the server would run."""
     from openpai.kube.objects.kinds import PODS
 
     name = f"{at.name}-restore"
@@ -209,11 +208,10 @@ async def _fill(client: KubeClient, at: Target, deployment: Any, inner: Path, ti
             with suppress(PaiError):
                 await session.collect()
         phase = await _await_phase(client, at, name, ("Succeeded", "Failed"), timeout_s)
-        log = b"".join([part async for part in client.logs(name, at.namespace, container="server")])
-        said = log.decode("utf-8", "replace").strip()
         if phase == "Failed":
+            log = b"".join([part async for part in client.logs(name, at.namespace, container="server")])
+            said = harmless_line(log.decode("utf-8", "replace").strip())
             raise BadConfiguration(f"the backup was not restored: {said[-800:]}", "the servers start again as before")
-        return said.splitlines()[0] if said else ""
     finally:
         with suppress(PaiError):
             await client.delete(PODS, name, at.namespace, grace_s=0)

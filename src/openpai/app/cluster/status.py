@@ -91,7 +91,9 @@ async def _nodes(client: KubeClient, namespace: str) -> tuple[str, list[Problem]
     except PaiError as error:
         return "unknown", [Problem("nodes", error.message, error.advice)]
     bad = [Problem(one.what, one.message, one.advice) for one in found if one.state == "fault"]
-    seen = [one.message if one.what == "nodes" else f"{one.what}: {one.message}" for one in found if one.state != "fault"]
+    seen = [
+        one.message if one.what == "nodes" else f"{one.what}: {one.message}" for one in found if one.state != "fault"
+    ]
     return "; ".join(seen), bad
 
 
