@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -18,12 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import typer
 import yaml
 from cryptography.fernet import Fernet
 
 from openpai.app import cluster_check
-from openpai.app.main import app
 from openpai.kube.config import cluster_access
 from tests.kube.fake_nodes import FakeNodes
 from tests.kube.server import ASSETS
@@ -151,7 +147,7 @@ def test_a_release_is_installed_upgraded_rolled_back_and_removed_without_losing_
 def test_no_object_of_the_chart_has_a_field_that_kubernetes_does_not_know(cluster: Cluster, tmp_path: Path) -> None:
     every = (
         "postgresql.enabled=true,replicas=2,storage.accessModes={ReadWriteMany},ingress.enabled=true,ingress.host=a.b,"
-        f"{_FRAMEWORKS.format(place=cluster.name)},frameworks.crd=false"
+        f"{FRAMEWORKS.format(place=cluster.name)},frameworks.crd=false"
     )
     options = ("--set", f"{every},jobs.namespace={cluster.jobs}", "--namespace", cluster.name)
     cluster.kubectl("create", "namespace", cluster.jobs)
@@ -234,22 +230,10 @@ async def test_the_rights_of_the_chart_are_enough_to_run_jobs(
         release.remove()
 
 
-_FRAMEWORKS: Final = (
+FRAMEWORKS: Final = (
     "frameworks.enabled=true,frameworks.tokensSecret=tokens,frameworks.namespaces.{place}.users={{ann,bob}},"
     "frameworks.namespaces.{place}.virtualClusters={{vision}}"
 )
-
-
-@needs_helm
-def test_the_definition_of_frameworks_in_the_chart_is_that_of_the_program() -> None:
-    from openpai.frameworks.objects import crd
-
-    assert (CHART / "files/framework-crd.yaml").read_text() == crd()
-    rendered = template("--set", _FRAMEWORKS.format(place="vision"))
-    assert rendered.returncode == 0, rendered.stderr
-    found = [one for one in yaml.safe_load_all(rendered.stdout) if one["kind"] == "CustomResourceDefinition"]
-    assert found[0]["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
-    assert found[0] == yaml.safe_load(crd())
 
 
 @needs_helm
@@ -261,7 +245,7 @@ def test_frameworks_are_served_in_their_namespaces_with_their_rights_and_no_othe
 
     # It belongs to the whole cluster, which other tests use.
     cluster.kubectl("apply", "--validate=false", "-f", str(CHART / "files/framework-crd.yaml"))
-    cluster.install("--set", f"{_FRAMEWORKS.format(place=cluster.name)},frameworks.crd=false")
+    cluster.install("--set", f"{FRAMEWORKS.format(place=cluster.name)},frameworks.crd=false")
     account = f"system:serviceaccount:{cluster.name}:openpai-frameworks"
     kind = "frameworks.frameworkcontroller.microsoft.com"
     for verb, what in (("list", kind), ("watch", kind), ("patch", kind), ("patch", f"{kind}/status")):
@@ -278,80 +262,6 @@ def test_frameworks_are_served_in_their_namespaces_with_their_rights_and_no_othe
         lambda: cluster.get("pods", "-l", "app.kubernetes.io/component=frameworks")["items"], "the pod of frameworks"
     )
     assert pods[0]["spec"]["containers"][0]["args"][:2] == ["frameworks", "serve"]
-
-
-@needs_helm
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("frameworks.enabled=true", "frameworks.enabled needs frameworks.namespaces"),
-        (
-            "frameworks.enabled=true,frameworks.namespaces.a.users={x}",
-            "frameworks.enabled needs frameworks.tokensSecret",
-        ),
-        ("frameworks.namespaces.a.users={}", "users"),
-        ("replicas=2", "2 replicas need PostgreSQL: set database.existingSecret, or postgresql.enabled=true"),
-        ("replicas=2,postgresql.enabled=true", "2 replicas share their logs: set storage.accessModes={ReadWriteMany}"),
-        ("postgresql.enabled=true,database.existingSecret=x", "either postgresql.enabled or database.existingSecret"),
-        ("ingress.enabled=true", "ingress.enabled needs ingress.host"),
-        ("replica=2", "Additional property replica is not allowed"),
-        ("jobs.namespace=Jobs", "jobs.namespace"),
-        ("storage.size=many", "storage.size"),
-    ],
-)
-def test_values_that_cannot_work_are_refused_with_the_way_out(options: str, message: str) -> None:
-    refused = template("--set", options)
-    assert refused.returncode != 0
-    assert message in refused.stderr
-
-
-@needs_helm
-def test_the_profile_of_two_servers_needs_only_the_secret_it_names() -> None:
-    rendered = template("-f", str(CHART / "values-ha.yaml"))
-    assert rendered.returncode == 0, rendered.stderr
-    assert "name: openpai-database" in rendered.stdout
-    assert "kind: PodDisruptionBudget" in rendered.stdout
-
-
-@needs_helm
-def test_the_values_of_each_distribution_are_accepted_and_reach_the_objects(tmp_path: Path) -> None:
-    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/distributions.md").read_text(), re.DOTALL)
-    assert len(blocks) == 5
-    for block in blocks:
-        (tmp_path / "values.yaml").write_text(block)
-        rendered = template("-f", str(tmp_path / "values.yaml"))
-        assert rendered.returncode == 0, f"{block}: {rendered.stderr}"
-        values, found = yaml.safe_load(block), list(yaml.safe_load_all(rendered.stdout))
-        by_kind = {one["kind"]: one for one in found if one["metadata"]["name"] == "pai-openpai"}
-        assert by_kind["PersistentVolumeClaim"]["spec"]["storageClassName"] == values["storage"]["storageClassName"]
-        assert by_kind["Ingress"]["spec"]["ingressClassName"] == values["ingress"]["className"]
-        # The server reads it as it reads any configuration: unknown settings would end it.
-        _settings_of(by_kind["ConfigMap"]["data"]["openpai.yaml"], tmp_path)
-
-
-@pytest.mark.parametrize("page", ["distributions.md", "kubernetes.md", "frameworks.md", "../README.md"])
-def test_every_command_on_clusters_in_the_pages_can_be_given(page: str) -> None:
-    group: Any = typer.main.get_command(app)
-    text = (ROOT / "docs" / page).read_text().replace("\\\n", " ")
-    for block in re.findall(r"```(?:sh|console)\n(.*?)```", text, re.DOTALL):
-        for line in re.findall(r"^(?:\$ )?(pai (?:cluster|up|frameworks) .*?)(?:\s+#.*| \|.*)?$", block, re.MULTILINE):
-            _, *words = shlex.split(line)
-            command = group
-            while hasattr(command, "resolve_command"):
-                _, command, words = command.resolve_command(click_context(command), words)
-            command.make_context(command.name, list(words), resilient_parsing=False).close()
-
-
-def click_context(command: Any) -> Any:
-    return command.context_class(command, info_name="pai")
-
-
-def _settings_of(text: str, place: Path) -> None:
-    """Parse a configuration as `pai up --config` does."""
-    (place / "openpai.yaml").write_text(text)
-    group: Any = typer.main.get_command(app)
-    up = group.get_command(None, "up")
-    up.make_context("up", ["--config", str(place / "openpai.yaml")]).close()
 
 
 def _keeper() -> dict[str, Any]:
