@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
+from openpai.app.check import Finding
 from openpai.app.cluster import bundle as bundles
 from openpai.app.cluster.helm import Helm
 from openpai.app.cluster.parts import Snapshot, name_of
@@ -26,7 +27,6 @@ from openpai.app.cluster.target import (
     Values,
     target,
 )
-from openpai.app.findings import Finding
 from openpai.cli.options import option
 from openpai.cli.output import Json, as_json, next_step, say, warn
 from openpai.cli.prompts import Yes
