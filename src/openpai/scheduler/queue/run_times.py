@@ -239,5 +239,5 @@ class RunTimes:
             self._kinds[Kind(*kind)] = _Latest(deque(pairs), ordered, sorted(pairs), total_ms=sum(ordered))
         self._longest = dict(data["longest"])
         self._finished = dict(data["finished"])
-        if "guesses" in data:  # version 0.2 and later
+        if "guesses" in data:  # earlier versions counted differently
             self.guesses.load(data["guesses"])

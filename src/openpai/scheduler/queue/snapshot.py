@@ -72,7 +72,7 @@ def dump(state: SchedulerState) -> dict[str, Any]:
 
 def load(data: Mapping[str, Any]) -> SchedulerState:
     """Return the state that was dumped."""
-    nodes = {row["name"]: Node(**{**row, "bad_devices": frozenset(row["bad_devices"])}) for row in data["nodes"]}
+    nodes = {row["name"]: _node_in(row) for row in data["nodes"]}
     state = SchedulerState(Hived.from_snapshot(data["core"]), data["patience_ms"], nodes)
     state.number, state.now_ms = data["number"], data["now_ms"]
     state.sync_nodes()
@@ -83,7 +83,8 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
     running.run_times.load(data["run_times"])
     state.orders = {name: Order(value) for name, value in data["orders"].items()}
     state.turns_given = {name: (given[0], given[1]) for name, given in data["turns_given"].items()}
-    state.kept = {row["virtual_cluster"]: kept_in(row) for row in data["kept"]}
+    # Without their idle time they are of an earlier version, which named physical cells: cells are chosen again.
+    state.kept = {row["virtual_cluster"]: kept_in(row) for row in data["kept"] if "idle_ms" in row}
     state.moves = MoveBook.load(data.get("moves", {}))
     for move in state.moves.open.values():
         state.link_kept(move)
@@ -104,6 +105,12 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
     for row in data["waiting"]:
         state.enqueue(gang_in(row["gang"]), row["number"], row["turn"])
     return state
+
+
+def _node_in(row: Mapping[str, Any]) -> Node:
+    # `told` is the message's name in earlier versions.
+    known = {"message" if name == "told" else name: value for name, value in row.items()}
+    return Node(**{**known, "bad_devices": frozenset(row["bad_devices"])})
 
 
 def gang_in(row: Mapping[str, Any]) -> Gang:
