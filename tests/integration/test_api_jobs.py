@@ -192,6 +192,9 @@ async def test_a_waiting_job_says_why(world: World) -> None:
             "position": 1,
             "estimate": None,
             "more": 0,
+            "lent": [],
+            "lentBackSeconds": 30.0,
+            "interruptible": False,
         }
     ]
 

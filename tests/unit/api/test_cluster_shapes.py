@@ -63,4 +63,5 @@ def test_a_reason_for_waiting_has_an_estimate_if_there_is_one() -> None:
     reason = Wait("g", Why.NOT_ENOUGH_FREE, "message")
     assert wait(reason)["estimate"] is None
     known = replace(reason, estimate=Estimate(1, None, "time limits"))
-    assert wait(known)["estimate"] == {"earliestTime": 1, "latestTime": None, "basis": "time limits"}
+    times = {"earliestTime": 1, "latestTime": None, "basis": "time limits"}
+    assert wait(known)["estimate"] == {**times, "judged": 0, "within": 0}
