@@ -134,6 +134,8 @@ async def platform(
             stdout=log,
             stderr=log,
             env=_environment(root),
+            # A session of its own: what else runs here can be given a lower preference than the server.
+            start_new_session=True,
         )
     try:
         server = await _ready(process, ready, root)

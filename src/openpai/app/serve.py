@@ -26,16 +26,18 @@ from openpai.app.http_guard import bounded_heads
 from openpai.app.settings import Settings, is_loopback
 from openpai.app.startup import ADMIN, ensure_admin, ensure_groups
 from openpai.protocol.errors import BadConfiguration
-from openpai.system.supervision import count_what_nobody_catches
+from openpai.system.allocator import give_memory_back
+from openpai.system.garbage import collect_forever
+from openpai.system.supervision import count_what_nobody_catches, supervise
 
 BACKLOG: Final = 2048
 GOODBYE_S: Final = 3
-GARBAGE_THRESHOLD: Final = 20_000
 
 
 def serve(settings: Settings, admin_password: str | None) -> None:
     """Run a server until SIGTERM or Ctrl-C. Raises Refused, before serving, for anything that cannot work."""
     settings.check()
+    give_memory_back()
     listener = _listen(settings)
     try:
         import uvloop
@@ -71,6 +73,7 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
             loop.add_signal_handler(number, server.leave)
         built.leadership.url = _url(_reachable(settings.host), listener)
         leading = asyncio.create_task(built.leadership.run())
+        collecting: asyncio.Task[None] | None = None
         try:
             await _settled(built, leading)
             services = built.api.state.context.services
@@ -78,7 +81,7 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
             # Objects that exist now stay for good, so the garbage collector need not check them again.
             gc.collect()
             gc.freeze()
-            gc.set_threshold(GARBAGE_THRESHOLD)
+            collecting = supervise("collect garbage", collect_forever)
             # The last step before the password is printed: if the start failed in between, it would be lost.
             made_up = None if settings.api_only else await ensure_admin(services.users, services.clock, admin_password)
             serving = asyncio.create_task(server.serve(sockets=[listener]))
@@ -89,6 +92,8 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
             await serving
         finally:
             built.is_ready = False
+            if collecting is not None:
+                collecting.cancel()
             leading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await leading

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
 
 import pytest
 
-from openpai.system.garbage import loading
+from openpai.system.garbage import collect_forever, loading
 
 
 class Node:
@@ -47,6 +48,21 @@ def test_what_an_earlier_load_left_is_collected_before_the_next() -> None:
 
     with loading():
         assert gone() is None
+
+
+async def test_full_collections_are_rare_and_regular(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = gc.get_threshold()
+    collected = asyncio.Event()
+    monkeypatch.setattr("openpai.system.garbage.FULL_EVERY_S", 0.001)
+    monkeypatch.setattr(gc, "collect", collected.set)
+    collecting = asyncio.create_task(collect_forever())
+    try:
+        async with asyncio.timeout(60):
+            await collected.wait()
+        assert gc.get_threshold()[2] > 1000 * before[2]
+    finally:
+        collecting.cancel()
+        gc.set_threshold(*before)
 
 
 def test_a_load_that_fails_leaves_the_collector_on() -> None:
