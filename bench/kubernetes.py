@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import importlib.util
 import json
 import logging
@@ -35,6 +36,7 @@ from openpai.kube.client import KubeClient
 from openpai.kube.config import cluster_access
 from openpai.kube.objects import NAMESPACES, PODS
 from openpai.kube.reflector import Reflector
+from openpai.system.allocator import give_memory_back
 
 
 def a_pod(name: str, node: str = "") -> dict[str, Any]:
@@ -198,6 +200,8 @@ async def soak(client: KubeClient, options: argparse.Namespace) -> dict[str, Any
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     chance = random.Random(options.seed)
     writer = Writer(client, "bench", chance)
+    # As the server does.
+    give_memory_back()
     ends = time.monotonic() + options.soak_minutes * 60
     checks = unequal = 0
     sizes: list[float] = []
@@ -227,6 +231,8 @@ async def soak(client: KubeClient, options: argparse.Namespace) -> dict[str, Any
             "lists": found.lists,
             "streams_ended": proxy.ended,
             "memory_mb": {"first": sizes[0], "after_a_quarter": settled[0], "last": sizes[-1], "most": max(sizes)},
+            "memory_mb_every_5_minutes": sizes[:: max(1, round(300 / options.check_s))],
+            "objects": len(gc.get_objects()),
         }
 
 

@@ -26,4 +26,4 @@ def give_memory_back() -> bool:
         return False
     # Threads take turns under Python's lock anyway, and each heap of their own would hold what it once needed.
     settings = ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, _LARGE_BYTES), (_TRIM_THRESHOLD, _FREE_BYTES))
-    return sum(mallopt(name, value) for name, value in settings) == len(settings)
+    return bool(sum(mallopt(name, value) for name, value in settings) == len(settings))
