@@ -46,6 +46,8 @@ class Luck:
     launch_failed: float
     virtual_clusters: int
     """How many there are beside `default`, at first and perhaps again later."""
+    unique: float = 0.0
+    """How likely a job says that none of its tasks may run twice at a time."""
 
     @classmethod
     def draw(cls, chance: Random) -> Luck:
@@ -145,6 +147,8 @@ def job_file(chance: Random, name: str, luck: Luck) -> bytes:
         document["extras"] = {"gangAllocation": False}
     if luck.virtual_clusters:
         _share(chance, document, luck)
+    if luck.unique and chance.random() < luck.unique:
+        document.setdefault("extras", {})["uniqueTasks"] = True
     if chance.random() < 0.1:
         document["secrets"] = {"key": "value"}
     return json.dumps(document).encode()

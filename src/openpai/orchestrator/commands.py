@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 from openpai.access.quotas import quotas_for
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.completion import plan_of
-from openpai.lifecycle.model import Job, JobPhase, StartRequested, StopRequested, TaskPhase, Verdict
+from openpai.lifecycle.model import Job, JobPhase, StartRequested, StopRequested, Task, TaskPhase, Verdict
 from openpai.lifecycle.stepping import new_job
 from openpai.orchestrator import gangs
 from openpai.orchestrator.applying import adopt
@@ -35,7 +35,7 @@ from openpai.orchestrator.submitting import (
     no_room,
 )
 from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
-from openpai.ports.backend import Backend, KillTask
+from openpai.ports.backend import NODE_SILENT, KillTask, TaskSeen
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.cluster_settings import SettingsStore
 from openpai.ports.identity import Sealer
@@ -202,7 +202,8 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
             return ()
         if found.job.phase is JobPhase.BACKING_OFF:
             return (_backing_off(found, self._clock.now_ms()),)
-        return (*_waits(leader, found.job), *await _starting(found, leader.backend))
+        seen = await leader.backend.observe() if any(map(_is_placed, found.job.tasks.values())) else ()
+        return (*_waits(leader, found.job), *_starting(found, seen), *_silent(found, seen))
 
     async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
         id_ = await self._find(user, name)
@@ -269,13 +270,26 @@ def _refuse_over(found: JobRecord) -> None:
         raise Refused("FinishedJobError", message, f"start it again first: pai job start {found.name}")
 
 
-async def _starting(found: JobRecord, backend: Backend) -> tuple[Wait, ...]:
+def _is_placed(task: Task) -> bool:
+    return task.phase in (TaskPhase.STARTING, TaskPhase.RUNNING)
+
+
+def _silent(found: JobRecord, observed: Iterable[TaskSeen]) -> tuple[Wait, ...]:
+    """Return for which nodes the job waits because its tasks there may still run, each once."""
+    job = found.job
+    mine = {job.key(task) for task in job.tasks.values() if _is_placed(task)}
+    messages = {seen.message: None for seen in observed if seen.step == NODE_SILENT and seen.key in mine}
+    advice = "wait until the node answers, or take it out of service as said"
+    return tuple(Wait(f"{job.id}/{job.attempt}", Why.NODE_SILENT, message, advice) for message in messages)
+
+
+def _starting(found: JobRecord, observed: Iterable[TaskSeen]) -> tuple[Wait, ...]:
     """Return why granted tasks do not run yet, each reason once."""
     job = found.job
     starting = {job.key(task): task for task in job.tasks.values() if task.phase is TaskPhase.STARTING}
     if not starting:
         return ()
-    steps = {seen.key: seen.message for seen in await backend.observe() if seen.key in starting}
+    steps = {seen.key: seen.message for seen in observed if seen.key in starting and seen.step != NODE_SILENT}
     reasons = Counter((found.slots[task.id].node, steps.get(key, "")) for key, task in starting.items())
     return tuple(
         Wait(

@@ -16,6 +16,7 @@ from openpai.ports.backend import LaunchTask, RegistryAuth
 from openpai.ports.storages import Storage
 from openpai.ports.store import JobRecord
 from openpai.protocol.job import JobSpec
+from openpai.protocol.placement import has_unique_tasks
 from openpai.protocol.templates import image_of, render_auth, render_commands, render_value
 from openpai.runtime.environment import JobEnvironment, JobView, Peer, Self
 from openpai.runtime.plugins import with_plugins
@@ -80,6 +81,7 @@ class Launcher:
             ports=tuple([port for ports in slot.ports.values() for port in ports]),
             shm_mb=role.shm_mb,
             infiniband=role.infiniband,
+            is_unique=has_unique_tasks(self._spec.extras),
             auth=parts.auth,
             submitted_at_ms=record.job.submitted_at_ms,
             mounts=self._mounts,

@@ -76,6 +76,8 @@ class LaunchTask:
     """Content of the file that PAI_HOSTS_FILE names inside the task; empty for neither file nor variable."""
     submitted_at_ms: int = 0
     """When the job was submitted; a newer account with the owner's name belongs to another user."""
+    is_unique: bool = False
+    """Whether the attempt may count as lost only once it is certain that it does not run any more."""
     mounts: tuple[Mount, ...] = ()
     """Storages; the task finds the path of each in the variable PAI_STORAGE_NAME."""
 
@@ -96,6 +98,10 @@ class ForgetTask:
 
 
 Action = LaunchTask | KillTask | ForgetTask
+
+
+NODE_SILENT: Final = "NodeSilent"
+"""The step of a task whose node does not answer: it may run on there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,11 @@ def time_limit_ms(extras: Mapping[str, Any]) -> int | None:
     return max(1, round(minutes * 60)) * _SECOND_MS
 
 
+def has_unique_tasks(extras: Mapping[str, Any]) -> bool:
+    """Return whether a task may start again elsewhere only once it is certain that it does not run any more."""
+    return extras.get("uniqueTasks") is True
+
+
 def is_private(extras: Mapping[str, Any]) -> bool:
     """Return whether only the owner and managers of a job may read its file."""
     return extras.get("private") is True

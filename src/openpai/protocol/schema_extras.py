@@ -111,6 +111,11 @@ class Extras(_Open):
     time_limit_minutes: Annotated[float, Field(gt=0, le=MINUTES_MAX, allow_inf_nan=False)] | None = _field(
         "Minutes after which an attempt is ended; a job with a limit can start in gaps between other jobs.", 120, 0.5
     )
+    unique_tasks: bool | None = _field(
+        "Whether no task may ever run twice at a time: one whose node does not answer starts again elsewhere only once "
+        "it is certain that it does not run any more; false unless given.",
+        True,
+    )
     private: bool | None = _field("Whether others may not read the job file; false unless given.", True)
     runtime_plugins: list[RuntimePlugin] | None = _field(
         "Plugins, in the order in which they prepare a task.", [{"plugin": "ssh"}], alias=PLUGIN_PREFIX

@@ -123,6 +123,8 @@ class Why(StrEnum):
     BACKING_OFF = "BACKING_OFF"
     STARTING = "STARTING"
     """It has its devices; what it needs there, such as its image, is being fetched."""
+    NODE_SILENT = "NODE_SILENT"
+    """A node of it does not answer, and its tasks there may still run."""
     NOT_YET_LOOKED_AT = "NOT_YET_LOOKED_AT"
 
 

@@ -13,6 +13,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, Final
@@ -137,6 +138,7 @@ class KubeWorld(World):
         }
         super().__init__(seed, loop)
         self.cluster.refuses = dice.choice((0.0, 0.0, 0.05))
+        self.luck = replace(self.luck, unique=dice.choice((0.0, 0.5)))
 
     def make_cluster(self) -> Machines:
         made = Machines(

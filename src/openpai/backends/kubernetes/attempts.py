@@ -16,6 +16,8 @@ class PodAttempt(Attempt):
     uid: str = ""
     is_fence: bool = False
     """Whether the pod is only there to take the name."""
+    is_unique: bool = False
+    """Whether silence of its node never ends it."""
     is_silent: bool = False
     """Whether its node does not answer, which is an event once."""
     is_stuck: bool = False

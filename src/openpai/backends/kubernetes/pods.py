@@ -93,7 +93,7 @@ class Parts:
 
 def task_pod(launch: LaunchTask, options: PodOptions, seals: Seals, parts: Parts) -> dict[str, Any]:
     """Return the pod of a task attempt."""
-    identity = Identity(launch.key, launch.grant, launch.node, launch.devices)
+    identity = Identity(launch.key, launch.grant, launch.node, launch.devices, is_unique=launch.is_unique)
     spec: dict[str, Any] = {
         **_on_node(launch.node, options.placement, has_claims=bool(parts.claims)),
         **_on_network(launch, options),

@@ -32,6 +32,8 @@ class Identity:
     node: str
     devices: tuple[int, ...] = ()
     fence: ExitReport | None = None
+    is_unique: bool = False
+    """Whether silence of its node never ends it."""
 
 
 class Seals:
@@ -83,6 +85,8 @@ def _text(identity: Identity) -> str:
         "node": identity.node,
         "devices": identity.devices,
     }
+    if identity.is_unique:
+        fields["unique"] = True
     if identity.fence is not None:
         report = identity.fence
         fields["fence"] = [report.code, report.reason.value, report.message, report.ended_at_ms]
@@ -99,4 +103,5 @@ def _identity(text: str) -> Identity:
             code, ExitReason(reason) if reason in _REASONS else ExitReason.ABSENT, message, ended_at_ms=ended_at_ms
         )
     key = AttemptKey.parse(fields["attempt"])
-    return Identity(key, fields["grant"], intern(fields["node"]), tuple(fields["devices"]), fence)
+    is_unique = fields.get("unique") is True
+    return Identity(key, fields["grant"], intern(fields["node"]), tuple(fields["devices"]), fence, is_unique)

@@ -31,6 +31,7 @@ from openpai.kube.objects.rest import Event
 from openpai.kube.reflector import Reflector
 from openpai.lifecycle.diagnosis import needs_log
 from openpai.lifecycle.model import ExitReason, ExitReport
+from openpai.ports.backend import NODE_SILENT
 from openpai.ports.clock import Clock
 from openpai.system.supervision import background
 
@@ -188,12 +189,12 @@ class Watcher:
         if is_gone:
             gone = f"its node {attempt.node} was removed from the cluster or taken out of service"
             self._register.end(attempt, lost(gone, ExitReason.NODE_LOST))
-        elif is_silent and self._nodes.is_given_up(attempt.node):
+        elif is_silent and not attempt.is_unique and self._nodes.is_given_up(attempt.node):
             message = f"its node {attempt.node} does not answer: {self._nodes.silence(attempt.node)}"
             self._register.end(attempt, lost(message, ExitReason.NODE_LOST))
         elif is_silent is not attempt.is_silent:
             attempt.is_silent = is_silent
-            message, step = (_waits_for(attempt.node), "NodeSilent") if is_silent else ("", "")
+            message, step = (_waits_for(attempt.node), NODE_SILENT) if is_silent else ("", "")
             self._register.progressed(attempt, message, step)
         elif pod.metadata.deletion_timestamp is not None and not is_silent and not attempt.is_stuck:
             late_s = self._clock.now_ms() / 1000 - pod.metadata.deletion_timestamp.timestamp()
@@ -229,6 +230,7 @@ class Watcher:
 
     def _take(self, attempt: PodAttempt, pod: Pod, identity: Identity) -> None:
         attempt.uid, attempt.node, attempt.is_fence = pod.uid, identity.node, identity.fence is not None
+        attempt.is_unique = identity.is_unique
         attempt.waits_since_s = asyncio.get_running_loop().time()
         self._grants.heard(identity)
 
