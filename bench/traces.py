@@ -48,6 +48,8 @@ class Way:
     is_private: bool = False
     is_interruptible: bool = False
     """Whether all jobs may borrow, saving their work each hour."""
+    moves_jobs: bool = False
+    """Whether they are moved to make whole nodes, too."""
     private: str | None = None
     """The way with private clusters under the same policy, where there is one."""
 
@@ -58,6 +60,7 @@ WAYS: Final = (
     Way("first-fit", "first-fit"),
     Way("hived", "hived", private="private"),
     Way("hived, borrowing", "hived", is_interruptible=True, private="private"),
+    Way("hived, moving", "hived", is_interruptible=True, moves_jobs=True, private="private"),
     Way("private, shortest", "hived-shortest", is_private=True),
     Way("hived, shortest", "hived-shortest", private="private, shortest"),
 )
@@ -78,6 +81,8 @@ class Row:
     worst_ratio: float | None
     gpu_hours_lost: float
     preemptions: int
+    moves: int
+    gpu_hours_moved: float
     replay_cpu_s: float
     vc_mean_h: dict[str, float] = field(repr=False)
 
@@ -171,6 +176,8 @@ def _row(way: Way, config: HivedConfig, trace: Trace, rules: Rules, private: Row
         worst_ratio=round(worst[0], 3) if worst else None,
         gpu_hours_lost=round(sum(report.total.gpu_hours_lost for report in reports), 1),
         preemptions=sum(report.total.preemptions for report in reports),
+        moves=sum(report.total.moves for report in reports),
+        gpu_hours_moved=round(sum(report.total.gpu_hours_moved for report in reports), 1),
         replay_cpu_s=round(cpu_s, 2),
         vc_mean_h={name: round(mean, 2) for name, mean in means.items()},
     )
@@ -178,7 +185,8 @@ def _row(way: Way, config: HivedConfig, trace: Trace, rules: Rules, private: Row
 
 def _replayed(way: Way, config: HivedConfig, trace: Trace, rules: Rules, window_ms: int) -> Report:
     if way.is_interruptible:
-        rules = replace(rules, is_interruptible=True, checkpoint_ms=rules.checkpoint_ms or CHECKPOINT_MS)
+        saves_ms = rules.checkpoint_ms or CHECKPOINT_MS
+        rules = replace(rules, is_interruptible=True, checkpoint_ms=saves_ms, moves_jobs=way.moves_jobs)
     return simulate(config, trace, way.name, way.scheduler, rules=rules, window_ms=window_ms)
 
 
@@ -204,6 +212,7 @@ def table(document: dict[str, Any]) -> str:
         *[label for _, label in SIZES],
         "WORST VC",
         "LOST GPUh",
+        "MOVES",
         "CPU s",
     ]
     lines = [heads]
@@ -214,7 +223,7 @@ def table(document: dict[str, Any]) -> str:
             [
                 row["way"], _hours(row["mean_h"]), _hours(row["p95_h"]), f"{row['in_use']:.1%}",
                 f"{row['stranded_gpus']:.1f}", *sizes, worst, f"{row['gpu_hours_lost']:.0f}",
-                f"{row['replay_cpu_s']:.1f}",
+                str(row["moves"]), f"{row['replay_cpu_s']:.1f}",
             ]
         )  # fmt: skip
     widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]

@@ -70,6 +70,13 @@ def simulate(
     checkpoint_every_s: Annotated[
         int | None, option("--checkpoint-every-s", "Interval at which jobs save their work [default: never].", min=1)
     ] = None,
+    interruptible: Annotated[
+        bool, option("--interruptible", "All jobs may borrow GPUs of other virtual clusters and be interrupted.")
+    ] = False,
+    move_jobs: Annotated[
+        bool,
+        option("--move-jobs", "Move interruptible jobs to make whole nodes for jobs that wait; needs --interruptible."),
+    ] = False,
     grace_s: Annotated[int, option("--grace-s", "Grace period of a preempted job.", min=0)] = 30,
     experiment: Annotated[
         str | None, option("--experiment", "anomaly: private clusters, quotas and HiveD on the same jobs.")
@@ -85,7 +92,12 @@ def simulate(
     from openpai.simulator.replay import Rules
 
     checkpoint_ms = None if checkpoint_every_s is None else checkpoint_every_s * 1000
-    rules = Rules(grace_s * 1000, checkpoint_ms, estimate_every=ESTIMATE_EVERY)
+    if move_jobs and not interruptible:
+        message = "--move-jobs moves only jobs that may be interrupted, and no job may be"
+        raise InvalidParameters(message, "add --interruptible")
+    rules = Rules(
+        grace_s * 1000, checkpoint_ms, interruptible, moves_jobs=move_jobs, estimate_every=ESTIMATE_EVERY
+    )  # fmt: skip
     if experiment is not None and experiment != "anomaly":
         raise InvalidParameters(f"no experiment is called {experiment!r}", "use anomaly")
     if experiment is not None and trace is None and synthetic is None and not config:

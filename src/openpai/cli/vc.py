@@ -119,6 +119,14 @@ def order(
             show_default=False,
         ),
     ] = None,
+    move_jobs: Annotated[
+        bool | None,
+        option(
+            "--move-jobs/--no-move-jobs",
+            "Whether its interruptible jobs may be moved, to make whole nodes for others of its jobs.",
+            show_default=False,
+        ),
+    ] = None,
     json: output.Json = False,
 ) -> None:
     """Show or set the order of jobs of equal priority in a virtual cluster, and whether they may be interrupted.
@@ -130,22 +138,27 @@ def order(
         raise InvalidParameters(f"{chosen!r} is not an order", f"choose from {', '.join(ORDERS)}")
     with session.connect() as pai:
         found = pai.orders()
-        if chosen is not None or interruptible is not None:
+        if (chosen, interruptible, move_jobs) != (None, None, None):
             orders = {**found["orders"], **({name: chosen} if chosen is not None else {})}
             said = None if interruptible is None else {**found.get("interruptible", {}), name: interruptible}
-            found = pai.set_orders(orders, found["version"], interruptible=said)
+            moves = None if move_jobs is None else {**found.get("moveJobs", {}), name: move_jobs}
+            found = pai.set_orders(orders, found["version"], interruptible=said, move_jobs=moves)
         vc = pai.virtual_cluster(name)
     # A server that answers before it has read the change would show the old one.
     own = chosen or vc.order
     may = vc.is_interruptible if interruptible is None else interruptible
-    if output.as_json(json, {"name": name, "order": own, "interruptible": may, "version": found["version"]}):
+    moving = vc.moves_jobs if move_jobs is None else move_jobs
+    document = {"name": name, "order": own, "interruptible": may, "moveJobs": moving, "version": found["version"]}
+    if output.as_json(json, document):
         return
     output.say(f"{name}: {own}, {ORDERS[own]}.")
     if may:
         output.say(
             "Its jobs may borrow idle resources of others and be preempted, unless their job files say otherwise."
         )
-    if chosen is None and interruptible is None:
+    if moving:
+        output.say("Its interruptible jobs may be moved to make whole nodes for others of its jobs.")
+    if (chosen, interruptible, move_jobs) == (None, None, None):
         output.next_step(f"pai vc order {_quoted(name)} {'fair' if own == 'shortest' else 'shortest'}")
 
 

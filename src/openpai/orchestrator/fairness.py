@@ -48,6 +48,11 @@ async def learn_limits(leader: Leader) -> None:
         leader.scheduler.set_orders(orders)
         sharing.orders = orders
         leader.nudges.work.set()
+    movable = movable_of(setting, clusters)
+    if movable != sharing.movable:
+        leader.scheduler.set_movable(movable)
+        sharing.movable = movable
+        leader.nudges.work.set()
     if interruptible != sharing.interruptible:
         changed, sharing.interruptible = interruptible ^ sharing.interruptible, interruptible
         for record in list(leader.active.records.values()):
@@ -63,9 +68,17 @@ def orders_of(setting: Setting | None) -> dict[str, Order]:
 
 def interruptible_of(setting: Setting | None, clusters: Mapping[str, VirtualSpec]) -> frozenset[str]:
     """Return the virtual clusters whose jobs may be interrupted, by what was set and by the configuration."""
-    known = {name: spec.is_interruptible for name, spec in clusters.items()}
-    known |= setting.body.get("interruptible", {}) if setting is not None else {}
-    return frozenset(name for name, is_interruptible in known.items() if is_interruptible)
+    return _named({name: spec.is_interruptible for name, spec in clusters.items()}, setting, "interruptible")
+
+
+def movable_of(setting: Setting | None, clusters: Mapping[str, VirtualSpec]) -> frozenset[str]:
+    """Return the virtual clusters whose interruptible jobs may be moved, by command or by the configuration."""
+    return _named({name: spec.moves_jobs for name, spec in clusters.items()}, setting, "moveJobs")
+
+
+def _named(configured: Mapping[str, bool], setting: Setting | None, key: str) -> frozenset[str]:
+    known = {**configured, **(setting.body.get(key, {}) if setting is not None else {})}
+    return frozenset(name for name, is_on in known.items() if is_on)
 
 
 def limits_of(quotas: tuple[Quota, ...]) -> tuple[Limit, ...]:

@@ -99,6 +99,8 @@ def describe(
             topology=topology,
             rank=record.rank,
             time_limit_ms=record.time_limit_ms,
+            checkpoint_every_ms=placement.checkpoint_every_ms,
+            attempt=record.job.attempt,
         )
 
 

@@ -97,6 +97,8 @@ class Sharing:
     """-1 until it is read."""
     orders: dict[str, Order] = field(default_factory=dict)
     """The order of waiting gangs, by virtual cluster."""
+    movable: frozenset[str] = frozenset()
+    """The virtual clusters whose interruptible jobs may be moved to make whole cells."""
     interruptible: frozenset[str] = frozenset()
     """The virtual clusters whose jobs may be interrupted unless they say otherwise."""
     accuracy_saved: int = 0

@@ -15,7 +15,7 @@ from openpai.orchestrator import gangs
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import TASKS_AT_ONCE
-from openpai.ports.store import JobRecord, Slot
+from openpai.ports.store import Event, JobRecord, Slot
 from openpai.runtime.environment import port_labels
 from openpai.scheduler.model import Place, Preempt
 
@@ -61,7 +61,8 @@ class Proposal:
     ) -> None:
         """Preempt the victims, unless one of them has another change to save first."""
         jobs = {gangs.job_of(victim): why for victim, why in zip(decision.victims, decision.whys, strict=True)}
-        if any(job in busy or job in updates for job in jobs):
+        changing = {*jobs, gangs.job_of(decision.gang)} if decision.moved else jobs.keys()
+        if any(job in busy or job in updates for job in changing):
             leader.scheduler.reject(decision.gang)
             self.has_more = True
             return
@@ -70,6 +71,13 @@ class Proposal:
             found = leader.active.records.get(job)
             if found is not None:
                 updates[job] = JobUpdate((Preempted(found.job.attempt, now_ms, why),))
+        moved = [leader.active.records.get(gangs.job_of(victim)) for victim in decision.moved]
+        names = sorted({found.full_name for found in moved if found is not None})
+        waiting = leader.active.records.get(gangs.job_of(decision.gang))
+        if names and waiting is not None:
+            message = f"resources are reserved for it: {', '.join(names)} moved to make room for it"
+            event = Event(waiting.job.id, now_ms, "RoomMade", message, waiting.job.attempt)
+            updates[waiting.job.id] = JobUpdate(notes=(event,))
 
     def settle(self, leader: Leader, changed: Mapping[str, JobRecord]) -> None:
         """Commit the saved placements in the scheduler; reject the others and release their ports."""
@@ -98,7 +106,8 @@ def _stays(leader: Leader, job: str) -> bool:
 
 
 def _joined(one: JobUpdate, other: JobUpdate) -> JobUpdate:
-    return JobUpdate((*one.facts, *other.facts), {**(one.slots or {}), **(other.slots or {})})
+    slots = {**(one.slots or {}), **(other.slots or {})}
+    return JobUpdate((*one.facts, *other.facts), slots, notes=(*one.notes, *other.notes))
 
 
 async def _slots(leader: Leader, decision: Place) -> dict[TaskId, Slot] | None:

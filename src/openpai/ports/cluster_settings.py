@@ -21,7 +21,8 @@ PLACEMENT_HINTS: Final = "seats"
 """What the scheduler needs to restore gangs whose promised cells changed since they were placed, written by the leader:
 `{"gangs": {GANG: [PLACEMENT_HINT, ...]}}`."""
 ORDERS: Final = "orders"
-"""`{"orders": {VIRTUAL_CLUSTER: "fair", "fifo" or "shortest"}, "interruptible": {VIRTUAL_CLUSTER: true or false}}`;
+"""`{"orders": {VIRTUAL_CLUSTER: "fair", "fifo" or "shortest"}, "interruptible": {VIRTUAL_CLUSTER: true or false},
+"moveJobs": {VIRTUAL_CLUSTER: true or false}}`;
 for a virtual cluster that is not named, what the configuration says holds, and else `fair` and false."""
 
 ACCURACY: Final = "accuracy"

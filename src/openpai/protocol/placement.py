@@ -42,6 +42,8 @@ class Placement:
     is_cell_required: bool = False
     is_interruptible: bool | None = None
     """Whether it may start on free devices of others, and be preempted there; None if the job does not say."""
+    checkpoint_every_ms: int | None = None
+    """How often it saves its work, if it says so."""
 
 
 ANYWHERE: Final = Placement()
@@ -64,6 +66,7 @@ def placement_of(spec: JobSpec) -> Placement:
         topology.get("cellType") or None,
         topology.get("required") is True,
         found if isinstance(found := hived.get("interruptible"), bool) else None,
+        _minutes_ms(hived.get("checkpointMinutes")),
     )
 
 
@@ -80,7 +83,10 @@ def _role_placement(placement: Mapping[str, Any], groups: Mapping[str, Any]) -> 
 
 def time_limit_ms(extras: Mapping[str, Any]) -> int | None:
     """Return how long an attempt may run, None for no limit."""
-    minutes = extras.get("timeLimitMinutes")
+    return _minutes_ms(extras.get("timeLimitMinutes"))
+
+
+def _minutes_ms(minutes: object) -> int | None:
     if not isinstance(minutes, int | float) or isinstance(minutes, bool):
         return None
     # A fraction of a minute has only a few digits in a file.

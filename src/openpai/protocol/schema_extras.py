@@ -82,6 +82,11 @@ class HivedScheduler(_Open):
         "guarantee has room. The default is the setting of its virtual cluster.",
         True,
     )
+    checkpoint_minutes: Annotated[float, Field(gt=0, le=MINUTES_MAX, allow_inf_nan=False)] | None = _field(
+        "How often the job saves its work, in minutes: at most this counts as lost when the scheduler chooses what to "
+        "preempt or move. Without it, all work since the start or since `pai job checkpoint` counts.",
+        30,
+    )
     gang_release_enable: bool | None = _field("Whether resources are returned all at once.", False)
     lazy_preemption_enable: bool | None = _field("Whether preempted tasks stay while there is room.", True)
     ignore_k8s_suggested_nodes: bool | None = _field("Kept for older files.", True, alias="ignoreK8sSuggestedNodes")

@@ -31,6 +31,7 @@ _HIVED_KEYS: Final = (
     "gangReleaseEnable",
     "lazyPreemptionEnable",
     "interruptible",
+    "checkpointMinutes",
     "ignoreK8sSuggestedNodes",
 )
 _HIVED_ROLE_KEYS: Final = ("skuType", "pinnedCellId", "affinityGroupName", "cellType", "skuNum", "skuNumber")

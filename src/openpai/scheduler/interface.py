@@ -64,6 +64,8 @@ class VcView:
     accuracy: Accuracy = UNKNOWN
     is_interruptible: bool = False
     """Whether its jobs may be interrupted unless they say otherwise."""
+    moves_jobs: bool = False
+    """Whether its interruptible jobs may be moved to make whole cells for its other jobs."""
 
     @property
     def lent(self) -> Amount:

@@ -6,7 +6,7 @@ its work since the last checkpoint, and waits again at its place in the queue.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Final
 
@@ -35,6 +35,8 @@ class Rules:
     """The virtual clusters whose jobs may, if not all may."""
     estimate_every: int = 0
     """The start of one waiting job in this many is estimated when it is submitted; 0 for none."""
+    moves_jobs: bool = False
+    """Whether jobs that may be interrupted are moved to make whole nodes for jobs that wait."""
     round_ms: int = 1000
     """How often the scheduler decides: it decides together about all events within this time."""
 
@@ -53,6 +55,8 @@ class Run:
     starts: int = 0
     has_notice: bool = False
     """Whether it was preempted."""
+    is_moved: bool = False
+    """Whether it was preempted to be moved."""
 
 
 @dataclass(slots=True)
@@ -107,6 +111,7 @@ class Replay:
         gang = Gang(
             job.id, asks, job.virtual_cluster, job.priority, job.submitted_ms, job.user, job.id, job.sku_type,
             is_interruptible=self.rules.is_interruptible or job.virtual_cluster in self.rules.interruptible,
+            checkpoint_every_ms=self.rules.checkpoint_ms,
         )  # fmt: skip
         refused = self.scheduler.refusal(gang)
         message = refused.message if refused is not None else None
@@ -174,7 +179,7 @@ class Replay:
             run = self.running.get(name)
             if run is None or run.has_notice:
                 continue
-            run.has_notice = True
+            run.has_notice, run.is_moved = True, name in decision.moved
             if self.rules.grace_ms:
                 self._plan(self.now_ms + self.rules.grace_ms, _LEAVES, run)
             else:
@@ -191,7 +196,9 @@ class Replay:
         saved_ms = did_ms // every * every if every else 0
         run.left_ms = max(0, run.left_ms - saved_ms)
         self.tally.stop(run.job, run.nodes, self.now_ms)
-        self.tally.preempt(run.job, did_ms - saved_ms)
+        self.tally.preempt(run.job, did_ms - saved_ms, is_moved=run.is_moved)
+        if self.rules.moves_jobs:
+            run.gang = replace(run.gang, attempt=run.starts)
         self.scheduler.add(run.gang)
         self.waiting[run.job.id] = run
         self.tally.queue(run.job, self.now_ms)

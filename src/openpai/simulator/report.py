@@ -64,6 +64,10 @@ class VcReport:
     gpu_hours_done: float
     gpu_hours_lost: float
     """Work that preempted jobs repeat."""
+    moves: int
+    """Jobs that were moved to make whole nodes for others; they count as preempted, too."""
+    gpu_hours_moved: float
+    """The part of the lost work that these jobs repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,8 @@ def _vc_report(name: str, vc: VcTally) -> VcReport:
         preemptions=vc.preemptions,
         gpu_hours_done=round(vc.done_gpu_ms / HOUR_MS, 1),
         gpu_hours_lost=round(vc.lost_gpu_ms / HOUR_MS, 1),
+        moves=vc.moves,
+        gpu_hours_moved=round(vc.moved_gpu_ms / HOUR_MS, 1),
     )
 
 
@@ -183,4 +189,6 @@ def _total(tally: Tally, vcs: Sequence[VcReport]) -> VcReport:
         preemptions=sum(vc.preemptions for vc in vcs),
         gpu_hours_done=round(sum(vc.gpu_hours_done for vc in vcs), 1),
         gpu_hours_lost=round(sum(vc.gpu_hours_lost for vc in vcs), 1),
+        moves=sum(vc.moves for vc in vcs),
+        gpu_hours_moved=round(sum(vc.gpu_hours_moved for vc in vcs), 1),
     )

@@ -85,6 +85,8 @@ def simulate(
     deciding = SCHEDULERS[scheduler](config)
     for node in nodes:
         deciding.set_node(node)
+    if rules is not None and rules.moves_jobs and isinstance(deciding, HivedScheduler):
+        deciding.set_movable(config.virtual_clusters)
     tally = Tally(trace, nodes, quotas_of(config), window_ms)
     replay = Replay(deciding, trace, tally, largest, rules_of(config, rules or Rules()))
     began = perf_counter()

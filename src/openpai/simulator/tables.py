@@ -80,6 +80,8 @@ def report_sentences(report: Report) -> list[str]:
         within = _percent(found.runs_within_2x / found.runs)
         error = f"in the median they were off by {found.run_error:.1f}x"
         sentences.append(f"Of the last {found.runs} run times, {within} were guessed within a factor of 2; {error}.")
+    if total.moves:
+        sentences.append(f"{total.moves} jobs were moved to make whole nodes, and repeat {_hours(total)} of work.")
     if total.never_started:
         sentences.append(f"{total.never_started} jobs never started.")
     if total.refused:
@@ -87,6 +89,10 @@ def report_sentences(report: Report) -> list[str]:
         jobs = "1 job" if total.refused == 1 else f"{total.refused} jobs"
         sentences.append(f"{jobs} can never run here; the commonest reason ({count}): {reason}")
     return [*sentences, *report.notes]
+
+
+def _hours(vc: VcReport) -> str:
+    return f"{vc.gpu_hours_moved:g} GPU hours"
 
 
 def comparison_tables(reports: Sequence[Report]) -> list[Table]:

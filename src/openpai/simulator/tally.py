@@ -44,6 +44,9 @@ class VcTally:
     never_started: int = 0
     preemptions: int = 0
     lost_gpu_ms: int = 0
+    moves: int = 0
+    """Those of the preemptions that moved a job, and the work that these jobs repeat."""
+    moved_gpu_ms: int = 0
     done_gpu_ms: int = 0
 
     def __post_init__(self, bucket_ms: int) -> None:
@@ -135,11 +138,14 @@ class Tally:
         vc.completions_ms.append(now_ms - job.submitted_ms)
         vc.done_gpu_ms += job.gpu_ms
 
-    def preempt(self, job: TraceJob, lost_ms: int) -> None:
+    def preempt(self, job: TraceJob, lost_ms: int, *, is_moved: bool = False) -> None:
         """Count a job that was preempted and must repeat this much work."""
         vc = self.vcs[job.virtual_cluster]
         vc.preemptions += 1
         vc.lost_gpu_ms += lost_ms * job.gpus
+        if is_moved:
+            vc.moves += 1
+            vc.moved_gpu_ms += lost_ms * job.gpus
 
     def close(self, now_ms: int, waiting: Collection[_Waiting]) -> None:
         """End the replay; these jobs never started."""

@@ -49,6 +49,7 @@ class VirtualCluster(Document):
     accuracy: Accuracy
     order: Annotated[Literal["fair", "fifo", "shortest"], Doc("the order of its queue", example="fair")]
     interruptible: Annotated[bool, Doc("whether jobs may be interrupted that do not say", example=False)]
+    moveJobs: Annotated[bool, Doc("whether interruptible jobs may be moved to make whole cells", example=False)]
 
 
 class NodeGpus(Document):

@@ -103,3 +103,7 @@ class QueueOrders(SettingVersion):
     interruptible: Annotated[
         Mapping[str, bool], Doc("whether jobs may be interrupted that do not say", example={"vision": True})
     ]
+    moveJobs: Annotated[
+        Mapping[str, bool],
+        Doc("whether interruptible jobs may be moved to make whole cells for others", example={"vision": True}),
+    ]

@@ -24,6 +24,7 @@ VISION = {
     "waitingGangs": 1,
     "order": "fair",
     "interruptible": False,
+    "moveJobs": False,
 }
 EMPTY = {key: resources(0) for key in VISION if key.startswith("resources")} | {
     "skus": {},
@@ -31,6 +32,7 @@ EMPTY = {key: resources(0) for key in VISION if key.startswith("resources")} | {
     "waitingGangs": 0,
     "order": "fifo",
     "interruptible": True,
+    "moveJobs": False,
 }
 NODE = {
     "name": "gpu-01",
@@ -308,6 +310,10 @@ def test_whether_all_jobs_may_be_interrupted_is_set_for_one_virtual_cluster(pai,
     assert pai("vc", "order", "vision").err.count("interrupt") == 0
     sent = [json.loads(request.content) for request in platform.requests if request.method == "PUT"]
     assert sent == [said | {"interruptible": {"speech": True, "vision": True}}]
+    platform.requests.clear()
+    assert "may be moved to make whole nodes" in pai("vc", "order", "vision", "--move-jobs").out
+    sent = [json.loads(request.content) for request in platform.requests if request.method == "PUT"]
+    assert sent == [{"orders": {"speech": "fifo"}, "version": 3, "moveJobs": {"vision": True}}]
 
 
 @pytest.mark.parametrize("hours", ["0", "-1", "nan", "inf", "soon"])

@@ -49,6 +49,10 @@ class Orders(Body, example={"orders": {"vision": "shortest"}}):
         None,
         description="Whether jobs may be interrupted that do not say; unchanged if absent.",
     )
+    moveJobs: dict[str, bool] | None = Field(
+        None,
+        description="Whether interruptible jobs may be moved to make whole cells for others; unchanged if absent.",
+    )
     version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if the stored version is another.")
 
 
@@ -156,14 +160,16 @@ async def set_orders(request: Request, caller: Annotated[Caller, needs("cluster.
     body = await read_body(request, Orders)
     services = context_of(request).services
     known = {view.name for view in await services.platform.virtual_clusters()}
-    for name in (*body.orders, *(body.interruptible or ())):
+    for name in (*body.orders, *(body.interruptible or ()), *(body.moveJobs or ())):
         if name not in known:
             raise no_virtual_cluster(name)
-    before = await services.cluster_settings.setting(ORDERS)
-    interruptible = body.interruptible if body.interruptible is not None else _orders(before)["interruptible"]
+    before = _orders(await services.cluster_settings.setting(ORDERS))
+    interruptible = body.interruptible if body.interruptible is not None else before["interruptible"]
+    moves = body.moveJobs if body.moveJobs is not None else before["moveJobs"]
     document = {
         "orders": {name: order.value for name, order in sorted(body.orders.items())},
         "interruptible": dict(sorted(interruptible.items())),
+        "moveJobs": dict(sorted(moves.items())),
     }
     return reply(_orders(await _save(request, caller, ORDERS, document, body.version)))
 
@@ -178,7 +184,10 @@ async def _save(request: Request, caller: Caller, name: str, body: Mapping[str, 
 
 def _orders(setting: Setting | None) -> wire.QueueOrders:
     body = {} if setting is None else setting.body
-    return {"orders": body.get("orders", {}), "interruptible": body.get("interruptible", {}), **_version(setting)}
+    interruptible, moves = body.get("interruptible", {}), body.get("moveJobs", {})
+    return {
+        "orders": body.get("orders", {}), "interruptible": interruptible, "moveJobs": moves, **_version(setting),
+    }  # fmt: skip
 
 
 def _version(setting: Setting | None) -> wire.SettingVersion:

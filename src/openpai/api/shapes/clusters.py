@@ -54,6 +54,7 @@ def _virtual_cluster(view: VcView, whole: Amount) -> wire.VirtualCluster:
         },
         "order": view.order.value,
         "interruptible": view.is_interruptible,
+        "moveJobs": view.moves_jobs,
     }
 
 

@@ -38,12 +38,18 @@ class Scheduler:
 
     @asks
     def set_orders(
-        self, orders: Mapping[str, str], version: int | None = None, *, interruptible: Mapping[str, bool] | None = None
+        self,
+        orders: Mapping[str, str],
+        version: int | None = None,
+        *,
+        interruptible: Mapping[str, bool] | None = None,
+        move_jobs: Mapping[str, bool] | None = None,
     ) -> Call[Mapping[str, Any]]:
         """Set the order of queues (`fair`, `fifo` or `shortest`), and whose jobs may be interrupted if they do not say.
 
-        `interruptible` stays as it is if it is None.
+        `interruptible`, and `move_jobs` (whose interruptible jobs may be moved), stay as they are if they are None.
         """
         body: dict[str, Any] = {"orders": dict(orders)} | ({} if version is None else {"version": version})
         body |= {} if interruptible is None else {"interruptible": dict(interruptible)}
+        body |= {} if move_jobs is None else {"moveJobs": dict(move_jobs)}
         return Call("PUT", "/scheduler/orders", as_it_came, json=body, is_repeatable=version is None)

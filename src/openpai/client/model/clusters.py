@@ -61,6 +61,7 @@ class VirtualCluster(Answer):
     order: str = field.text("order")
     """The order of its queue: `fair`, `fifo` or `shortest`."""
     is_interruptible: bool = field.flag("interruptible")
+    moves_jobs: bool = field.flag("moveJobs")
     """Whether its jobs may be interrupted unless they say otherwise."""
     document: Document = field.whole()
 

@@ -15,9 +15,9 @@ from openpai.scheduler.config.reading import config_of, read_config
 
 NUMBERS: Final = ("childCellNumber", "cellNumber", "gpu", "cpu")
 """Keys whose values are numbers."""
-FLAGS: Final = ("isNodeLevel", "interruptible")
+FLAGS: Final = ("isNodeLevel", "interruptible", "moveJobs")
 """Keys whose values are true or false."""
-KEPT: Final = ("pinnedCells", "order", "interruptible")
+KEPT: Final = ("pinnedCells", "order", "interruptible", "moveJobs")
 """What a virtual cluster keeps when it is promised something else."""
 
 

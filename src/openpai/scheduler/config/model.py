@@ -92,6 +92,8 @@ class VirtualSpec:
     """The order of its queue, if the configuration says."""
     is_interruptible: bool = False
     """Whether its jobs may be interrupted unless they say otherwise."""
+    moves_jobs: bool = False
+    """Whether its interruptible jobs may be moved to make whole cells for its other jobs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ class _VirtualReader:
     def _read_cluster(self, name: str, value: object) -> VirtualSpec:
         path = f"virtualClusters.{name}"
         keys = self._faults.mapping(path, value)
-        self._faults.known_keys(path, keys, ("virtualCells", "pinnedCells", "order", "interruptible"))
+        self._faults.known_keys(path, keys, ("virtualCells", "pinnedCells", "order", "interruptible", "moveJobs"))
         quota = []
         for i, entry in enumerate(self._faults.listing(f"{path}.virtualCells", keys.get("virtualCells"))):
             found = self._read_quota(f"{path}.virtualCells[{i}]", entry)
@@ -105,8 +105,9 @@ class _VirtualReader:
             if pin is not None:
                 pins.append(pin)
         is_interruptible = self._faults.flag(f"{path}.interruptible", keys.get("interruptible"))
+        moves_jobs = self._faults.flag(f"{path}.moveJobs", keys.get("moveJobs"))
         order = self._read_order(f"{path}.order", keys.get("order"))
-        return VirtualSpec(name, tuple(quota), tuple(pins), order, is_interruptible)
+        return VirtualSpec(name, tuple(quota), tuple(pins), order, is_interruptible, moves_jobs)
 
     def _read_order(self, path: str, value: object) -> Order | None:
         if is_nothing(value):

@@ -67,6 +67,7 @@ def _view(state: SchedulerState, name: str, running: int, waiting: int) -> VcVie
         name, _amount(skus, promised), _amount(skus, promised - bad), _amount(skus, used), _amount(skus, borrowed),
         dict(promised), running, waiting, order=state.orders.get(name, Order.FAIR),
         accuracy=state.running.run_times.guesses.of(name),
+        moves_jobs=name in state.moves.allowed,
     )  # fmt: skip
 
 

@@ -82,14 +82,14 @@ def test_a_good_file_is_read_as_it_is() -> None:
 
 
 def test_a_virtual_cluster_says_its_order_and_whether_its_jobs_may_be_interrupted() -> None:
-    text = changed("virtualClusters.team", {"order": "shortest", "interruptible": True})
+    text = changed("virtualClusters.team", {"order": "shortest", "interruptible": True, "moveJobs": True})
     spec = read_config(text).virtual_clusters["team"]
-    assert (spec.order, spec.is_interruptible) == (Order.SHORTEST, True)
+    assert (spec.order, spec.is_interruptible, spec.moves_jobs) == (Order.SHORTEST, True, True)
     spec = read_config(GOOD).virtual_clusters["team"]
     assert (spec.order, spec.is_interruptible) == (None, False)
     text = with_promise({"hived": text}, "team", "1 nodes")["hived"]
     spec = read_config(text).virtual_clusters["team"]
-    assert (spec.order, spec.is_interruptible, len(spec.quota)) == (Order.SHORTEST, True, 1)
+    assert (spec.order, spec.is_interruptible, spec.moves_jobs, len(spec.quota)) == (Order.SHORTEST, True, True, 1)
     found = faults(changed("virtualClusters.team", {"order": "shortes", "interruptible": "perhaps"}))
     assert [path for path, _ in found] == ["virtualClusters.team.interruptible", "virtualClusters.team.order"]
     assert "shortest" in found[1][1]
