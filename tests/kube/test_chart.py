@@ -107,7 +107,8 @@ def cluster(kube_full: Path, tmp_path: Path) -> Iterator[Cluster]:
     # Seen in 1.36.2: once the last policy with a ConfigMap as its parameter is gone, later ones see no ConfigMaps until
     # the API server starts again. So one stays, which applies to nothing.
     (tmp_path / "keeper.json").write_text(json.dumps(_keeper()))
-    made.kubectl("apply", "--validate=false", "-f", str(tmp_path / "keeper.json"))
+    # By the server: two tests at once would both try to create it.
+    made.kubectl("apply", "--server-side", "--validate=false", "-f", str(tmp_path / "keeper.json"))
     made.kubectl("create", "namespace", made.name)
     # The strictest level there is: a pod of the server that asked for more would not be created.
     made.kubectl("label", "namespace", made.name, "pod-security.kubernetes.io/enforce=restricted")
@@ -244,7 +245,7 @@ def test_frameworks_are_served_in_their_namespaces_with_their_rights_and_no_othe
     from openpai.frameworks.settings import read_settings
 
     # It belongs to the whole cluster, which other tests use.
-    cluster.kubectl("apply", "--validate=false", "-f", str(CHART / "files/framework-crd.yaml"))
+    cluster.kubectl("apply", "--server-side", "--validate=false", "-f", str(CHART / "files/framework-crd.yaml"))
     cluster.install("--set", f"{FRAMEWORKS.format(place=cluster.name)},frameworks.crd=false")
     account = f"system:serviceaccount:{cluster.name}:openpai-frameworks"
     kind = "frameworks.frameworkcontroller.microsoft.com"

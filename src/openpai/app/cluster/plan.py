@@ -13,7 +13,7 @@ from openpai.app.cluster.helm import Helm, Revision, chart_about, chart_director
 from openpai.app.cluster.lock import alone
 from openpai.app.cluster.manifests import Change
 from openpai.app.cluster.parts import Snapshot
-from openpai.app.cluster.records import ensure_namespace, forget_interrupted
+from openpai.app.cluster.records import ensure_namespace, give_up_interrupted
 from openpai.app.cluster.target import Target
 from openpai.app.cluster.watching import await_ready
 from openpai.cli.output import say
@@ -110,7 +110,7 @@ def carry_out(helm: Helm, target: Target, plan: Plan, timeout_s: float) -> Snaps
         await ensure_namespace(client, target.namespace)
         async with alone(client, target):
             if plan.current is not None and plan.is_interrupted:
-                await forget_interrupted(client, target, plan.current)
+                await give_up_interrupted(client, target, plan.current)
             if not plan.is_nothing:
                 await in_thread(lambda: helm.upgrade(plan.wanted.chart, plan.wanted.files, plan.wanted.sets))
             return await await_ready(client, target, timeout_s)

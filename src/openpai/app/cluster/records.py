@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TASK: Final = "openpai/scope"
 """The label of what the server creates in the namespace of the jobs."""
+INTERRUPTED: Final = "interrupted"
+"""What is written of a revision that did not come to its end."""
 _NO_FINALIZERS: Final = {"metadata": {"finalizers": None}}
 
 
@@ -34,13 +36,20 @@ async def chart_annotations(client: KubeClient, target: Target, revision: int) -
     secret = await client.find(SECRETS, record_name(target, revision), target.namespace)
     if secret is None:
         return {}
-    packed = base64.b64decode(base64.b64decode(secret.data["release"]))
-    about: dict[str, Any] = json.loads(gzip.decompress(packed))["chart"]["metadata"]
+    about: dict[str, Any] = _read(secret.data["release"])["chart"]["metadata"]
     return about.get("annotations") or {}
 
 
-async def forget_interrupted(client: KubeClient, target: Target, revision: Revision) -> None:
-    """Remove the record of a revision that was interrupted, so that Helm begins it again. Its objects stay.
+def _read(packed: str) -> Any:
+    return json.loads(gzip.decompress(base64.b64decode(base64.b64decode(packed))))
+
+
+def _written(record: Any) -> str:
+    return base64.b64encode(base64.b64encode(gzip.compress(json.dumps(record).encode()))).decode()
+
+
+async def give_up_interrupted(client: KubeClient, target: Target, revision: Revision) -> None:
+    """Record a revision that was interrupted as failed, which Helm would have done, so that it takes the next one.
 
     Raises Refused for one that another program began, which may still be at work.
     """
@@ -53,7 +62,11 @@ async def forget_interrupted(client: KubeClient, target: Target, revision: Revis
         message = f"another program changes release {target.release}: revision {revision.number} is {revision.status}"
         advice = f"wait for its end; if it was interrupted: helm rollback {target.release} -n {target.namespace}"
         raise BadConfiguration(message, advice)
-    await client.delete(SECRETS, secret.name, target.namespace, uid=secret.metadata.uid)
+    record = _read(secret.data["release"])
+    record["info"] |= {"status": "failed", "description": INTERRUPTED}
+    same = {"resourceVersion": secret.metadata.resource_version, "labels": {"status": "failed"}}
+    change = {"metadata": same, "data": {"release": _written(record)}}
+    await client.patch(SECRETS, secret.name, change, target.namespace)
 
 
 async def ensure_namespace(client: KubeClient, name: str) -> None:

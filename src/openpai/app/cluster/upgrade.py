@@ -15,7 +15,7 @@ from openpai.app.cluster.backup import Recipient, save
 from openpai.app.cluster.helm import Helm, Revision, chart_about
 from openpai.app.cluster.lock import alone
 from openpai.app.cluster.plan import Plan, carry_out, confirm, planned, show, wanted
-from openpai.app.cluster.records import chart_annotations, forget_interrupted
+from openpai.app.cluster.records import INTERRUPTED, chart_annotations, give_up_interrupted
 from openpai.app.cluster.target import (
     RELEASE,
     TIMEOUT_S,
@@ -160,7 +160,7 @@ def rollback(
     async def work(client: KubeClient) -> None:
         async with alone(client, at):
             if current.is_pending:
-                await forget_interrupted(client, at, current)
+                await give_up_interrupted(client, at, current)
             await asyncio.to_thread(helm.rollback, back.number)
             await await_ready(client, at, timeout_s)
 
@@ -174,7 +174,9 @@ def rollback(
 def _earlier(history: Sequence[Revision], wanted: int | None, at: Target) -> Revision:
     if not history:
         raise BadConfiguration(f"there is no release {at.release} in namespace {at.namespace}", "pai cluster up")
-    worked = [one for one in history[:-1] if one.status in ("superseded", "deployed")]
+    # Helm calls an interrupted revision superseded, too, once a later one has taken its place.
+    known = (one for one in history[:-1] if one.description != INTERRUPTED)
+    worked = [one for one in known if one.status in ("superseded", "deployed")]
     if wanted is not None:
         worked = [one for one in worked if one.number == wanted]
     if not worked:

@@ -1,0 +1,158 @@
+"""`pai cluster` on a real API server without nodes: what is refused, interrupted, continued, and said about it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openpai.app.cluster import lock
+from openpai.app.cluster.target import target
+from openpai.cli.exits import Exit
+from openpai.kube.client import KubeClient
+from openpai.kube.config import cluster_access
+from tests.kube.test_chart import Cluster, cluster, needs_helm
+from tests.outcome import Outcome, run_pai
+
+__all__ = ["cluster"]
+pytestmark = [needs_helm, pytest.mark.slow]
+Pai = Callable[..., Outcome]
+
+
+@pytest.fixture
+def pai(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Pai:
+    """`pai cluster COMMAND` for a release of this test."""
+    place = ("--kubeconfig", str(cluster.kubeconfig), "--namespace", cluster.name)
+
+    def run(command: str, *words: str) -> Outcome:
+        return run_pai("cluster", command, *place, *words)
+
+    monkeypatch.setattr(lock, "LEASE_S", 1)
+    return run
+
+
+def up(pai: Pai, cluster: Cluster, *words: str) -> Outcome:
+    """Install, which cannot become ready here: there is no node."""
+    return pai("up", "--set", f"jobs.namespace={cluster.jobs}", "--yes", "--timeout-s", "1", *words)
+
+
+def interrupt(cluster: Cluster, *, is_ours: bool) -> None:
+    """Leave the newest revision as Helm does when it is killed."""
+    name = "sh.helm.release.v1.openpai.v1"
+    packed = base64.b64decode(base64.b64decode(cluster.get("secret", name)["data"]["release"]))
+    record = json.loads(gzip.decompress(packed))
+    record["info"]["status"] = "pending-install"
+    again = base64.b64encode(base64.b64encode(gzip.compress(json.dumps(record).encode()))).decode()
+    labels = {"status": "pending-install", "openpai-command": "true" if is_ours else None}
+    cluster.kubectl("patch", "secret", name, "--type=merge", "-p",
+                    json.dumps({"data": {"release": again}, "metadata": {"labels": labels}}))  # fmt: skip
+
+
+def test_what_keeps_it_from_being_ready_is_named_and_the_command_goes_on(pai: Pai, cluster: Cluster) -> None:
+    first = up(pai, cluster)
+    assert first.code == Exit.UNAVAILABLE
+    assert "create  Deployment openpai" in first.out
+    assert "not ready after 1 s: volume openpai: has no volume, and there is no default storage class" in first.err
+    assert "storage.storageClassName" in first.err
+    key = cluster.get("secret", "openpai-key")["data"]
+
+    interrupt(cluster, is_ours=True)
+    again = up(pai, cluster, "--set", "service.port=81")
+    assert "revision 1 was interrupted (pending-install); it is continued" in again.out
+    assert again.code == Exit.UNAVAILABLE
+    assert cluster.get("service", "openpai")["spec"]["ports"][0]["port"] == 81
+    assert cluster.get("secret", "openpai-key")["data"] == key
+
+    # Values of before stay, and what is there already is not changed.
+    third = up(pai, cluster)
+    assert "no object changes" in third.out
+    assert cluster.get("service", "openpai")["spec"]["ports"][0]["port"] == 81
+    history = json.loads(cluster.helm("history", "-o", "json"))
+    assert [one["status"] for one in history] == ["superseded", "deployed"]
+    # What was interrupted is nothing to go back to.
+    assert "no earlier revision that worked" in pai("rollback", "--yes").err
+
+    shown = pai("status", "--json")
+    assert shown.code == 1
+    assert "volume openpai" in {one["what"] for one in shown.json()["problems"]}
+
+
+def test_what_another_program_began_is_left_alone(pai: Pai, cluster: Cluster) -> None:
+    assert up(pai, cluster).code == Exit.UNAVAILABLE
+    interrupt(cluster, is_ours=False)
+    refused = up(pai, cluster)
+    assert refused.code == 2
+    assert "another program changes release openpai: revision 1 is pending-install" in refused.err
+    assert "helm rollback openpai" in refused.err
+
+
+async def test_two_commands_do_not_change_a_release_at_once(pai: Pai, cluster: Cluster) -> None:
+    at = target(cluster.kubeconfig, None, cluster.name, "openpai")
+    lock_renews_s, lock._RENEW_S = lock._RENEW_S, 0.2
+    try:
+        async with KubeClient(cluster_access(cluster.kubeconfig)) as client, lock.alone(client, at):
+            refused = await asyncio.to_thread(up, pai, cluster)
+            assert refused.code == Exit.UNAVAILABLE
+            assert "is changing release openpai" in refused.err
+            assert cluster.get("secrets", "-l", "owner=helm")["items"] == []
+    finally:
+        lock._RENEW_S = lock_renews_s
+
+
+def test_a_command_that_was_killed_holds_nothing_back(pai: Pai, cluster: Cluster, tmp_path: Path) -> None:
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "openpai-command"},
+             "spec": {"holderIdentity": "ann@there, process 7"}}  # fmt: skip
+    (tmp_path / "lease.json").write_text(json.dumps(lease))
+    cluster.kubectl("create", "--validate=false", "-f", str(tmp_path / "lease.json"))
+    done = up(pai, cluster)
+    assert "ann@there, process 7 changed this release last" in done.err
+    assert "create  Deployment openpai" in done.out
+    assert cluster.get("deployment", "openpai")
+
+
+def test_nothing_changes_without_consent_or_with_another_cluster_s_name(pai: Pai, cluster: Cluster) -> None:
+    dry = up(pai, cluster, "--dry-run", "--json")
+    assert {one["what"] for one in dry.json()["changes"]} == {"create"}
+    asked = pai("up", "--set", f"jobs.namespace={cluster.jobs}")
+    assert asked.code == 2
+    assert "give --yes to confirm" in asked.err
+    assert cluster.get("secrets", "-l", "owner=helm")["items"] == []
+
+    up(pai, cluster)
+    refused = pai("down", "--confirm", "another", "--delete-data")
+    assert refused.code == 2
+    assert "'another' is not 'test': nothing was done" in refused.err
+    unasked = pai("down")
+    assert "give --confirm test" in unasked.err
+    assert cluster.get("deployment", "openpai")
+
+
+def test_what_is_removed_leaves_its_data_and_the_next_installation_finds_them(pai: Pai, cluster: Cluster) -> None:
+    up(pai, cluster)
+    key = cluster.get("secret", "openpai-key")["data"]
+    removed = pai("down", "--confirm", "test", "--json")
+    assert removed.json()["objects"] == ["volume openpai", "secret openpai-key"]
+    up(pai, cluster)
+    assert cluster.get("secret", "openpai-key")["data"] == key
+    gone = pai("down", "--confirm", "test", "--delete-data", "--json")
+    assert gone.code == 0, gone.err
+    assert not _objects(cluster, "secrets,persistentvolumeclaims")
+
+
+def test_a_chart_that_refuses_values_says_why_and_nothing_is_there_to_go_back_to(pai: Pai, cluster: Cluster) -> None:
+    refused = up(pai, cluster, "--set", "replicas=2")
+    assert "2 replicas need PostgreSQL" in refused.err
+    for command in ("upgrade", "rollback", "status"):
+        assert "pai cluster up" in pai(command).err
+    up(pai, cluster)
+    assert "no earlier revision that worked" in pai("rollback", "--yes").err
+
+
+def _objects(cluster: Cluster, kinds: str) -> list[Any]:
+    return list(cluster.get(kinds, "-l", "app.kubernetes.io/instance=openpai")["items"])
