@@ -142,7 +142,7 @@ class KubernetesBackend:
             except (KubeError, TimeoutError) as error:
                 raise self._unavailable(error) from error
             if (rules := self._cluster.taint_rules) is not None:
-                self._taints = Taints(self._client, rules, self._seals.scope)
+                self._taints = Taints(self._client, rules, self._namespace, self._seals.scope, self._epoch)
             if self._logs_root is not None:
                 self._logs = LogShipper(self._pod_log, self._logs_root)
                 opening.push_async_callback(self._logs.close)

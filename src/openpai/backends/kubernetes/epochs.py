@@ -16,6 +16,14 @@ from openpai.ports.store import LeaseLost
 PART = "leader"
 
 
+async def check(client: KubeClient, namespace: str, scope: str, epoch: int) -> None:
+    """Raise LeaseLost if the cluster knows a newer leader, and KubeError."""
+    found = await client.find(CONFIG_MAPS, f"pai-leader-{scope}", namespace)
+    known = int(found.data["epoch"]) if found else 0
+    if known > epoch:
+        raise LeaseLost(f"epoch {epoch} is over, the cluster knows {known}")
+
+
 async def announce(client: KubeClient, namespace: str, scope: str, epoch: int) -> None:
     """Record a new leader's epoch. Raises LeaseLost if a newer one is known, and KubeError."""
     name = f"pai-leader-{scope}"
