@@ -7,7 +7,7 @@ and plots.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from openpai.simulator.trace import Trace
 
 NODES_DEFAULT = 279
-ESTIMATE_EVERY = 100
-"""The start of one job in this many is estimated, for the report of how good estimates are."""
+ESTIMATES_MAX = 200
+"""How many jobs of a trace have their start estimated, for the report of how good estimates are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,7 @@ def simulate(
     if move_jobs and not interruptible:
         message = "--move-jobs moves only jobs that may be interrupted, and no job may be"
         raise InvalidParameters(message, "add --interruptible")
-    rules = Rules(
-        grace_s * 1000, checkpoint_ms, interruptible, moves_jobs=move_jobs, estimate_every=ESTIMATE_EVERY
-    )  # fmt: skip
+    rules = Rules(grace_s * 1000, checkpoint_ms, interruptible, moves_jobs=move_jobs)
     if experiment is not None and experiment != "anomaly":
         raise InvalidParameters(f"no experiment is called {experiment!r}", "use anomaly")
     if experiment is not None and trace is None and synthetic is None and not config:
@@ -110,6 +108,7 @@ def simulate(
         _anomaly([_matching(jobs, named[0][1], match_vcs)], named[0][1], rules, json)
         return
     cases = _cases(named, scheduler or ["hived"], what_if or ())
+    rules = replace(rules, estimate_every=-(-len(jobs.jobs) // ESTIMATES_MAX))
     reports = _replayed(cases, jobs, rules, match_vcs)
     _report(reports, jobs, plot, json)
 

@@ -82,3 +82,17 @@ def test_how_good_guesses_were_is_said_with_the_virtual_cluster_and_the_estimate
     estimate = {"earliestTime": 1, "latestTime": 2, "basis": "limits", "judged": 40, "within": 34}
     platform.on("GET", "/jobs/ann~train/why", {"waits": [wait(estimate=estimate)]})
     assert "(limits; 85 % of the last 40 came true)" in " ".join(pai("job", "why", "train").out.split())
+
+
+def test_a_report_shows_lent_and_borrowed_hours_where_there_are_any(pai, platform):
+    used = {"gpuHours": 1234.5, "cpuHours": 2000, "memoryGbHours": 3000, "taskAttempts": 7}
+    row = {"day": "2026-11-22", "user": "ann", "virtualCluster": "vision", **used}
+    lent = {"gpuHoursBorrowed": 12.5, "gpuHoursLent": 3}
+    report = {"from": 0, "to": 1, "by": ["day", "user", "vc"], "rows": [row | lent], "total": used | lent}
+    platform.on("GET", "/reports/use", report)
+    rows = pai("report", "--by", "day,user,vc").out.splitlines()
+    assert max(map(len, rows)) <= 80
+    assert rows[0].split()[-2:] == ["BORROWED", "LENT"]
+    assert rows[1].split()[-2:] == ["12.50", "3.00"]
+    platform.on("GET", "/reports/use", report | {"rows": [row], "total": used})
+    assert "BORROWED" not in pai("report", "--by", "day,user,vc").out
