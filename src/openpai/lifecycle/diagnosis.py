@@ -1,20 +1,22 @@
 """Diagnoses why a task attempt ended, what caused it, and what to do.
 
-The exit code, the backend's report and the tail of the log are looked up in the exit-code table and the log rules.
-The task's own exit code is not changed: the diagnosis is a row of the table beside it.
+The exit code, the backend's report and the tail of the log are looked up in the exit-code table and the rules of
+`diagnosis`. The task's own exit code is not changed: the diagnosis is a row of the table beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from openpai.lifecycle.last_error import ErrorKind, last_error
+from openpai.diagnosis.diagnosing import find, find_root
+from openpai.diagnosis.evidence import Evidence, Finding
+from openpai.diagnosis.last_error import ErrorKind
+from openpai.diagnosis.rules import Role, RuleSet
 from openpai.lifecycle.model import Behavior, Diagnosis, ExitReason, ExitReport, Outcome, Verdict
 from openpai.protocol.exit_codes import EXIT_SPECS, RETRY_ADVICE, spec_for
-from openpai.protocol.log_rules import LOG_RULES, LogRule
 
 SUCCEEDED: Final = 0
 STOP_REQUESTED: Final = -210
@@ -50,29 +52,66 @@ _CODE_OF: Final = {
 }
 TAIL_BYTES: Final = 64 * 1024
 """How much of the end of a log is worth reading for a diagnosis."""
-_NOTHING_TOLD: Final = "The program failed, and nothing in its log looks like an error; this is its last line."
+_NO_ERROR: Final = "The program failed, and nothing in its log looks like an error; this is its last line."
 
 
-def diagnose(report: ExitReport, tail: str = "", rules: Sequence[LogRule] = LOG_RULES) -> Diagnosis:
-    """Return the row of the exit-code table that explains how a task attempt ended."""
+def diagnose(report: ExitReport, tail: str = "", rules: RuleSet | None = None) -> Diagnosis:
+    """Return why a task attempt ended: a row of the exit-code table, with what the rules say about its log."""
     if report.reason is not ExitReason.EXITED:
-        return _row(_CODE_OF[report.reason], report.message)
+        found = find(Evidence(None, message=report.message), rules)
+        return _with_cause(_row(_CODE_OF[report.reason], report.message), found)
     if report.code == SUCCEEDED:
         return _row(SUCCEEDED)
-    error = last_error(tail)
-    for rule in rules:
-        text = error.exceptions or tail if rule.is_of_exception and error else tail
-        matched = rule.match(report.code, text)
-        if matched is not None:
-            return _row(rule.code, matched)
+    found = find(Evidence(report.code, tail), rules)
+    if found.rule is not None and (found.rule.role is Role.ROOT or report.signal is None):
+        is_of_signal = found.rule.is_general and report.code in _OWN_SIGNALS
+        return _with_cause(_row(report.code if is_of_signal else found.rule.row, found.line), found)
+    error = found.error
     message = error.line if error and error.kind is not ErrorKind.LAST_LINE else ""
     if report.signal is not None and report.code in EXIT_SPECS:
         return _row(report.code, message if report.code in _OWN_SIGNALS else "")
     if error is None:
         return replace(_row(UNKNOWN_FAILURE), reason="The program failed and wrote nothing to its log.")
     if error.kind is ErrorKind.LAST_LINE:
-        return replace(_row(UNKNOWN_FAILURE, error.line), reason=_NOTHING_TOLD)
+        return replace(_row(UNKNOWN_FAILURE, error.line), reason=_NO_ERROR)
     return _row(UNCAUGHT_EXCEPTION if error.kind is ErrorKind.EXCEPTION else ERROR_REPORTED, message)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnd:
+    """How a task of an attempt that is over ended, with the end of its log."""
+
+    report: ExitReport
+    tail: str
+    ended_at_ms: int
+    was_ended: bool
+    """Whether the platform ended it, since the attempt was over."""
+
+
+def root_of(ends: Sequence[TaskEnd], rules: RuleSet | None = None) -> tuple[int, Diagnosis] | None:
+    """Return which task's failure all others followed from, and its diagnosis; None if none of them failed."""
+    at = find_root([_evidence(end) for end in ends], rules)
+    if at is None:
+        return None
+    end = ends[at]
+    # A task that was ended has no exit code of its own.
+    return at, diagnose(ExitReport(1) if end.was_ended else end.report, end.tail, rules)
+
+
+def _evidence(end: TaskEnd) -> Evidence:
+    report = end.report
+    is_explained = report.reason is not ExitReason.EXITED
+    if end.was_ended or (report.reason is ExitReason.EXITED and report.code == SUCCEEDED):
+        return Evidence(None if end.was_ended else SUCCEEDED, end.tail, ended_at_ms=end.ended_at_ms)
+    return Evidence(report.code or 1, end.tail, report.message, is_explained, end.ended_at_ms)
+
+
+def _with_cause(diagnosis: Diagnosis, found: Finding) -> Diagnosis:
+    cause = found.cause
+    if cause is None:
+        return diagnosis
+    advice = cause.advice or diagnosis.advice
+    return replace(diagnosis, reason=cause.summary, advice=advice, cause=cause.name, domain=cause.domain.value)
 
 
 def without_retry_advice(diagnosis: Diagnosis) -> Diagnosis:

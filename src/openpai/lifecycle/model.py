@@ -160,6 +160,10 @@ class Diagnosis:
     advice: tuple[str, ...] = ()
     matched: str = ""
     """The line of the log that a rule matched, if any."""
+    cause: str = ""
+    """The name of the cause that a rule found, such as cuda_oom; empty if none did."""
+    domain: str = ""
+    """Whose doing the cause is: user, platform, infrastructure or unknown."""
 
 
 class Retries(NamedTuple):
@@ -299,7 +303,7 @@ class Job:
     ended_at_ms: int | None = None
     retry_at_ms: int | None = None
     outcome: Outcome | None = None
-    """The outcome of the current attempt; never changed once it is set."""
+    """The outcome of the current attempt. Its verdict never changes; its cause does if another root is found."""
 
     @property
     def is_final(self) -> bool:
@@ -337,6 +341,17 @@ class TaskExited:
 
     key: AttemptKey
     report: ExitReport
+    diagnosis: Diagnosis
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RootFound:
+    """All tasks of a job attempt ended, and this one is the root of the failure: the others followed from it."""
+
+    job_attempt: int
+    task: TaskId
+    code: int
     diagnosis: Diagnosis
     at_ms: int
 
@@ -396,5 +411,13 @@ class RetryDue:
 
 
 Fact = (
-    TasksGranted | TaskStarted | TaskExited | StopRequested | StartRequested | Preempted | TimeLimitReached | RetryDue
+    TasksGranted
+    | TaskStarted
+    | TaskExited
+    | RootFound
+    | StopRequested
+    | StartRequested
+    | Preempted
+    | TimeLimitReached
+    | RetryDue
 )

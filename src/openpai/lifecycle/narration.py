@@ -38,6 +38,7 @@ def narrate(before: Job, stepped: Stepped) -> tuple[Line, ...]:
         *_retried(before, stepped.retried),
         *_task_ends(before, last, changed),
         *_attempt_end(before, stepped),
+        *_root(stepped),
         *_job_moves(before, stepped),
     )
 
@@ -87,6 +88,15 @@ def _attempt_end(before: Job, stepped: Stepped) -> Iterator[Line]:
     is_warning = outcome.verdict in (Verdict.FAILED, Verdict.PREEMPTED)
     message = f"attempt {_number(last)}: {outcome.message}{_cut_short(last)}"
     yield Line(reason, message, last.attempt, is_warning=is_warning)
+
+
+def _root(stepped: Stepped) -> Iterator[Line]:
+    last = stepped.last
+    if stepped.root is None or last.outcome is None or last.outcome.diagnosis is None:
+        return
+    task, found = last.tasks[stepped.root], last.outcome.diagnosis
+    message = f"the failure began with {_named(task)}: {found.phrase}: {found.reason}"
+    yield Line("RootCauseFound", message, last.attempt, last.key(task), is_warning=True)
 
 
 def _cut_short(last: Job) -> str:

@@ -32,6 +32,7 @@ from openpai.lifecycle.model import (
     Preempted,
     RetryDue,
     RolePlan,
+    RootFound,
     StartRequested,
     StopRequested,
     Task,
@@ -62,6 +63,8 @@ class Stepped:
     """By whom and why the job is stopped, if these facts request it."""
     restarted: str = ""
     """By whom and why the job was restarted, if these facts begin an attempt for that."""
+    root: TaskId | None = None
+    """The task that is the root of the attempt's failure, if that is another one than the one that decided it."""
 
     @property
     def last(self) -> Job:
@@ -100,8 +103,13 @@ class _Draft:
         self.restarted = ""
         self.now_ms = 0
         self.may_be_decided = False
+        self.found: RootFound | None = None
+        self.root: TaskId | None = None
 
     def hear(self, fact: Fact) -> None:
+        if isinstance(fact, RootFound):
+            self.found = fact  # it is about an attempt that ends with the other facts
+            return
         if not isinstance(fact, TaskExited):
             self.judge()
         self.now_ms = fact.at_ms
@@ -126,7 +134,8 @@ class _Draft:
     def stepped(self) -> Stepped:
         if self.tasks is not self.job.tasks:
             self.job = replace(self.job, tasks=self.tasks)
-        return Stepped(self.job, self.ended, tuple(self.retried), tuple(self.changed), self.stopped, self.restarted)
+        changed = tuple(self.changed)
+        return Stepped(self.job, self.ended, tuple(self.retried), changed, self.stopped, self.restarted, self.root)
 
     # What each fact means.
 
@@ -278,7 +287,8 @@ class _Draft:
         outcome = self.job.outcome
         if outcome is None:
             raise ImpossibleFact(f"job {self.job.id} ends without a verdict")
-        self.job = replace(self.job, tasks=self.tasks, attempt_ended_at_ms=self.now_ms)
+        outcome = self._with_root(outcome)
+        self.job = replace(self.job, tasks=self.tasks, attempt_ended_at_ms=self.now_ms, outcome=outcome)
         if self.job.phase is not JobPhase.BACKING_OFF:
             self.ended = self.job
         if outcome.verdict is Verdict.SUCCEEDED:
@@ -291,6 +301,18 @@ class _Draft:
             if outcome.verdict is Verdict.STOPPED:
                 self.restarted = outcome.message
             self._new_attempt(JobEvent.OVER)
+
+    def _with_root(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with the root of a failure as its cause."""
+        found = self.found
+        is_other = found is not None and found.job_attempt == self.job.attempt and found.task != outcome.trigger
+        if found is None or not is_other or outcome.verdict is not Verdict.FAILED or outcome.trigger is None:
+            return outcome
+        self.root = found.task
+        retries = self.job.plan.job_retry_count
+        diagnosis = without_retry_advice(found.diagnosis) if retries else found.diagnosis
+        message = f"{found.task.role}-{found.task.index} failed first; {outcome.message}"
+        return replace(outcome, code=found.code, diagnosis=diagnosis, trigger=found.task, message=message)
 
     def _is_last_failure(self, outcome: Outcome) -> bool:
         plan = self.job.plan

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from openpai.lifecycle.actions import is_current
-from openpai.lifecycle.diagnosis import TAIL_BYTES, diagnose, needs_log
-from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Fact, TaskExited, TaskPhase, TaskStarted
+from openpai.lifecycle.diagnosis import TAIL_BYTES, TaskEnd, diagnose, needs_log, root_of
+from openpai.lifecycle.model import (
+    AttemptKey,
+    Diagnosis,
+    ExitReason,
+    ExitReport,
+    Fact,
+    Job,
+    RootFound,
+    Task,
+    TaskExited,
+    TaskId,
+    TaskPhase,
+    TaskStarted,
+    Verdict,
+)
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.node_sync import sync_nodes
@@ -20,6 +35,8 @@ from openpai.protocol.errors import PaiError, Refused
 
 HEARD_PER_PASS: Final = 500
 """Bound on the reports in one transaction: thousands of tasks may end at the same moment."""
+COMPARED_MAX: Final = 64
+"""Bound on the tasks of an attempt whose logs are compared: those that failed by themselves, the first ones first."""
 _READ_FOR_DIAGNOSIS: Final = ("stdout", "stderr")
 
 
@@ -43,6 +60,9 @@ async def understand(leader: Leader, seen: Iterable[TaskSeen]) -> Observed:
         elif not _is_as_known(found, task):
             facts.setdefault(task.key.job, []).extend(await _facts(leader, found, task))
             notes.setdefault(task.key.job, []).extend(_notes(leader, found, task))
+    for job, heard in facts.items():
+        if (root := await _root(leader, leader.active.records[job], heard)) is not None:
+            heard.insert(0, root)
     observed.updates = {
         job: JobUpdate(tuple(found), notes=tuple(notes[job])) for job, found in facts.items() if found or notes[job]
     }
@@ -76,8 +96,7 @@ async def _facts(leader: Leader, found: JobRecord, seen: TaskSeen) -> list[Fact]
         facts.append(TaskStarted(seen.key, started_at_ms))
     if seen.exit is not None:
         tail = await _tail(leader, seen.key) if needs_log(seen.exit) else ""
-        diagnosis = diagnose(seen.exit, tail)
-        diagnosis = replace(diagnosis, matched=_shown(leader, found, diagnosis.matched))
+        diagnosis = _shown_diagnosis(leader, found, diagnose(seen.exit, tail))
         report = replace(seen.exit, message=_shown(leader, found, seen.exit.message))
         if report.reason is not ExitReason.EXITED:
             report = replace(report, code=diagnosis.code)
@@ -105,6 +124,56 @@ def _notes(leader: Leader, found: JobRecord, seen: TaskSeen) -> Iterator[Event]:
         slot.node if (slot := found.slots.get(seen.key.task)) else None,
         seen.step.endswith("Failed"),
     )
+
+
+async def _root(leader: Leader, found: JobRecord, facts: Sequence[Fact]) -> RootFound | None:
+    """Compare the ends of all tasks of an attempt that ends with these facts, if one of several failed."""
+    job = found.job
+    exits = {fact.key.task: fact for fact in facts if isinstance(fact, TaskExited)}
+    is_failure = job.outcome is None or job.outcome.verdict is Verdict.FAILED
+    if len(job.tasks) < 2 or not exits or not is_failure:
+        return None
+    if any(task.is_alive and id_ not in exits for id_, task in job.tasks.items()):
+        return None
+    compared = _compared(job, exits)
+    if len(compared) < 2:
+        return None
+    ends = [
+        TaskEnd(report, await _tail(leader, job.key(task)), ended_at_ms, was_ended)
+        for task, report, ended_at_ms, was_ended in compared
+    ]
+    root = await asyncio.to_thread(root_of, ends)
+    if root is None:
+        return None
+    at, diagnosis = root
+    task, report, ended_at_ms, _ = compared[at]
+    code = report.code if report.reason is ExitReason.EXITED else diagnosis.code
+    return RootFound(job.attempt, task.id, code, _shown_diagnosis(leader, found, diagnosis), ended_at_ms)
+
+
+class _End(NamedTuple):
+    task: Task
+    report: ExitReport
+    ended_at_ms: int
+    was_ended: bool
+
+
+def _compared(job: Job, exits: Mapping[TaskId, TaskExited]) -> list[_End]:
+    """Return the ends of the tasks that say most about a failure."""
+    ends = []
+    for id_, task in job.tasks.items():
+        fact = exits.get(id_)
+        report = fact.report if fact else task.report
+        if report is None or (report.code == 0 and report.reason is ExitReason.EXITED):
+            continue
+        was_ended = task.phase is TaskPhase.STOPPED or (fact is not None and job.outcome is not None)
+        ends.append(_End(task, report, (fact.at_ms if fact else task.ended_at_ms) or 0, was_ended))
+    ends.sort(key=lambda end: (end.was_ended, end.ended_at_ms))
+    return ends[:COMPARED_MAX]
+
+
+def _shown_diagnosis(leader: Leader, found: JobRecord, diagnosis: Diagnosis) -> Diagnosis:
+    return replace(diagnosis, matched=_shown(leader, found, diagnosis.matched))
 
 
 def _shown(leader: Leader, found: JobRecord, text: str) -> str:

@@ -61,14 +61,14 @@ def _diagnosis_data(diagnosis: Diagnosis | None) -> list[Any] | None:
     if diagnosis is None:
         return None
     d = diagnosis
-    return [d.code, d.phrase, d.type, d.behavior.value, d.reason, list(d.advice), d.matched]
+    return [d.code, d.phrase, d.type, d.behavior.value, d.reason, list(d.advice), d.matched, d.cause, d.domain]
 
 
 def _diagnosis_from(data: list[Any] | None) -> Diagnosis | None:
     if data is None:
         return None
-    code, phrase, type_, behavior, reason, advice, matched = data
-    return Diagnosis(code, phrase, type_, Behavior(behavior), reason, tuple(advice), matched)
+    code, phrase, type_, behavior, reason, advice, *found = data  # what older servers wrote has no cause
+    return Diagnosis(code, phrase, type_, Behavior(behavior), reason, tuple(advice), *found)
 
 
 @lru_cache(maxsize=512)

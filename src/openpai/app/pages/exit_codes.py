@@ -6,16 +6,23 @@ from collections.abc import Iterable
 from typing import Final
 
 from openpai.app.pages.markdown import code, page, table
+from openpai.diagnosis.rules import built_in
 from openpai.protocol.exit_codes import EXIT_SPECS, ExitSpec
-from openpai.protocol.log_rules import LOG_RULES
 
 _INTRO: Final = """\
-A task attempt ends with an exit code. The platform looks up that code, the report of the node, and the last lines
-of the log in this table; the row it finds is the *diagnosis*, which decides whether the task or job is tried again. The
-program's own exit code is kept beside the diagnosis: a program that returned 1 because a module was missing has exit
-code 1 and diagnosis 232. Codes and names are OpenPAI's, but for 236 and 237, which OpenPAI lacks: it calls such a
-failure 255. The *quoted line* is the line of the log that says most about the failure: the exception that ended the
+A task attempt ends with an exit code. The platform looks up that code, the report of the node, and the last lines of
+the log; the row of this table that it finds is the *diagnosis*, which decides whether the task or job is tried again.
+The program's own exit code is kept beside the diagnosis: a program that returned 1 because a module was missing has
+exit code 1 and diagnosis 232. Codes and names are OpenPAI's, but for -1206 and those from 236 to 246, which OpenPAI
+lacks. The *quoted line* is the line of the log that says most about the failure: the exception that ended the
 program, with the one that it was raised from, or the error that a program reported last."""
+
+_CAUSES: Final = """\
+The rules of the failure analysis lead from lines of the log, and from messages of the backend, to a cause. A rule
+says what a line may be in the story of a failure: a *root*, a *cascade* (a consequence of another task's or process's
+failure, such as a collective operation that timed out) or a *confirmation*. What the kernel and the hardware report
+counts first, then the exception that ended the program and those it was raised from, then the earliest other root
+among the last lines; a cascade counts only where no root is found. The rules are `openpai/diagnosis/rules.yaml`."""
 
 _AGAIN: Final = {
     "TRANSIENT": "tried again without being counted, up to a ceiling",
@@ -34,9 +41,9 @@ def exit_codes() -> str:
         table(("Behavior", "What happens"), [[code(word), message] for word, message in _AGAIN.items()]),
         "## Overview",
         table(("Code", "Name", "Type", "Behavior", "Meaning"), map(_row, EXIT_SPECS.values())),
-        "## Patterns in the log",
-        "These patterns, tried in this order over the last lines of a failed task's log, lead to a row of the table.",
-        table(("Leads to", "Pattern"), _rules()),
+        "## Causes",
+        _CAUSES,
+        table(("Cause", "What happened", "Whose doing", "Retry", "Row"), _causes()),
         "## Each code",
         *map(_section, EXIT_SPECS.values()),
     )
@@ -47,9 +54,15 @@ def _row(spec: ExitSpec) -> list[str]:
     return [str(spec.code), spec.phrase, code(spec.type), behavior, spec.reason]
 
 
-def _rules() -> Iterable[list[str]]:
-    for rule in LOG_RULES:
-        yield [f"{rule.code} {EXIT_SPECS[rule.code].phrase}", code(rule.pattern.replace("`", "'"))]
+def _causes() -> Iterable[list[str]]:
+    for cause in built_in().causes.values():
+        yield [
+            code(cause.name),
+            cause.summary,
+            cause.domain,
+            cause.retry,
+            f"{cause.row} {EXIT_SPECS[cause.row].phrase}",
+        ]
 
 
 def _section(spec: ExitSpec) -> str:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from openpai.diagnosis.last_error import ErrorKind, last_error
 from openpai.lifecycle.diagnosis import diagnose
-from openpai.lifecycle.last_error import ErrorKind, last_error
 from openpai.lifecycle.model import Diagnosis, ExitReport
 from openpai.runtime.script import user_script
 from tests.costs import assert_linear
-from tests.unit.lifecycle.failing_programs import PYTHON, RECORDED, SHELL, Program
+from tests.unit.diagnosis.failing_programs import PYTHON, RECORDED, SHELL, Program
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    work()\n    ^^^^^^\n'
 

@@ -125,10 +125,14 @@ def _shown(found: _Found) -> str:
     return f"{found.line[:_SHOWN_MAX]} (after {root[:_ROOT_MAX]})" if root else found.line[:_SHOWN_MAX]
 
 
-def _lines(tail: str) -> list[_Line]:
-    """Return the last lines as a terminal would show them, without what launchers put before them."""
+def clean_lines(tail: str, count: int) -> list[str]:
+    """Return the last lines of a log as a terminal would show them, without what launchers put before them."""
+    return [line.text.strip() for line in _lines(tail, count)]
+
+
+def _lines(tail: str, count: int = LINES_READ) -> list[_Line]:
     # A progress bar overwrites its line, so a message after it begins in the middle of a line.
-    last = tail.replace("\r", "\n").rstrip("\n").rsplit("\n", LINES_READ)[-LINES_READ:]
+    last = tail.replace("\r", "\n").rstrip("\n").rsplit("\n", count)[-count:]
     text = "\n".join(line[:_LINE_MAX] for line in last)
     text = _CONTROLS.sub("", _ESCAPES.sub("", text) if "\x1b" in text else text)
     return [_line(line.rstrip()) for line in text.split("\n")]

@@ -1,0 +1,137 @@
+"""Finds the root of a failure: in the log of one task, and among all tasks of an attempt by the order of time.
+
+In one log, what the kernel or the hardware reports counts first, wherever it stands. Then what the fatal exception or
+those it was raised from say, then the earliest other line that may be a root. Consequences of other processes' failures
+count only where nothing else is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from openpai.diagnosis.evidence import Evidence, Finding
+from openpai.diagnosis.last_error import ErrorKind, LastError, clean_lines, last_error
+from openpai.diagnosis.line_times import time_of_day
+from openpai.diagnosis.rules import Role, Rule, RuleSet, Where, built_in
+
+LINES_READ: Final = 1000
+_RECENT_LINES: Final = 200
+"""Where a line that is not certain must stand, counted from the end: what is older was survived."""
+_SHOWN_MAX: Final = 300
+_TIME_ABOVE: Final = 30
+"""How many lines before an observed one may give its time: a traceback has none."""
+_HARMLESS: Final = re.compile(r".{0,80}(?:\b(?:WARNING|INFO|DEBUG)\b|\bRetrying\b)|.{0,200}[a-z]Warning: ")
+
+
+class _Rank(IntEnum):
+    """How much an observation says about one task, the most first."""
+
+    MESSAGE = 0
+    CERTAIN = 1
+    FATAL = 2
+    GENERAL = 3
+    LINE = 4
+    CASCADE = 5
+
+
+class _Observed(NamedTuple):
+    rank: _Rank
+    order: int
+    rule: Rule
+    line: str
+    at: int | None
+    """Which of the last lines it is, if it is one."""
+
+
+def find(evidence: Evidence, rules: RuleSet | None = None) -> Finding:
+    """Return what the end of one task shows."""
+    rules = rules or built_in()
+    error = last_error(evidence.log)
+    lines = clean_lines(evidence.log, LINES_READ)
+    observed = min(_observed(evidence, lines, error, rules), key=lambda each: each[:2], default=None)
+    if observed is None:
+        return Finding(None, error.line if error else "", error)
+    return Finding(observed.rule, observed.line.strip()[:_SHOWN_MAX], error, _seconds(lines, observed))
+
+
+def find_root(tasks: Sequence[Evidence], rules: RuleSet | None = None) -> int | None:
+    """Return which task's end is the root of an attempt's failure; None if none of them failed.
+
+    The first root in the order of time: tasks that only report that another one failed, and what the platform ended
+    afterwards, come after every task that failed by itself.
+    """
+    shown = [(number, evidence, find(evidence, rules)) for number, evidence in enumerate(tasks)]
+    ranked = [(_class(evidence, finding), number) for number, evidence, finding in shown]
+    best = min((rank for rank, _ in ranked if rank is not None), default=None)
+    first = [shown[number] for rank, number in ranked if rank == best and rank is not None]
+    if not first:
+        return None
+    by_clock = all(finding.seconds is not None for _, _, finding in first)
+    return min(first, key=lambda each: (each[2].seconds or 0 if by_clock else each[1].ended_at_ms, each[0]))[0]
+
+
+def _class(evidence: Evidence, finding: Finding) -> int | None:
+    """Return how likely the end of a task is the root of all, the likeliest first; None if it did not fail."""
+    rule, error = finding.rule, finding.error
+    is_root = rule is not None and rule.role is Role.ROOT
+    if evidence.exit_code == 0:
+        return None
+    if evidence.is_explained or (rule is not None and rule.is_certain):
+        return 0
+    if evidence.exit_code is None:
+        # It was ended while it ran or stood still: what it raised before counts, what it says about its end does not.
+        is_exception = error is not None and error.kind is ErrorKind.EXCEPTION
+        return 1 if is_root and is_exception and not _is_of_signal(finding) else None
+    if is_root or (rule is None and (error is None or error.kind is not ErrorKind.LAST_LINE)):
+        return 1
+    return 2 if rule is None else 3
+
+
+def _is_of_signal(finding: Finding) -> bool:
+    return finding.cause is not None and finding.cause.name == "keyboard_interrupt_or_user_stop"
+
+
+def _observed(evidence: Evidence, lines: Sequence[str], error: LastError | None, rules: RuleSet) -> Iterator[_Observed]:
+    for rule in rules.observe(evidence.message) if evidence.message else ():
+        if rule.where is Where.MESSAGE:
+            yield _Observed(_Rank.MESSAGE, 0, rule, evidence.message, None)
+    for order, line in enumerate(_chain(error)):
+        for rule in _said(rules, line, evidence, (Where.LINE, Where.EXCEPTION)):
+            rank = _Rank.CASCADE if rule.role is Role.CASCADE else _Rank.GENERAL if rule.is_general else _Rank.FATAL
+            # Where only the sort of error is known, the whole chain says more than one of its exceptions.
+            yield _Observed(rank, order, rule, error.line if error and rule.is_general else line, None)
+    for at, line in enumerate(lines):
+        is_old = at < len(lines) - _RECENT_LINES
+        for rule in _said(rules, line, evidence, (Where.LINE,)):
+            if rule.is_certain:
+                yield _Observed(_Rank.CERTAIN, at, rule, line, at)
+            elif not is_old and not _HARMLESS.match(line):
+                yield _Observed(_Rank.CASCADE if rule.role is Role.CASCADE else _Rank.LINE, at, rule, line, at)
+
+
+def _chain(error: LastError | None) -> list[str]:
+    """Return the exceptions that ended a program, the first one first."""
+    if error is None or not error.exceptions:
+        return []
+    last, *causes = error.exceptions.splitlines()
+    return [*causes, last]
+
+
+def _said(rules: RuleSet, line: str, evidence: Evidence, places: Sequence[Where]) -> Iterator[Rule]:
+    for rule in rules.observe(line):
+        if rule.where in places and rule.role is not Role.CONFIRMATION and rule.applies_to(evidence.exit_code):
+            yield rule
+
+
+def _seconds(lines: Sequence[str], observed: _Observed) -> float | None:
+    """Return the time of an observed line, or of the nearest line before it that has one."""
+    at = observed.at
+    if at is None:
+        at = next((at for at in range(len(lines) - 1, -1, -1) if observed.line.startswith(lines[at] or " ")), None)
+    if at is None:
+        return None
+    times = (time_of_day(line) for line in reversed(lines[max(0, at - _TIME_ABOVE) : at + 1]))
+    return next((seconds for seconds in times if seconds is not None), None)
