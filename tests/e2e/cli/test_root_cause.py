@@ -1,0 +1,49 @@
+"""The task with which a failure began is named, although another one ended first."""
+
+from __future__ import annotations
+
+import json
+
+STOOD_STILL = """
+import threading, traceback, pathlib, time
+try:
+    import apex_is_missing
+except ImportError:
+    traceback.print_exc()
+pathlib.Path(SIGN).touch()
+time.sleep(600)
+"""
+LOST_ITS_PEER = """
+import pathlib, time
+while not pathlib.Path(SIGN).exists():
+    time.sleep(0.05)
+raise ConnectionResetError(104, "Connection reset by peer")
+"""
+JOB = """
+protocolVersion: 2
+name: two-ranks
+type: job
+prerequisites: [{type: dockerimage, name: image, uri: python}]
+taskRoles:
+  rank:
+    instances: 2
+    dockerImage: image
+    resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}
+    commands:
+    - exec python3 -u DIRECTORY/rank$PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX.py
+"""
+
+
+def test_the_root_is_the_rank_that_raised_and_stood_still(pai, tmp_path):
+    sign = repr(str(tmp_path / "sign"))
+    for rank, text in enumerate((STOOD_STILL, LOST_ITS_PEER)):
+        (tmp_path / f"rank{rank}.py").write_text(text.replace("SIGN", sign))
+    tmp_path.chmod(0o755)
+    (tmp_path / "job.yaml").write_text(JOB.replace("DIRECTORY", str(tmp_path)))
+    assert pai("job", "submit", str(tmp_path / "job.yaml"), "--watch").code == 1
+
+    shown = pai("job", "show", "two-ranks").out
+    assert "task rank-0: rank-0 failed first; 1 task of role rank failed" in " ".join(shown.split())
+    assert "ModuleNotFoundError: No module named 'apex_is_missing'" in shown
+    events = json.loads(pai("job", "events", "two-ranks", "--json").out)
+    assert "RootCauseFound" in json.dumps(events)
