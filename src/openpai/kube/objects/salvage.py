@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
 
 S = TypeVar("S", bound=msgspec.Struct)
+_SEQUENCES: Final = (list, tuple)
 
 
 def salvage(wanted: type[S], content: bytes | msgspec.Raw) -> S:
@@ -29,11 +30,11 @@ def _fitting(wanted: Any, value: Any) -> Any:
         parts = get_args(wanted)
         if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct) and isinstance(value, Mapping):
             return wanted(**_fields(wanted, value))
-        if get_origin(wanted) is list and isinstance(value, list):
-            return [part for each in value for part in _if_any(parts[0], each)]
+        if (kind := get_origin(wanted)) in _SEQUENCES and isinstance(value, list):
+            return kind([part for each in value for part in _if_any(parts[0], each)])
         if get_origin(wanted) is dict and isinstance(value, Mapping):
             return {name: part for name, each in value.items() for part in _if_any(parts[1], each)}
-        for option in parts if get_origin(wanted) not in (list, dict) else ():
+        for option in parts if get_origin(wanted) not in (*_SEQUENCES, dict) else ():
             with suppress(msgspec.ValidationError):
                 return _fitting(option, value)
         raise
