@@ -7,18 +7,8 @@ from typing import Final
 
 from openpai.access.quotas import Quota
 from openpai.lifecycle.diagnosis import diagnose
-from openpai.lifecycle.model import (
-    AttemptKey,
-    ExitReport,
-    Fact,
-    JobPhase,
-    Plan,
-    RolePlan,
-    TaskExited,
-    TaskId,
-    TasksGranted,
-    TaskStarted,
-)
+from openpai.lifecycle.facts import Fact, TaskExited, TasksGranted, TaskStarted
+from openpai.lifecycle.model import AttemptKey, ExitReport, JobPhase, Plan, RolePlan, TaskId
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.changes import build_change
 from openpai.ports.store import Event, JobRecord, NewJob, Saved, Slot

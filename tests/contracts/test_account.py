@@ -14,24 +14,26 @@ from random import Random
 import pytest
 
 from openpai.lifecycle.diagnosis import diagnose
+from openpai.lifecycle.facts import (
+    Fact,
+    Preempted,
+    RetryDue,
+    StartRequested,
+    StopRequested,
+    TaskExited,
+    TasksGranted,
+    TaskStarted,
+)
 from openpai.lifecycle.model import (
     AttemptKey,
     ExitReason,
     ExitReport,
-    Fact,
     JobPhase,
     Plan,
-    Preempted,
-    RetryDue,
     RolePlan,
-    StartRequested,
-    StopRequested,
     Task,
-    TaskExited,
     TaskId,
     TaskPhase,
-    TasksGranted,
-    TaskStarted,
 )
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.changes import build_change

@@ -11,20 +11,8 @@ from alembic.migration import MigrationContext
 
 from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, Token, User
 from openpai.lifecycle.diagnosis import diagnose
-from openpai.lifecycle.model import (
-    AttemptKey,
-    ExitReason,
-    ExitReport,
-    Fact,
-    JobPhase,
-    Plan,
-    RolePlan,
-    StopRequested,
-    TaskExited,
-    TaskId,
-    TasksGranted,
-    TaskStarted,
-)
+from openpai.lifecycle.facts import Fact, StopRequested, TaskExited, TasksGranted, TaskStarted
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, JobPhase, Plan, RolePlan, TaskId
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.changes import build_change
 from openpai.ports.queries import JobFilter

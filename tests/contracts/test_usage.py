@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from openpai.access.quotas import Quota
-from openpai.lifecycle.model import StartRequested
+from openpai.lifecycle.facts import StartRequested
 from openpai.lifecycle.stepping import step
 from openpai.orchestrator.changes import build_change
 from openpai.ports.store import AlreadySubmitted, Saved

@@ -23,16 +23,8 @@ from openpai.api.app import create_api
 from openpai.api.services import Services, Settings
 from openpai.app.health import DatabaseHealth
 from openpai.lifecycle.diagnosis import diagnose
-from openpai.lifecycle.model import (
-    AttemptKey,
-    ExitReport,
-    Fact,
-    JobPhase,
-    TaskExited,
-    TaskId,
-    TasksGranted,
-    TaskStarted,
-)
+from openpai.lifecycle.facts import Fact, TaskExited, TasksGranted, TaskStarted
+from openpai.lifecycle.model import AttemptKey, ExitReport, JobPhase, TaskId
 from openpai.lifecycle.stepping import step
 from openpai.logs.files import FileLogs
 from openpai.orchestrator.changes import build_change

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from openpai.lifecycle.model import AttemptKey, Preempted
+from openpai.lifecycle.facts import Preempted
+from openpai.lifecycle.model import AttemptKey
 
 from .api_world import World, job_file
 from .job_acts import failed_once, refused, submitted

@@ -1,4 +1,4 @@
-"""The values of the lifecycle: phases, keys, facts, and the job as this core sees it.
+"""The values of the lifecycle: phases, keys, and the job as this core sees it.
 
 A task's grant is an opaque number here: which node and devices it stands for, only the scheduler and the orchestrator
 know. Times are milliseconds since the epoch and always come from outside.
@@ -260,6 +260,10 @@ class Tasks(dict[TaskId, Task]):
             return self.counts[role, phase]
         return sum(number for (_, at), number in self.counts.items() if at is phase)
 
+    def is_any_alive(self) -> bool:
+        """Return whether anything of the attempt may exist on a node."""
+        return bool(self.count(TaskPhase.STARTING) or self.count(TaskPhase.RUNNING))
+
 
 class Verdict(StrEnum):
     """How a job attempt ended."""
@@ -313,111 +317,3 @@ class Job:
     def key(self, task: Task) -> AttemptKey:
         """Return the name of a task's current attempt."""
         return AttemptKey(self.id, self.attempt, task.id.role, task.id.index, task.attempt)
-
-
-# Facts: what happened, in the past tense, each with the attempt it is about.
-
-
-@dataclass(frozen=True, slots=True)
-class TasksGranted:
-    """Devices were granted to these tasks of a job attempt, each under the number of its grant."""
-
-    job_attempt: int
-    grants: Mapping[TaskId, int]
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class TaskStarted:
-    """A task attempt was seen running."""
-
-    key: AttemptKey
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class TaskExited:
-    """A task attempt ended, and nothing of it runs any more."""
-
-    key: AttemptKey
-    report: ExitReport
-    diagnosis: Diagnosis
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class RootFound:
-    """All tasks of a job attempt ended, and this one is the root of the failure: the others followed from it."""
-
-    job_attempt: int
-    task: TaskId
-    code: int
-    diagnosis: Diagnosis
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class StopRequested:
-    """Its owner or an administrator asked for the job to end. It holds for all attempts, so it names none."""
-
-    at_ms: int
-    by: str
-    reason: str = ""
-    is_restart: bool = False
-    """Whether the job starts again after it ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartRequested:
-    """Its owner or an administrator asked for a finished job, or one that is being stopped, to run again."""
-
-    at_ms: int
-    by: str
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Preempted:
-    """The scheduler took the grants of a job attempt back for a job that goes before it."""
-
-    job_attempt: int
-    at_ms: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class TimeLimitReached:
-    """An attempt reached the time limit of its job."""
-
-    job_attempt: int
-    at_ms: int
-    limit_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class RetryDue:
-    """A job, or tasks of it, that back off until one of the times `due` may be tried again.
-
-    The times are waited for by a clock that is never set, so they may lie before or after `at_ms`. None means
-    everything that backs off until `at_ms`.
-    """
-
-    at_ms: int
-    due: frozenset[int] | None = None
-
-    def is_for(self, retry_at_ms: int | None) -> bool:
-        """Return whether a retry at this time is due."""
-        return (retry_at_ms or 0) <= self.at_ms if self.due is None else retry_at_ms in self.due
-
-
-Fact = (
-    TasksGranted
-    | TaskStarted
-    | TaskExited
-    | RootFound
-    | StopRequested
-    | StartRequested
-    | Preempted
-    | TimeLimitReached
-    | RetryDue
-)

@@ -19,30 +19,32 @@ from openpai.lifecycle.diagnosis import (
     time_limit_reached,
     without_retry_advice,
 )
+from openpai.lifecycle.facts import (
+    Fact,
+    Preempted,
+    RetryDue,
+    RootFound,
+    StartRequested,
+    StopRequested,
+    TaskExited,
+    TasksGranted,
+    TaskStarted,
+    TimeLimitReached,
+)
 from openpai.lifecycle.model import (
     NO_RETRIES,
     AttemptKey,
     Behavior,
     ExitReason,
-    Fact,
     Job,
     JobPhase,
     Outcome,
     Plan,
-    Preempted,
-    RetryDue,
     RolePlan,
-    RootFound,
-    StartRequested,
-    StopRequested,
     Task,
-    TaskExited,
     TaskId,
     TaskPhase,
     Tasks,
-    TasksGranted,
-    TaskStarted,
-    TimeLimitReached,
     Verdict,
 )
 from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy, again
@@ -134,8 +136,8 @@ class _Draft:
     def stepped(self) -> Stepped:
         if self.tasks is not self.job.tasks:
             self.job = replace(self.job, tasks=self.tasks)
-        changed = tuple(self.changed)
-        return Stepped(self.job, self.ended, tuple(self.retried), changed, self.stopped, self.restarted, self.root)
+        retried, changed = tuple(self.retried), tuple(self.changed)
+        return Stepped(self.job, self.ended, retried, changed, self.stopped, self.restarted, self.root)
 
     # What each fact means.
 
@@ -267,7 +269,7 @@ class _Draft:
             outcome = verdict(self.job.plan, self.tasks)
             if outcome is not None:
                 self._conclude(outcome)
-        elif self.job.phase is JobPhase.ENDING and not self._anything_alive():
+        elif self.job.phase is JobPhase.ENDING and not Tasks.counted(self.tasks).is_any_alive():
             self._close()
 
     def _conclude(self, outcome: Outcome) -> None:
@@ -278,7 +280,7 @@ class _Draft:
             if task.phase in (TaskPhase.WAITING, TaskPhase.BACKING_OFF):
                 phase = task_goal(task.phase, TaskEvent.STOPPED)
                 self._put(replace(task, phase=phase, ended_at_ms=self.now_ms, diagnosis=why, retry_at_ms=None))
-        if was is not JobPhase.ENDING and self._anything_alive():
+        if was is not JobPhase.ENDING and Tasks.counted(self.tasks).is_any_alive():
             self._move(JobEvent.VERDICT, JobPhase.ENDING)
         else:
             self._close()
@@ -304,13 +306,14 @@ class _Draft:
 
     def _with_root(self, outcome: Outcome) -> Outcome:
         """Return the outcome with the root of a failure as its cause."""
-        found = self.found
-        is_other = found is not None and found.job_attempt == self.job.attempt and found.task != outcome.trigger
-        if found is None or not is_other or outcome.verdict is not Verdict.FAILED or outcome.trigger is None:
+        found, decided = self.found, outcome.trigger
+        if found is None or found.job_attempt != self.job.attempt or outcome.verdict is not Verdict.FAILED:
+            return outcome
+        if decided is None or found.task == decided:
             return outcome
         self.root = found.task
-        retries = self.job.plan.job_retry_count
-        diagnosis = without_retry_advice(found.diagnosis) if retries else found.diagnosis
+        has_retries = self.job.plan.job_retry_count != 0
+        diagnosis = without_retry_advice(found.diagnosis) if has_retries else found.diagnosis
         message = f"{found.task.role}-{found.task.index} failed first; {outcome.message}"
         return replace(outcome, code=found.code, diagnosis=diagnosis, trigger=found.task, message=message)
 
@@ -364,10 +367,6 @@ class _Draft:
         self._own.put(task)
         if self.job.attempt == self.attempt:
             self.changed[task.id] = None
-
-    def _anything_alive(self) -> bool:
-        tasks = Tasks.counted(self.tasks)
-        return bool(tasks.count(TaskPhase.STARTING) or tasks.count(TaskPhase.RUNNING))
 
     def _current(self, key: AttemptKey) -> Task | None:
         """Return the task of a fact, None for an earlier attempt; raise ImpossibleFact if it was never started."""

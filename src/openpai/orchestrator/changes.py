@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 import structlog
 
 from openpai.access.quotas import Quota
-from openpai.lifecycle.model import Fact, Job, TaskId
+from openpai.lifecycle.facts import Fact
+from openpai.lifecycle.model import Job, TaskId
 from openpai.lifecycle.narration import narrate
 from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy
 from openpai.lifecycle.stepping import Stepped, step

@@ -15,7 +15,8 @@ from typing import Any, Final
 from openpai.access.quotas import quotas_for
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.completion import plan_of
-from openpai.lifecycle.model import Job, JobPhase, StartRequested, StopRequested, Task, TaskPhase, Verdict
+from openpai.lifecycle.facts import StartRequested, StopRequested
+from openpai.lifecycle.model import Job, JobPhase, Task, TaskPhase, Verdict
 from openpai.lifecycle.stepping import new_job
 from openpai.orchestrator import gangs
 from openpai.orchestrator.applying import adopt

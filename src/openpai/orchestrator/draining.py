@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from openpai.lifecycle.model import Preempted
+from openpai.lifecycle.facts import Preempted
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
 from openpai.ports.cluster_settings import DRAINS, NodeNote, Setting

@@ -9,21 +9,8 @@ from typing import Final, NamedTuple
 
 from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.diagnosis import TAIL_BYTES, TaskEnd, diagnose, needs_log, root_of
-from openpai.lifecycle.model import (
-    AttemptKey,
-    Diagnosis,
-    ExitReason,
-    ExitReport,
-    Fact,
-    Job,
-    RootFound,
-    Task,
-    TaskExited,
-    TaskId,
-    TaskPhase,
-    TaskStarted,
-    Verdict,
-)
+from openpai.lifecycle.facts import Fact, RootFound, TaskExited, TaskStarted
+from openpai.lifecycle.model import AttemptKey, Diagnosis, ExitReason, ExitReport, Job, Task, TaskId, TaskPhase, Verdict
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.node_sync import sync_nodes

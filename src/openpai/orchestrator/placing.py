@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from openpai.lifecycle.model import Preempted, TaskId, TasksGranted
+from openpai.lifecycle.facts import Preempted, TasksGranted
+from openpai.lifecycle.model import TaskId
 from openpai.orchestrator import gangs
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader

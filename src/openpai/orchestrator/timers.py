@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from typing import Final
 
-from openpai.lifecycle.model import Job, JobPhase, RetryDue, TaskPhase, TimeLimitReached
+from openpai.lifecycle.facts import RetryDue, TimeLimitReached
+from openpai.lifecycle.model import Job, JobPhase, TaskPhase
 from openpai.lifecycle.retries import RetryPolicy
 from openpai.orchestrator.changes import JobUpdate, Remark
 from openpai.orchestrator.draining import leaving

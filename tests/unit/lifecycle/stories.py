@@ -5,21 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openpai.lifecycle.diagnosis import diagnose
-from openpai.lifecycle.model import (
-    AttemptKey,
-    Behavior,
-    Diagnosis,
-    ExitReason,
-    ExitReport,
-    Fact,
-    Job,
-    Plan,
-    RolePlan,
-    TaskExited,
-    TaskId,
-    TasksGranted,
-    TaskStarted,
-)
+from openpai.lifecycle.facts import Fact, TaskExited, TasksGranted, TaskStarted
+from openpai.lifecycle.model import AttemptKey, Behavior, Diagnosis, ExitReason, ExitReport, Job, Plan, RolePlan, TaskId
 from openpai.lifecycle.stepping import Stepped, new_job, step
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from openpai.lifecycle.diagnosis import diagnose
-from openpai.lifecycle.model import ExitReason, ExitReport, TaskExited
+from openpai.lifecycle.facts import TaskExited
+from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.lifecycle.narration import TOLD_MAX, narrate
 from tests.unit.lifecycle.stories import Story, role, task
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from openpai.lifecycle.diagnosis import TaskEnd, diagnose, root_of
-from openpai.lifecycle.model import Behavior, Diagnosis, ExitReason, ExitReport, JobPhase, RootFound
+from openpai.lifecycle.facts import RootFound
+from openpai.lifecycle.model import Behavior, Diagnosis, ExitReason, ExitReport, JobPhase
 from openpai.lifecycle.narration import narrate
 from tests.unit.lifecycle.stories import Story, role, task
 
@@ -92,7 +93,7 @@ def test_the_root_of_ends() -> None:
 
 
 def test_a_diagnosis_has_the_cause_its_domain_and_its_own_advice() -> None:
-    found = diagnose(ExitReport(1), "OSError: [Errno 122] Disk quota exceeded: '/home/a'\n")
+    found = diagnose(ExitReport(1), "OSError: [Errno 122] Disk quota exceeded: '/data/a'\n")
     assert (found.cause, found.domain, found.code) == ("quota_exceeded", "user", 237)
     assert found.reason == "A quota of a file system or of the cluster refused the request."
     assert found.advice[0] == "Remove what is not needed any more."

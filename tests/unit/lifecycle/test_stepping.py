@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from openpai.lifecycle.model import (
-    JobPhase,
+from openpai.lifecycle.facts import (
     Preempted,
     RetryDue,
     StartRequested,
     StopRequested,
-    TaskPhase,
     TasksGranted,
     TaskStarted,
     TimeLimitReached,
-    Verdict,
 )
+from openpai.lifecycle.model import JobPhase, TaskPhase, Verdict
 from openpai.lifecycle.retries import RETRY_POLICY
 from openpai.lifecycle.table import ImpossibleFact
 

@@ -10,7 +10,8 @@ import pytest
 
 from openpai.backends.simulated.backend import virtual_nodes
 from openpai.lifecycle.actions import Wanted, wanted
-from openpai.lifecycle.model import AttemptKey, Plan, RolePlan, StopRequested, TaskId, TaskPhase, TasksGranted
+from openpai.lifecycle.facts import StopRequested, TasksGranted
+from openpai.lifecycle.model import AttemptKey, Plan, RolePlan, TaskId, TaskPhase
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.acting import TASKS_OF_ONE_JOB, TASKS_PER_PASS
 from openpai.orchestrator.commands import WAITS_OF_A_ROLE

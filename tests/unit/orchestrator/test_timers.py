@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from openpai.lifecycle.model import JobPhase, RetryDue
+from openpai.lifecycle.facts import RetryDue
+from openpai.lifecycle.model import JobPhase
 from openpai.orchestrator import timers
 from openpai.orchestrator.leader import ActiveJobs, Leader, Nudges, Sharing
 from openpai.orchestrator.steady_clock import Timer, Timers
