@@ -306,14 +306,11 @@ class _Draft:
 
     def _with_root(self, outcome: Outcome) -> Outcome:
         """Return the outcome with the root of a failure as its cause."""
-        found, decided = self.found, outcome.trigger
-        if found is None or found.job_attempt != self.job.attempt or outcome.verdict is not Verdict.FAILED:
-            return outcome
-        if decided is None or found.task == decided:
+        found = self.found if outcome.verdict is Verdict.FAILED and outcome.trigger else None
+        if found is None or found.job_attempt != self.job.attempt or found.task == outcome.trigger:
             return outcome
         self.root = found.task
-        has_retries = self.job.plan.job_retry_count != 0
-        diagnosis = without_retry_advice(found.diagnosis) if has_retries else found.diagnosis
+        diagnosis = without_retry_advice(found.diagnosis) if self.job.plan.job_retry_count else found.diagnosis
         message = f"{found.task.role}-{found.task.index} failed first; {outcome.message}"
         return replace(outcome, code=found.code, diagnosis=diagnosis, trigger=found.task, message=message)
 
