@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from openpai.backends.simulated.backend import virtual_nodes
+from openpai.backends.simulated.backend import SimulatedBackend, virtual_nodes
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
 from openpai.ports.backend import NodeSeen
@@ -72,9 +72,8 @@ class Servers:
     async def start(self, place: str = "a") -> Server:
         """Start a server; the first one leads."""
         self.made += 1
-        server = Server(
-            place, self.made, self.database, self.cluster, self.clock, self.names, lambda what: None
-        )  # fmt: skip
+        backend = SimulatedBackend(self.cluster, self.clock)
+        server = Server(place, self.made, self.database, backend, self.clock, self.names, lambda what: None)
         server.turnstile.open()
         self.servers[place] = server
         await server.start()
