@@ -161,7 +161,7 @@ class Kubelets:
 
 
 class Stored:
-    """Pods as etcd holds them. Written back, each is an event of the API server at a tenth of what a request costs.
+    """Pods as etcd holds them. Written back, each is an event of the API server at less than a request costs.
 
     The processors are shared with what is measured, so events that only have to arrive must not come through requests.
     """

@@ -44,7 +44,7 @@ async def understand(leader: Leader, seen: Iterable[TaskSeen]) -> Observed:
         found = leader.active.records.get(task.key.job)
         if found is None or not is_current(found.job, task.key):
             observed.strangers.append(task)
-        elif not _is_as_known(found, task):
+        elif not is_as_known(found, task):
             facts.setdefault(task.key.job, []).extend(await _facts(leader, found, task))
             notes.setdefault(task.key.job, []).extend(_notes(leader, found, task))
     for job, heard in facts.items():
@@ -56,7 +56,7 @@ async def understand(leader: Leader, seen: Iterable[TaskSeen]) -> Observed:
     return observed
 
 
-def _is_as_known(found: JobRecord, seen: TaskSeen) -> bool:
+def is_as_known(found: JobRecord, seen: TaskSeen) -> bool:
     """Return whether a report says no more than is recorded, as thousands do in each audit."""
     return seen.exit is None and not seen.step and found.job.tasks[seen.key.task].phase is TaskPhase.RUNNING
 

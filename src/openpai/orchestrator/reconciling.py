@@ -5,12 +5,17 @@ It finds what the other passes, which follow single reports, missed.
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+
 from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, TaskPhase
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.observing import HEARD_PER_PASS, hear
+from openpai.orchestrator.observing import HEARD_PER_PASS, hear, is_as_known
 from openpai.ports.backend import TaskSeen
 from openpai.ports.store import JobRecord
+
+LOOKED_AT_ONCE: Final = 500
 
 
 async def audit(leader: Leader) -> None:
@@ -22,8 +27,7 @@ async def audit(leader: Leader) -> None:
         if task.phase is TaskPhase.RUNNING
     }
     launched = frozenset(leader.active.launched)
-    seen = await leader.backend.observe()
-    there = {task.key for task in seen}
+    there, seen = await _observe(leader)
     # Only attempts from before `observe` can be missing: later launches may not be visible yet.
     now_ms = leader.clock.now_ms()
     gone = ExitReport(1, ExitReason.LOST, "it vanished without a report", ended_at_ms=now_ms)
@@ -44,6 +48,24 @@ async def audit(leader: Leader) -> None:
         if found is not None and is_current(found.job, key):
             leader.active.killed.discard(key)
             _act_again(leader, found, key)
+
+
+async def _observe(leader: Leader) -> tuple[set[AttemptKey], list[TaskSeen]]:
+    """Return the attempts that the backend sees, and those reports of it that say anything new."""
+    there: set[AttemptKey] = set()
+    new: set[AttemptKey] = set()
+    for number, task in enumerate(await leader.backend.observe(), start=1):
+        there.add(task.key)
+        found = leader.active.records.get(task.key.job)
+        if found is None or not is_current(found.job, task.key) or not is_as_known(found, task):
+            new.add(task.key)
+        if number % LOOKED_AT_ONCE == 0:
+            # Thousands of tasks that are as they were must not keep the loop from everything else.
+            await asyncio.sleep(0)
+    if not new:
+        return there, []
+    # What was seen before a pause may be over and forgotten by now.
+    return there, [task for task in await leader.backend.observe() if task.key in new]
 
 
 def _act_again(leader: Leader, found: JobRecord, key: AttemptKey) -> None:
