@@ -1,11 +1,11 @@
 """Keeps cells for gangs that have waited long, so that smaller gangs do not pass them for ever.
 
 A gang that many smaller ones pass never finds all of its cells free at one moment. Therefore one gang of each virtual
-cluster at a time gets cells kept: those that will be free for it soonest, estimated from run times of gangs similar to
-those on them. Other gangs start on free parts of these cells only if they should end before the cells are needed. The
-cells are chosen again from time to time until they are *closed*: then no other gang starts on them, and only cells are
-chosen whose gangs ran on them when they were closed. So the gang starts at the latest when all gangs have ended that
-ran when its cells were closed.
+cluster at a time gets cells kept: those that are idle for the least device time until they are free, or for a gang of
+one member those that are free soonest, estimated from run times of gangs similar to those on them. Other gangs start
+on free parts of these cells only if they should end before the cells are needed. The cells are chosen again from time
+to time until they are *closed*: then no other gang starts on them, and only cells are chosen whose gangs ran on them
+when they were closed. So the gang starts at the latest when all gangs have ended that ran when its cells were closed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CLOSED_AFTER: Final = 2
 ALONE_AFTER: Final = 4
 """The same for a gang of one member, which does not need several cells at once."""
 
-IDLE_SHARE: Final = 0.02
+IDLE_SHARE: Final = 0.04
 """Cells that are not closed may be idle, in all, for this share of the device time that the gang has waited."""
 
 AGAIN: Final = 8
@@ -48,6 +48,23 @@ SHAPES_MAX: Final = 10_000
 
 KEEPER: Final = "\0kept"
 """The name under which kept devices are claimed while other gangs are considered."""
+
+
+class Place(NamedTuple):
+    """A node, or part of one, of what a virtual cluster was promised, whichever physical cell serves it."""
+
+    chain: str
+    pin: str
+    size: int
+    """Its devices."""
+    number: int
+    """The number of the node among those of its size."""
+
+
+def place_of(share: VcShare, level: int, number: int, node: int) -> Place:
+    """Return the place of a node of the promised cell with that level and number."""
+    size = share.chain.spec.leaves(min(level, share.chain.node_level))
+    return Place(share.chain.spec.name, share.pin or "", size, share.first_unit(level, number) + node)
 
 
 class Piece(NamedTuple):
@@ -67,6 +84,10 @@ class Piece(NamedTuple):
         """Return the share that has the promised cell."""
         pin = self.pin
         return cluster.shares[virtual_cluster][self.chain] if pin is None else cluster.pins[virtual_cluster, pin]
+
+    def place_in(self, cluster: Cluster, virtual_cluster: str) -> Place:
+        """Return the place of the node."""
+        return place_of(self.share_in(cluster, virtual_cluster), self.level, self.number, self.node)
 
     def unit_in(self, share: VcShare) -> Unit | None:
         """Return the node or part of a node that serves it; None if no cell serves the promised cell now."""
@@ -154,8 +175,10 @@ def kept_in(row: dict[str, Any]) -> Kept:
 
 
 def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_ms: int) -> Kept | None:
-    """Return the cells that will be free for a gang soonest if others leave as expected; None if there are none."""
+    """Return the cells to keep for a gang if others leave as expected; None if it has no place then, either."""
     ends = sorted(leaving, key=lambda end: end.at_ms)
+    if len(waiting.gang.asks) > 1:
+        ends = _least_idle_first(cluster, ends, now_ms)
     missing = max([missing_devices(cluster, request) for request in waiting.requests])
     devices = (sum([request.devices for request in end.requests]) for end in ends)
     freed = list(accumulate(devices, initial=0))
@@ -190,8 +213,44 @@ def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_m
             else:
                 pieces, most = fewer, middle
     gang = waiting.gang
-    free_ms = max(now_ms, ends[most - 1].at_ms) if most else now_ms
-    return Kept(gang.id, gang.virtual_cluster, gang.priority, pieces, now_ms, free_ms)
+    chosen = {piece.place_in(cluster, gang.virtual_cluster) for piece in pieces}
+    free_ms = max([end.at_ms for end in ends[:most] if not chosen.isdisjoint(_places(cluster, end))], default=now_ms)
+    return Kept(gang.id, gang.virtual_cluster, gang.priority, pieces, now_ms, max(now_ms, free_ms))
+
+
+def _least_idle_first(cluster: Cluster, ends: list[Leaving], now_ms: int) -> list[Leaving]:
+    """Return the gangs node by node, the node first that is idle for the least device time until all of it is free.
+
+    A gang of several members that starts when the last of its nodes is free leaves the others idle until then: a node
+    whose gangs end together costs less than one that is free sooner but for one gang.
+    """
+    found: dict[Place, list[int]] = {}
+    idle_ms: dict[Place, int] = {}
+    for at, end in enumerate(ends):
+        for place, devices in _places(cluster, end).items():
+            found.setdefault(place, []).append(at)
+            idle_ms[place] = idle_ms.get(place, 0) - devices * (end.at_ms - now_ms)
+
+    def cost(place: Place) -> tuple[int, int, Place]:
+        last_ms = ends[found[place][-1]].at_ms
+        return idle_ms[place] + place.size * (last_ms - now_ms), last_ms, place
+
+    order = dict.fromkeys(at for place in sorted(found, key=cost) for at in found[place])
+    return [ends[at] for at in dict.fromkeys([*order, *range(len(ends))])]
+
+
+def _places(cluster: Cluster, end: Leaving) -> dict[Place, int]:
+    """Return the nodes that a gang has a guarantee for, and how many devices it has on each."""
+    found: dict[Place, int] = {}
+    for request in end.requests:
+        record = cluster.gangs.get(request.id)
+        for part in record.parts if record is not None else ():
+            if part is not None and part.guarantee is not None:
+                share, level, cell, number = part.guarantee
+                node = part.node_cell.index - share.chain.nodes_of(level, cell).start
+                place = place_of(share, level, number, node)
+                found[place] = found.get(place, 0) + part.mask.bit_count()
+    return found
 
 
 def _pieces(trial: Trial, waiting: Waiting) -> tuple[Piece, ...]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from openpai.scheduler.model import Order
-from openpai.scheduler.queue.backfill import AGAIN_MIN_MS, ALONE_AFTER, CLOSED_AFTER, IDLE_SHARE, Kept, Leaving, choose
+from openpai.scheduler.queue.backfill import AGAIN_MIN_MS, IDLE_SHARE, Kept, Leaving, choose
 from openpai.scheduler.queue.state import SchedulerState
 from openpai.scheduler.queue.waiting_queue import Waiting
 
@@ -24,7 +23,6 @@ class KeptCells:
         """The kept cells that are withheld from other gangs at this moment, by virtual cluster."""
         self._patient: dict[str, list[Waiting]] = {}
         """The gangs that found no room and have waited long enough for cells to be kept, by virtual cluster."""
-        self._devices: dict[str, int] = {}
 
     def review(self) -> None:
         """Release the cells of gangs that no longer wait at the front; touch the queues whose time to look has come."""
@@ -64,7 +62,7 @@ class KeptCells:
         kept, patient = self._state.kept.get(group), self._patient.get(group)
         if kept and patient and patient[0].gang.id == kept.gang and _urgency(patient[0]) <= _urgency(waiting):
             return  # the gang whose cells are kept was considered first, and goes first
-        patient_ms = waiting.gang.submitted_at_ms + self._patience_ms(waiting)
+        patient_ms = waiting.gang.submitted_at_ms + self._state.kept_after_ms(waiting)
         if self._now_ms >= patient_ms:
             self._patient.setdefault(group, []).append(waiting)
         else:
@@ -80,7 +78,7 @@ class KeptCells:
         return cluster.freed[""] != before
 
     def _keep_for_one(self, name: str, patient: list[Waiting]) -> None:
-        """Keep the cells that are free soonest for the gang that has waited longest; choose again when that is due."""
+        """Keep cells for the gang that has waited longest; choose them again when that is due."""
         state = self._state
         kept = state.kept.get(name)
         found = [waiting for waiting in patient if state.queue.get(waiting.gang.id) is waiting]
@@ -118,7 +116,7 @@ class KeptCells:
             chosen = replace(kept, chosen_ms=self._now_ms)
         state.keep(name, chosen)
         if chosen is not None and closed_ms is None:
-            state.look_again_at(name, first.gang.submitted_at_ms + self._closing_ms(first))
+            state.look_again_at(name, first.gang.submitted_at_ms + state.closed_after_ms(first))
 
     def _leaving(self, name: str, closed_ms: int | None) -> list[Leaving]:
         """Return when each gang that ran before the cells were closed is expected to leave."""
@@ -132,44 +130,9 @@ class KeptCells:
     def _waited_ms(self, waiting: Waiting) -> int:
         return self._now_ms - waiting.gang.submitted_at_ms
 
-    def _patience_ms(self, waiting: Waiting) -> int:
-        """Return how long a gang waits before cells are kept for it: for as long as that makes the others wait in all.
-
-        Starting a gang takes its devices from the others for its run time: on average, each device that they wait for
-        comes later by that time, multiplied by the gang's part of what the virtual cluster was promised. Weighted by
-        devices, the gang has waited for as long when it has waited for its run time multiplied by the devices awaited
-        and divided by those promised. It never waits for less than its own run time.
-        """
-        gang, state = waiting.gang, self._state
-        if state.order_of(gang) is Order.SHORTEST:
-            return state.passed_max_ms(gang.virtual_cluster)
-        closing_ms = self._closing_ms(waiting)
-        mean_ms = state.running.run_times.mean(gang)
-        if mean_ms is None:
-            return closing_ms // CLOSED_AFTER
-        crowd = 1 + (self._awaited(gang.virtual_cluster) - waiting.devices) / self._promised(gang.virtual_cluster)
-        return max(state.patience_ms, min(closing_ms, int(crowd * mean_ms)))
-
-    def _awaited(self, name: str) -> int:
-        """Return how many devices all gangs of a virtual cluster wait for, counted once a round."""
-        if name not in self._devices:
-            self._devices[name] = self._state.queue.devices_awaited(name)
-        return self._devices[name]
-
-    def _promised(self, name: str) -> int:
-        cluster = self._state.core.cluster
-        return max(1, sum(share.size for share in cluster.shares_of(name)) if name in cluster.shares else 0)
-
-    def _closing_ms(self, waiting: Waiting) -> int:
-        """Return how long a gang waits before the cells kept for it are closed, however many others wait."""
-        name, is_alone = waiting.gang.virtual_cluster, len(waiting.gang.asks) == 1
-        if self._state.order_of(waiting.gang) is Order.SHORTEST:
-            return self._state.passed_max_ms(name) * (1 if is_alone else CLOSED_AFTER)
-        return self._state.patience_of(name) * (ALONE_AFTER if is_alone else CLOSED_AFTER)
-
     def _is_closed(self, waiting: Waiting) -> bool:
         """Return whether no other gang may start on the cells kept for a gang."""
-        return self._waited_ms(waiting) >= self._closing_ms(waiting)
+        return self._waited_ms(waiting) >= self._state.closed_after_ms(waiting)
 
     def _is_cheap(self, kept: Kept, waiting: Waiting, idle: int) -> bool:
         """Return whether keeping costs little idle time, past and expected, compared with how long the gang waited."""

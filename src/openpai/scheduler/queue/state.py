@@ -13,13 +13,16 @@ from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.restoring import Reconfigured
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Gang, Node, Order
-from openpai.scheduler.queue.backfill import ALONE_AFTER, PATIENCE_MAX_MS, FeasibilityCache, Kept
+from openpai.scheduler.queue.backfill import ALONE_AFTER, CLOSED_AFTER, PATIENCE_MAX_MS, FeasibilityCache, Kept
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.moves import Move, MoveBook, job_key
 from openpai.scheduler.queue.nodes import Machines
 from openpai.scheduler.queue.requests import GangRequests, requests_of
 from openpai.scheduler.queue.running import RunningGang, RunningGangs
 from openpai.scheduler.queue.waiting_queue import OrderKey, Queue, Waiting
+
+FIRST: Final = -(1 << 60)
+"""Sorts before the use of any user."""
 
 TURNS_MS: Final = 15 * 60 * 1000
 """With `Order.SHORTEST`, turns are updated at most this often."""
@@ -265,6 +268,29 @@ class SchedulerState:
         longest_ms = self.running.run_times.longest(virtual_cluster)
         return max(self.patience_ms, min(PATIENCE_MAX_MS, longest_ms))
 
+    def kept_after_ms(self, waiting: Waiting) -> int:
+        """Return how long a gang waits before cells are kept for it.
+
+        A gang of several members waits for as long as gangs similar to it run on average. A gang of one member finds
+        a place whenever one node has room, so its cells are kept only when they are closed.
+        """
+        gang, closed_after_ms = waiting.gang, self.closed_after_ms(waiting)
+        if self.order_of(gang) is Order.SHORTEST:
+            return self.passed_max_ms(gang.virtual_cluster)
+        if len(gang.asks) == 1:
+            return closed_after_ms
+        mean_ms = self.running.run_times.mean(gang)
+        if mean_ms is None:
+            return closed_after_ms // CLOSED_AFTER
+        return max(self.patience_ms, min(closed_after_ms, mean_ms))
+
+    def closed_after_ms(self, waiting: Waiting) -> int:
+        """Return how long a gang waits before the cells kept for it are closed."""
+        name, is_alone = waiting.gang.virtual_cluster, len(waiting.gang.asks) == 1
+        if self.order_of(waiting.gang) is Order.SHORTEST:
+            return self.passed_max_ms(name) * (1 if is_alone else CLOSED_AFTER)
+        return self.patience_of(name) * (ALONE_AFTER if is_alone else CLOSED_AFTER)
+
     def left_ms(self, held: RunningGang) -> int:
         """Return how long a gang probably runs on: the median of gangs like it that ran at least as long already."""
         ran_ms = 0 if held.since_ms is None else max(0, self.now_ms - held.since_ms)
@@ -273,6 +299,17 @@ class SchedulerState:
         left_ms = ran_ms if length_ms is None else length_ms - ran_ms
         limit_ms = held.gang.time_limit_ms
         return left_ms if limit_ms is None else max(0, min(left_ms, limit_ms - ran_ms))
+
+    def _is_next(self, waiting: Waiting) -> bool:
+        """Return whether a gang of several members has waited so long that it goes before gangs with fewer devices.
+
+        Several places that are free at once are rare. A gang that takes one of them costs more than it gains: they
+        serve all gangs that need several places, the largest first, before others take them.
+        """
+        gang = waiting.gang
+        if len(gang.asks) == 1 or gang.priority < 0:
+            return False
+        return self.now_ms - gang.submitted_at_ms >= self.kept_after_ms(waiting)
 
     def order_key(self, waiting: Waiting) -> OrderKey:
         """Return the sort key of a waiting gang; smaller goes first."""
@@ -285,9 +322,11 @@ class SchedulerState:
             shares = cluster.shares_of(name) if name in cluster.shares else ()
             share = cluster.borrowed.get(name, 0) / max(1, sum(each.size for each in shares))
         if gang.priority >= 0 and self.is_kept_for(gang.id, gang.virtual_cluster):
-            use = -1  # before all others of its priority and rank, however much its user used
+            use = FIRST  # before all others of its priority and rank, however much its user used
         elif (order := self.order_of(gang)) is not Order.FAIR:
             use = waiting.turn if order is Order.SHORTEST else 0
+        elif self._is_next(waiting):
+            use = -waiting.devices
         else:
             use = self.running.ledger.use((gang.virtual_cluster, gang.user), self.now_ms)
         return -gang.priority, share, -gang.rank, use, gang.submitted_at_ms, waiting.number

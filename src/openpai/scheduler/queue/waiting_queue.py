@@ -224,14 +224,6 @@ class Queue:
         self._seen.update(worth)
         self._touched -= worth.keys()
 
-    def devices_awaited(self, group: str) -> int:
-        """Return how many devices the gangs of a group request in total."""
-        found = 0
-        for lane in self._groups.get(group, {}).values():
-            lines = list(lane.lines.values())
-            found += sum(map(len, lines)) * lines[0][0][1].devices
-        return found
-
     def waiting_in(self, group: str) -> int:
         """Return how many gangs of a group wait."""
         return sum(len(line) for lane in self._groups.get(group, {}).values() for line in lane.lines.values())

@@ -223,23 +223,94 @@ def test_no_gang_is_passed_by_shorter_ones_for_longer_than_documented(seed: int,
     assert 0 < passed_h <= 4 * LONGEST_H + 6
 
 
-@pytest.mark.parametrize(("others", "hours"), [(0, 1), (4, 2), (12, 4)])
-def test_cells_are_kept_for_a_gang_once_it_waited_as_long_as_that_makes_the_others_wait(
-    scheduler: HivedScheduler, others: int, hours: int
+@pytest.fixture
+def four_nodes(text_of_racks: Text) -> HivedScheduler:
+    """Return a scheduler whose virtual cluster has four nodes of four devices."""
+    scheduler = HivedScheduler(read_config(text_of_racks(2, {"a": {"RACK.NODE": 4}})))
+    for name in scheduler.core.cluster.node_cells:
+        scheduler.set_node(Node(name, 16, 32768, 4))
+    return scheduler
+
+
+def full(scheduler: HivedScheduler, hours: int) -> None:
+    """Fill all promised cells until then."""
+    for at in range(sum(share.size for share in scheduler.core.cluster.shares_of("a")) // 4):
+        scheduler.add(gang(f"runs{at}", 4, time_limit_ms=hours * HOUR_MS))
+        assert placed(scheduler) == [f"runs{at}"]
+
+
+@pytest.mark.parametrize("others", [0, 40])
+def test_cells_are_kept_for_several_members_once_they_waited_as_long_as_gangs_like_it_run(
+    scheduler: HivedScheduler, others: int
 ) -> None:
     ran(scheduler, 60)
     for at in range(4):
         scheduler.learn_run_time(gang(f"long{at}", 1, submitted_at_ms=at), 20 * HOUR_MS)
-    promised = sum(share.size for share in scheduler.core.cluster.shares_of("a"))
-    for at in range(promised // 4):
-        scheduler.add(gang(f"runs{at}", 4, time_limit_ms=hours * HOUR_MS + MINUTE_MS))
-    assert len(placed(scheduler)) == promised // 4
+    full(scheduler, 100)
     scheduler.add(gang("whole", 4, 4))
-    for at in range(others * promised // 8):
+    for at in range(others):
         scheduler.add(gang(f"other{at}", 2, submitted_at_ms=1))
-    placed(scheduler, hours * HOUR_MS - 1)
+    assert placed(scheduler, HOUR_MS - 1) == []
     assert not scheduler.state.kept
-    assert scheduler.look_again_ms() == hours * HOUR_MS
-    placed(scheduler, hours * HOUR_MS)
+    assert scheduler.look_again_ms() == HOUR_MS
+    assert placed(scheduler, HOUR_MS) == []
     assert scheduler.state.kept["a"].gang == "whole"
     assert scheduler.state.kept["a"].closed_ms is None
+
+
+def test_cells_are_kept_for_one_member_only_when_they_are_closed(scheduler: HivedScheduler) -> None:
+    ran(scheduler, 60)
+    full(scheduler, 100)
+    scheduler.add(gang("alone", 4))
+    assert placed(scheduler, 4 * HOUR_MS - 1) == []
+    assert not scheduler.state.kept
+    assert placed(scheduler, 4 * HOUR_MS) == []
+    assert scheduler.state.kept["a"].closed_ms == 4 * HOUR_MS
+
+
+def test_several_cells_that_are_free_at_once_serve_the_largest_gang_that_waited_long(
+    four_nodes: HivedScheduler,
+) -> None:
+    scheduler = four_nodes
+    ran(scheduler, 60)
+    full(scheduler, 100)
+    scheduler.add(gang("alone", 4))
+    scheduler.add(gang("three", 4, 4, 4, submitted_at_ms=1))
+    scheduler.add(gang("two", 4, 4, submitted_at_ms=2))
+    assert placed(scheduler, HOUR_MS // 4) == []
+    for at in range(3):
+        scheduler.release(f"runs{at}")
+    assert placed(scheduler, 2 * HOUR_MS) == ["three"]
+    scheduler.release("three")
+    assert placed(scheduler, 2 * HOUR_MS + 1) == ["two", "alone"]
+
+
+def test_no_gang_that_waited_little_goes_before_an_older_smaller_one(four_nodes: HivedScheduler) -> None:
+    scheduler = four_nodes
+    ran(scheduler, 60)
+    full(scheduler, 100)
+    scheduler.add(gang("alone", 4))
+    scheduler.add(gang("two", 4, 4, submitted_at_ms=1))
+    assert placed(scheduler, HOUR_MS // 4) == []
+    for at in range(2):
+        scheduler.release(f"runs{at}")
+    assert placed(scheduler, HOUR_MS // 2) == ["alone"]
+
+
+def test_cells_are_kept_where_they_are_idle_for_the_least_time(four_nodes: HivedScheduler) -> None:
+    scheduler = four_nodes
+    for user, hours in (("quick", 1), ("ann", 20), ("bob", 40), ("eve", 50)):
+        ran(scheduler, 60 * hours, user=user)
+    # On each of the first two nodes bob needs one device for longer than ann needs the others.
+    for at, held in enumerate([{"ann": 3, "bob": 1}, {"ann": 3, "bob": 1}, {"eve": 4}, {"eve": 4}]):
+        for user, number in held.items():
+            scheduler.add(gang(f"{user}{at}", number, user=user))
+            assert placed(scheduler) == [f"{user}{at}"]
+    scheduler.add(gang("two", 4, 4, user="quick"))
+    assert placed(scheduler, HOUR_MS) == []
+    kept = scheduler.state.kept["a"]
+    assert (kept.closed_ms, kept.free_ms) == (None, 50 * HOUR_MS)
+    parts = [scheduler.core.cluster.gangs[f"eve{at}"].parts[0] for at in (2, 3)]
+    numbers = {part.guarantee.number for part in parts if part is not None and part.guarantee is not None}
+    assert len(numbers) == 2
+    assert {piece.number for piece in kept.pieces} == numbers
