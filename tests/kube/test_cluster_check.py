@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from openpai.app import cluster_check, main
 from openpai.app.check import Finding
@@ -81,3 +84,13 @@ def test_the_command_prints_findings_and_exits_with_1_for_a_fault(kube_api: Path
     assert "fault   namespace: there is no nowhere-at-all; kubectl create namespace nowhere-at-all" in printed.out
     as_json = run_pai("cluster", "check", *options, "--json")
     assert as_json.json()["namespace"] == "nowhere-at-all"
+
+
+async def test_the_job_on_the_page_about_kueue_is_one(kube: KubeClient, kube_namespace: str) -> None:
+    page = (Path(__file__).parents[2] / "docs/kueue.md").read_text()
+    job = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
+    job["metadata"]["namespace"] = kube_namespace
+    path = f"/apis/batch/v1/namespaces/{kube_namespace}/jobs"
+    made = json.loads(await kube.raw("POST", path, job, fieldValidation="Strict", dryRun="All"))
+    assert made["spec"]["suspend"] is True
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "vision"
