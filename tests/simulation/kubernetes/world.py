@@ -21,7 +21,7 @@ from typing import Any, Final
 from openpai.backends.kubernetes.backend import KubernetesBackend, KubernetesOptions
 from openpai.kube import client
 from openpai.kube.objects.kinds import NODES, PODS
-from openpai.ports.backend import Action
+from openpai.ports.backend import Action, KillTask
 from tests.kube.standin import Object, Refusal, StandInApi
 from tests.kube.standin_connection import Network, StandInAccess, connection_of
 from tests.simulation.checkers import Checkers, Violation
@@ -155,7 +155,14 @@ class KubeWorld(World):
         access = StandInAccess(api=self.api, network=network, namespace=NAMESPACE)
         options = KubernetesOptions(namespace=NAMESPACE, gives_up_after_s=self.gives_up_after_s)
         backend = JudgedBackend(access, SECRET, self.clock, options)
-        backend.judge = self.judge
+
+        def judge(action: Action) -> None:
+            self.judge(action)
+            if isinstance(action, KillTask):
+                # A later server does not know that an earlier one deleted the pod, and takes it for a user's deletion.
+                self.cluster.blame(action.key, "lost")
+
+        backend.judge = judge
 
         @asynccontextmanager
         async def term(epoch: int) -> AsyncIterator[None]:

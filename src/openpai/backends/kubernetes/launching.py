@@ -78,7 +78,7 @@ class Launcher:
     async def fence(self, attempt: PodAttempt, report: ExitReport, node: str = "", image: str = "") -> None:
         """Take the name of an attempt that is not to begin, then end it; one that has begun is looked at instead."""
         identity = Identity(attempt.key, attempt.grant, node or attempt.node, attempt.devices)
-        body = msgspec.json.encode(fence_pod(identity, image, report, self._shared.seals))
+        body = msgspec.json.encode(fence_pod(identity, image, report, self._shared.seals, self._shared.options.epoch))
         while attempt.exit is None:
             pod, refusal = await self._create(attempt, body)
             if pod is not None:

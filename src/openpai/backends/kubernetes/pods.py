@@ -118,7 +118,7 @@ def task_pod(launch: LaunchTask, options: PodOptions, seals: Seals, parts: Parts
     return _pod(identity, seals, "task", labels, spec)
 
 
-def fence_pod(identity: Identity, image: str, report: ExitReport, seals: Seals) -> dict[str, Any]:
+def fence_pod(identity: Identity, image: str, report: ExitReport, seals: Seals, epoch: int = 0) -> dict[str, Any]:
     """Return a pod that takes the attempt's name and never runs: its scheduling gate is never opened."""
     sealed = Identity(identity.key, identity.grant, identity.node, identity.devices, report)
     resources = {"cpu": "1m", "memory": "1Mi"}
@@ -137,7 +137,8 @@ def fence_pod(identity: Identity, image: str, report: ExitReport, seals: Seals) 
             }
         ],
     }
-    return _pod(sealed, seals, "fence", {}, spec)
+    # Of an earlier leader it is refused as its tasks are: its report would end a task of the one that leads.
+    return _pod(sealed, seals, "fence", {EPOCH_LABEL: str(epoch)}, spec)
 
 
 def network_service(launch: LaunchTask, scope: str) -> dict[str, Any]:
