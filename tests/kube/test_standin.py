@@ -158,9 +158,9 @@ async def test_a_status_and_the_rest_are_written_apart(place: Place) -> None:
     await place.create()
     body = {"metadata": {"labels": {"x": "y"}}, "status": {"phase": "Running"}}
     assert (await place.patch(body)).status.phase == "Pending"
-    spec = {"spec": {"activeDeadlineSeconds": 5}, "status": {"phase": "Running"}}
+    spec = {"spec": {"nodeName": "other"}, "status": {"phase": "Running"}}
     pod = await place.patch(spec, subresource="status")
-    assert (pod.status.phase, pod.spec.active_deadline_seconds, pod.metadata.label("x")) == ("Running", None, "y")
+    assert (pod.status.phase, pod.spec.node_name, pod.metadata.label("x")) == ("Running", "n", "y")
     # What changes nothing makes no new version.
     assert (await place.status("Running")).metadata.resource_version == pod.metadata.resource_version
 
