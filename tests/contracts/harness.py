@@ -123,6 +123,9 @@ class Harness(ABC):
     async def resume(self, key: AttemptKey) -> None:
         """Let the attempt whose program is `runs_until_resumed` end, whether or not a backend is open."""
 
+    async def until_begun(self, key: AttemptKey) -> None:  # noqa: B027  # most backends report no earlier that it runs
+        """Wait until a running attempt is found running by a backend that starts now."""
+
     async def until_said(self, key: AttemptKey, text: str) -> None:
         """Wait until the attempt has written `text` to its standard output (or would have)."""
         await self.until(lambda: text in self.output(key))

@@ -53,6 +53,10 @@ class ProcessHarness(Harness):
     async def resume(self, key: AttemptKey) -> None:
         Path(self._directory(key), "resume").touch()  # noqa: ASYNC240
 
+    async def until_begun(self, key: AttemptKey) -> None:
+        directory = TaskDirectory(str(self.root), key)
+        await self.until(lambda: (ticket := directory.ticket()) is not None and ticket.pid is not None)
+
     def processes(self, key: AttemptKey) -> int:
         directory = self._directory(key)
         return sum(stray.directory == directory for stray in marked(str(self.root)))

@@ -80,6 +80,7 @@ async def test_launching_again_after_a_restart_runs_once(harness: Harness) -> No
     launch = a_launch(harness, a_key(), harness.programs.runs_until_resumed(5))
     await backend.apply([launch])
     await Watch(backend).until_running(a_key())
+    await harness.until_begun(a_key())
     await harness.crash()
     backend = await harness.start()
     await backend.apply([launch])
@@ -173,6 +174,7 @@ async def test_an_exit_while_the_server_was_away_is_reported_with_its_real_code(
     backend = await harness.start()
     await backend.apply([a_launch(harness, a_key(), harness.programs.runs_until_resumed(9), grant=3)])
     await Watch(backend).until_running(a_key())
+    await harness.until_begun(a_key())
     await (harness.stop() if ending == "stop" else harness.crash())
     await harness.resume(a_key())
     await harness.until_gone(a_key())
@@ -193,6 +195,7 @@ async def test_a_task_outlives_the_server_and_is_taken_up_again(harness: Harness
     await backend.apply([a_launch(harness, a_key(), harness.programs.runs_until_resumed(2), grant=3)])
     watch = Watch(backend)
     await watch.until_running(a_key())
+    await harness.until_begun(a_key())
     started_at_ms = watch.seen[a_key()].started_at_ms
     await harness.stop()
     backend = await harness.start()

@@ -8,12 +8,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openpai.protocol.documents import document_of
 from openpai.protocol.errors import Fault, InvalidProtocol
 from openpai.protocol.job import Auth, Completion, Deployment, JobSpec, Prerequisite, Resources, RoleCommands, TaskRole
 from openpai.protocol.parsing import parse
 from openpai.protocol.reading import read_job
 from openpai.protocol.templates import render_value
-from openpai.protocol.writing import dump_spec, load_spec, to_document, to_yaml
+from openpai.protocol.writing import dump_spec, load_spec
+from tests.unit.protocol.test_writing import to_yaml
 
 # NUL and lone surrogates cannot be in a file; other control characters are written escaped.
 TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=20)
@@ -103,7 +105,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
 def test_a_job_survives_being_written_and_stored_and_its_secrets_stay_hidden(spec: JobSpec) -> None:
     # Drawing a job costs more than all the checks.
     assert read_job(to_yaml(spec, mask_secrets=False)).spec == spec
-    assert read_job(json.dumps(to_document(spec))).spec == spec
+    assert read_job(json.dumps(document_of(spec))).spec == spec
     stored = dump_spec(spec)
     assert load_spec(stored, spec.secrets) == spec
     assert "secrets" not in json.loads(stored)

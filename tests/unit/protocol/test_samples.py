@@ -9,7 +9,8 @@ import pytest
 
 from openpai.protocol.reading import read_job
 from openpai.protocol.templates import image_of, render_commands
-from openpai.protocol.writing import dump_spec, load_spec, to_yaml
+from openpai.protocol.writing import dump_spec, load_spec
+from tests.unit.protocol.test_writing import to_yaml
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "samples"
 # What is true of these files, and worth a warning: plugins that come later, and a role that ends the others.

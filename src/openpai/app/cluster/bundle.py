@@ -85,6 +85,8 @@ def bundle(
 
 def _archive(image: str, target: Path) -> Path:
     """Return the archive of an image, which an engine of this machine saves if it is a name."""
+    if not image.isprintable():
+        raise BadConfiguration(f"an image cannot be named {image!r}", "give the name of an image, or of its archive")
     given = Path(image).expanduser()
     if given.is_file():
         return given
