@@ -47,6 +47,7 @@ from openpai.store.queries import SqlJobQueries
 from openpai.store.storages import SqlStorageStore
 from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault
+from openpai.system.garbage import loading
 from openpai.system.supervision import supervise
 
 DAY_MS = 86_400_000
@@ -182,7 +183,14 @@ async def _leadership(
     holder = f"{socket.gethostname()}:{rooms.data.root}/{os.getpid()}-{secrets.token_hex(4)}"
     clean_up = _housekeeping(settings, rooms)
     return Leadership(
-        rooms.store, rooms.clock, rooms.commands, new_leader, holder=holder, housekeeping=clean_up, term=term
+        rooms.store,
+        rooms.clock,
+        rooms.commands,
+        new_leader,
+        holder=holder,
+        housekeeping=clean_up,
+        term=term,
+        loading=loading,
     )
 
 

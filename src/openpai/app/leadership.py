@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from typing import Final
 
 import structlog
@@ -17,7 +17,6 @@ from openpai.orchestrator.takeover import take_over
 from openpai.ports.clock import Clock
 from openpai.ports.store import LEASE_MS, JobStore, LeaseLost
 from openpai.protocol.errors import Unavailable
-from openpai.system.garbage import loading
 from openpai.system.supervision import note_failure
 
 WATCH_EVERY_S: Final = 1.0
@@ -38,9 +37,11 @@ class Leadership:
         holder: str,
         housekeeping: Callable[[], Awaitable[object]],
         term: Callable[[int], AbstractAsyncContextManager[object]] = nullcontext,
+        loading: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         """`term` is entered with the epoch before this server leads, and left when it leads no longer.
 
+        `loading` is entered while everything is read that stays as long as this server leads.
         `new_leader` gets the epoch and the URL of this server.
         """
         self._store = store
@@ -52,6 +53,7 @@ class Leadership:
         self._terms = 0
         self._housekeeping = housekeeping
         self._term = term
+        self._loading = loading
         self.url = ""
         """The URL under which other servers reach this one; set once it listens."""
         self.is_settled = asyncio.Event()
@@ -104,7 +106,7 @@ class Leadership:
             await asyncio.sleep(WATCH_EVERY_S)
             return
         async with contextlib.AsyncExitStack() as term:
-            with loading():
+            with self._loading():
                 await term.enter_async_context(self._term(epoch))
                 leader = await self._taken_over(epoch)
             await self._lead(leader)

@@ -48,7 +48,10 @@ async def understand(leader: Leader, seen: Iterable[TaskSeen]) -> Observed:
             facts.setdefault(task.key.job, []).extend(await _facts(leader, found, task))
             notes.setdefault(task.key.job, []).extend(_notes(leader, found, task))
     for job, heard in facts.items():
-        if (root := await _root(leader, leader.active.records[job], heard)) is not None:
+        # Reading logs takes time, in which a job may be over.
+        found = leader.active.records.get(job)
+        root = await _root(leader, found, heard) if found is not None else None
+        if root is not None:
             heard.insert(0, root)
     observed.updates = {
         job: JobUpdate(tuple(found), notes=tuple(notes[job])) for job, found in facts.items() if found or notes[job]
