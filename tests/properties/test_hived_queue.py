@@ -317,13 +317,11 @@ class Histories(RuleBasedStateMachine):
             if gang in self.running:
                 assert wait is None
                 continue
-            assert wait is not None
-            assert wait.message
-            assert wait.estimate is not None
+            assert wait is not None and wait.message and wait.estimate is not None  # noqa: PT018
             if wait.estimate.earliest_ms is not None and wait.estimate.latest_ms is not None:
                 assert self.now_ms <= wait.estimate.earliest_ms <= wait.estimate.latest_ms
-            is_there = self.gangs[gang].virtual_cluster in self.scheduler.core.cluster.shares
-            assert is_there or wait.code is Why.NO_VIRTUAL_CLUSTER
+            shares = self.scheduler.core.cluster.shares
+            assert self.gangs[gang].virtual_cluster in shares or wait.code is Why.NO_VIRTUAL_CLUSTER
         assert self.state_without_what_was_shown() == before
 
     def state_without_what_was_shown(self) -> str:
