@@ -139,6 +139,9 @@ class KubernetesBackend:
                     self._cluster = self._make_cluster()
                     opening.push_async_callback(self._cluster.close)
                     await self._cluster.open()
+                    # What an earlier server was about to do: it writes a pod's grant, and then the pod goes. Read again
+                    # after the pods, a grant is found in one place or the other.
+                    await self._memory.load()
             except (KubeError, TimeoutError) as error:
                 raise self._unavailable(error) from error
             if (rules := self._cluster.taint_rules) is not None:
