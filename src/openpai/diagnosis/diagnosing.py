@@ -57,13 +57,16 @@ def find(evidence: Evidence, rules: RuleSet | None = None) -> Finding:
     return Finding(observed.rule, observed.line.strip()[:_SHOWN_MAX], error, _seconds(lines, observed))
 
 
-def find_root(tasks: Sequence[Evidence], rules: RuleSet | None = None) -> int | None:
+def find_root(
+    tasks: Sequence[Evidence], rules: RuleSet | None = None, findings: Sequence[Finding] | None = None
+) -> int | None:
     """Return which task's end is the root of an attempt's failure; None if none of them failed.
 
     The first root in the order of time: tasks that only report that another one failed, and what the platform ended
-    afterwards, come after every task that failed by itself.
+    afterwards, come after every task that failed by itself. `findings` are what `find` returned for each task, if known.
     """
-    shown = [(number, evidence, find(evidence, rules)) for number, evidence in enumerate(tasks)]
+    known = findings or [find(evidence, rules) for evidence in tasks]
+    shown = [(number, evidence, known[number]) for number, evidence in enumerate(tasks)]
     ranked = [(_class(evidence, finding), number) for number, evidence, finding in shown]
     best = min((rank for rank, _ in ranked if rank is not None), default=None)
     first = [shown[number] for rank, number in ranked if rank == best and rank is not None]

@@ -88,9 +88,16 @@ class TaskEnd:
     """Whether the platform ended it, since the attempt was over."""
 
 
-def root_of(ends: Sequence[TaskEnd], rules: RuleSet | None = None) -> tuple[int, Diagnosis] | None:
+def find_end(end: TaskEnd, rules: RuleSet | None = None) -> Finding:
+    """Return what the end of one task shows."""
+    return find(_evidence(end), rules)
+
+
+def root_of(
+    ends: Sequence[TaskEnd], rules: RuleSet | None = None, findings: Sequence[Finding] | None = None
+) -> tuple[int, Diagnosis] | None:
     """Return which task's failure all others followed from, and its diagnosis; None if none of them failed."""
-    at = find_root([_evidence(end) for end in ends], rules)
+    at = find_root([_evidence(end) for end in ends], rules, findings)
     if at is None:
         return None
     end = ends[at]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from openpai.lifecycle.actions import is_current
-from openpai.lifecycle.diagnosis import TAIL_BYTES, TaskEnd, diagnose, needs_log, root_of
+from openpai.lifecycle.diagnosis import TAIL_BYTES, TaskEnd, diagnose, find_end, needs_log, root_of
 from openpai.lifecycle.facts import Fact, RootFound, TaskExited, TaskStarted
 from openpai.lifecycle.model import AttemptKey, Diagnosis, ExitReason, ExitReport, Job, Task, TaskId, TaskPhase, Verdict
 from openpai.orchestrator.changes import JobUpdate
@@ -132,7 +132,11 @@ async def _root(leader: Leader, found: JobRecord, facts: Sequence[Fact]) -> Root
         TaskEnd(report, await _tail(leader, job.key(task)), ended_at_ms, was_ended)
         for task, report, ended_at_ms, was_ended in compared
     ]
-    root = await asyncio.to_thread(root_of, ends)
+    findings = []
+    for end in ends:
+        findings.append(find_end(end))
+        await asyncio.sleep(0)  # others have their turn between the logs
+    root = root_of(ends, findings=findings)
     if root is None:
         return None
     at, diagnosis = root
