@@ -63,7 +63,7 @@ def find_root(
     """Return which task's end is the root of an attempt's failure; None if none of them failed.
 
     The first root in the order of time: tasks that only report that another one failed, and what the platform ended
-    afterwards, come after every task that failed by itself. `findings` are what `find` returned for each task, if known.
+    afterwards, come after every task that failed by itself. `findings` are what `find` returned for each task.
     """
     known = findings or [find(evidence, rules) for evidence in tasks]
     shown = [(number, evidence, known[number]) for number, evidence in enumerate(tasks)]
