@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 from openpai.kube.client import MERGE_PATCH, KubeClient
-from openpai.kube.errors import KubeError
+from openpai.kube.errors import KubeError, KubeUnavailable
 from openpai.kube.objects import LEASES, NODES, PODS
 from openpai.kube.objects.pods import Pod
 from openpai.kube.reflector import Reflector
@@ -175,13 +175,19 @@ class FakeNodes:
     async def _report(self, pod: Pod, found: dict[str, Any]) -> None:
         # The UID keeps a report about an earlier pod from a later one of the same name.
         body = {"metadata": {"uid": pod.uid}, "status": found}
-        try:
-            await self._client.patch(
-                PODS, pod.name, body, pod.namespace, how=MERGE_PATCH, subresource="status", manager="kubelet"
-            )
-        except KubeError as error:
-            if not error.is_missing and not error.is_conflict:
-                raise
+        while True:
+            try:
+                await self._client.patch(
+                    PODS, pod.name, body, pod.namespace, how=MERGE_PATCH, subresource="status", manager="kubelet"
+                )
+            except KubeUnavailable:
+                # A kubelet reports until it is heard.
+                await asyncio.sleep(0.1)
+                continue
+            except KubeError as error:
+                if not error.is_missing and not error.is_conflict:
+                    raise
+            return
 
     async def _follow(self) -> None:
         changes = self.pods.subscribe()
