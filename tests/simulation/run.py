@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from rich.console import Console
@@ -27,6 +30,22 @@ def attempt(seed: int, kind: str = "simulated") -> tuple[int, str]:
     except Failed as failed:
         return seed, str(failed)
     return seed, ""
+
+
+def stories(call: str) -> set[str]:
+    """Return what `call` yields in two processes that hash texts differently: one story where nothing hangs on that."""
+    imports = "from tests.simulation.kubernetes.world import KubeWorld; from tests.simulation.world import live_through"
+    return {
+        subprocess.run(
+            [sys.executable, "-c", f"{imports}; print({call})"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            cwd=Path(__file__).resolve().parents[2],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
 
 
 def run(first: int, count: int, workers: int, console: Console, kind: str) -> list[int]:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from openpai.backends.kubernetes import leftovers, writes
 from openpai.backends.kubernetes.claiming import Claims
 from tests.simulation.kubernetes.world import KubeWorld
-from tests.simulation.run import attempt
+from tests.simulation.run import attempt, stories
 
-ROOT = Path(__file__).resolve().parents[2]
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -29,23 +24,7 @@ def test_seeds_keep_every_promise(first: int) -> None:
 
 
 def test_a_seed_is_the_same_story_in_every_process() -> None:
-    code = (
-        "from tests.simulation.kubernetes.world import KubeWorld\n"
-        "from tests.simulation.world import live_through\n"
-        "print(live_through(1, KubeWorld))"
-    )
-    stories = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    }
-    assert len(stories) == 1
+    assert len(stories("live_through(1, KubeWorld)")) == 1
 
 
 def _claims_stay(monkeypatch: pytest.MonkeyPatch) -> None:

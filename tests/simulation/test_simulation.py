@@ -5,12 +5,8 @@ For each way of breaking the code some seed has to fail; a checker that never fa
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any, Final
 from unittest.mock import ANY
@@ -27,9 +23,8 @@ from openpai.store import jobs as store_jobs
 from openpai.store.jobs import SqlJobStore
 from tests.simulation import world
 from tests.simulation.chance import Luck
-from tests.simulation.run import attempt
+from tests.simulation.run import attempt, stories
 
-ROOT = Path(__file__).resolve().parents[2]
 SEEDS = 200
 GRANTS = store_jobs.grants
 # Which seed notices changes with every change of a history; the search ends at the first.
@@ -46,19 +41,7 @@ def test_twenty_seeds_keep_every_promise(first: int) -> None:
 
 
 def test_a_seed_is_the_same_story_in_every_process() -> None:
-    code = "from tests.simulation.world import live_through; print(live_through(7))"
-    stories = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    }
-    assert len(stories) == 1
+    assert len(stories("live_through(7)")) == 1
 
 
 def draw_often(monkeypatch: pytest.MonkeyPatch, weights: Mapping[str, float], **fields: Any) -> None:
