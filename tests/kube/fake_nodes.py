@@ -58,6 +58,8 @@ class FakeNodes:
         self.dead: set[str] = set()
         """Nodes whose kubelet does nothing any more: no lease, no pod status, no deletion."""
         self.pods = Reflector(client, PODS, namespace)
+        self.given: dict[str, dict[str, list[str]]] = {}
+        """By pod, the devices of each extended resource that its container got; of others, the status does not say."""
         self._client = client
         self._met: set[str] = set()
         self._ending: set[str] = set()
@@ -134,7 +136,7 @@ class FakeNodes:
 
     async def start(self, pod: Pod, ip: str = "10.244.0.7") -> None:
         """Let a pod's containers run."""
-        await self._report(pod, status.running(pod, ip))
+        await self._report(pod, status.running(pod, ip, self.given.get(pod.name, {})))
 
     async def finish(self, pod: Pod, exit_code: int = 0, reason: str = "", message: str = "", signal: int = 0) -> None:
         """Let a pod's containers end."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 from openpai.kube.objects.pods import Pod
@@ -79,9 +80,15 @@ def waiting(pod: Pod, reason: str, message: str = "") -> dict[str, Any]:
     }
 
 
-def running(pod: Pod, ip: str) -> dict[str, Any]:
-    """Return the status of a pod that runs."""
+def running(pod: Pod, ip: str, devices: Mapping[str, Sequence[str]] = MappingProxyType({})) -> dict[str, Any]:
+    """Return the status of a pod that runs, with the devices of its containers by extended resource."""
     state = {"running": {"startedAt": now()}}
+    containers = [_container(one.name, one.image, state, is_ready=True) for one in pod.spec.containers]
+    for container in containers if devices else ():
+        container["allocatedResourcesStatus"] = [
+            {"name": name, "resources": [{"resourceID": each, "health": "Healthy"} for each in each_one]}
+            for name, each_one in devices.items()
+        ]
     return {
         "phase": "Running",
         "startTime": now(),
@@ -90,7 +97,7 @@ def running(pod: Pod, ip: str) -> dict[str, Any]:
         "podIP": ip,
         "podIPs": [{"ip": ip}],
         "conditions": _conditions(is_ready=True),
-        "containerStatuses": [_container(one.name, one.image, state, is_ready=True) for one in pod.spec.containers],
+        "containerStatuses": containers,
     }
 
 

@@ -14,6 +14,7 @@ import structlog
 from openpai.orchestrator.draining import deadlines
 from openpai.orchestrator.fairness import learn_limits
 from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.marks import follow_marks
 from openpai.ports.backend import MarksDevices, NodeSeen
 from openpai.ports.cluster_settings import CLUSTER, DRAINS, NodeNote
 from openpai.protocol.errors import Refused
@@ -30,7 +31,7 @@ async def sync_nodes(leader: Leader) -> None:
     sharing = leader.sharing
     async with sharing.sync:
         seen = {node.name: node for node in await leader.backend.nodes()}
-        notes = await _notes(leader, seen)
+        notes = await follow_marks(leader, seen, await _notes(leader, seen))
         sharing.setting = await leader.settings.setting(CLUSTER)
         drains = await leader.settings.setting(DRAINS)
         _update_nodes(leader, seen, notes)

@@ -133,6 +133,8 @@ class NodeSeen:
     gpu_model: str = ""
     message: str = ""
     """Why it is not healthy, or why devices are bad, in a sentence."""
+    devices: tuple[str, ...] = ()
+    """What identifies each device for good, such as its UUID, by index: empty where that is not known (yet)."""
 
 
 class Backend(Protocol):

@@ -29,6 +29,10 @@ ACCURACY: Final = "accuracy"
 """`{"starts": {VIRTUAL_CLUSTER: "1101"}}`: which of the latest starts that were estimated came within the range, oldest
 first; written by the leader. How good guesses of run times are is derived from the history of jobs instead."""
 
+MARKED: Final = "markedDevices"
+"""`{"nodes": {NODE: {INDEX: IDENTITY}}}`: which devices administrators marked as bad, where that is known: on some
+nodes a device may change its index. Written by the leader."""
+
 KUBERNETES: Final = "kubernetes"
 """`{"secret": HEX}`: what seals the pods of the platform; made by the first server that needs it."""
 

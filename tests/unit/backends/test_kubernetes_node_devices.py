@@ -16,6 +16,10 @@ def table(**options: Any) -> NodeTable:
     return NodeTable(is_ours, **options)
 
 
+def got(nodes: NodeTable, uid: str, *uuids: str, is_proof: bool = True) -> bool:
+    return nodes.got("n1", uid, {"nvidia.com/gpu": uuids}, is_proof=is_proof)
+
+
 def only(nodes: NodeTable) -> NodeSeen:
     (seen,) = nodes.seen()
     return seen
@@ -146,12 +150,41 @@ class TestCounted:
         nodes.seen()
         nodes.hold("n1", "first", (0, 1))
         nodes.hold("n1", "second", (2,))
-        assert nodes.got("n1", "first", ["GPU-d", "GPU-c"])
-        assert nodes.got("n1", "second", ["GPU-a"])
+        assert got(nodes, "first", "GPU-d", "GPU-c")
+        assert got(nodes, "second", "GPU-a")
 
-        assert [found and found.uuid for found in nodes.devices("n1").devices] == ["GPU-c", "GPU-d", "GPU-a", ""]
-        assert not nodes.got("n1", "second", ["GPU-c"])
-        assert not nodes.got("nowhere", "second", ["GPU-c"])
+        assert only(nodes).devices == ("GPU-c", "GPU-d", "GPU-a", "")
+        assert not got(nodes, "second", "GPU-c")
+        assert not got(nodes, "unknown", "GPU-c")
+        assert only(nodes).devices == ("GPU-c", "GPU-d", "GPU-a", "")
+
+    def test_what_an_ended_task_had_may_be_another_tasks(self) -> None:
+        """The next task on the same index may have another device, and says so later than a third."""
+        nodes = self.nodes()
+        nodes.hold("n1", "first", (0,))
+        assert got(nodes, "first", "GPU-a")
+        nodes.hold("n1", "first", ())
+        nodes.hold("n1", "second", (0,))
+        nodes.hold("n1", "third", (1,))
+        assert got(nodes, "third", "GPU-a")
+        assert got(nodes, "second", "GPU-b")
+        assert only(nodes).devices[:2] == ("GPU-b", "GPU-a")
+
+    def test_a_lie_of_a_container_gives_way_to_its_kubelet(self) -> None:
+        nodes = self.nodes()
+        nodes.hold("n1", "liar", (0,))
+        nodes.hold("n1", "other", (1,))
+        assert got(nodes, "liar", "GPU-b", is_proof=False)
+        assert not got(nodes, "other", "GPU-b", is_proof=False)
+        assert got(nodes, "other", "GPU-b")
+        assert only(nodes).devices[1] == "GPU-b"
+        assert not got(nodes, "liar", "GPU-b", is_proof=False)
+        assert not got(nodes, "liar", "GPU-c", "GPU-d", is_proof=False)
+        assert only(nodes).devices == ("", "GPU-b", "", "")
+        # And once it is over, what it said binds no other.
+        nodes.hold("n1", "liar", ())
+        nodes.hold("n1", "next", (0,))
+        assert got(nodes, "next", "GPU-c", is_proof=False)
 
     def test_a_node_whose_plugin_restarts_keeps_its_devices_as_missing(self) -> None:
         nodes = self.nodes()

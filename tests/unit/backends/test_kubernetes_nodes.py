@@ -222,7 +222,9 @@ _CHANGES: st.SearchStrategy[Callable[[NodeTable], object]] = st.one_of(
     st.builds(
         lambda name, uid, held: lambda nodes: nodes.hold(name, uid, held), NAMES, UIDS, st.sets(st.integers(0, 2))
     ),
-    st.builds(lambda name, uid: lambda nodes: nodes.got(name, uid, ["GPU-x"]), NAMES, UIDS),
+    st.builds(
+        lambda name, uid: lambda nodes: nodes.got(name, uid, {"nvidia.com/gpu": ["X"]}, is_proof=True), NAMES, UIDS
+    ),
 )
 
 

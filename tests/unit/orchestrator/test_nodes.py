@@ -9,9 +9,11 @@ import pytest
 
 from openpai.backends.simulated.backend import virtual_nodes
 from openpai.lifecycle.model import ExitReason, ExitReport
+from openpai.orchestrator import node_sync
 from openpai.orchestrator.node_sync import capacity
 from openpai.orchestrator.observing import hear
 from openpai.ports.backend import NodeSeen, TaskSeen
+from openpai.ports.cluster_settings import MARKED
 from openpai.ports.platform import NodeChange
 from openpai.protocol.errors import Refused
 from openpai.scheduler.model import Why
@@ -117,5 +119,48 @@ def test_a_missing_node_cannot_be_changed_nor_a_present_one_forgotten() -> None:
             await servers.commands.forget_node("n", "root")
         with pytest.raises(Refused, match="still reports"):
             await servers.commands.forget_node("node-01", "root")
+
+    live(story)
+
+
+def test_a_mark_follows_its_device_to_another_index() -> None:
+    """As on nodes whose kubelet chooses devices: which one a task has is known later than its index."""
+
+    async def story(servers: Servers) -> None:
+        nodes = servers.cluster._nodes
+
+        async def devices(*identities: str) -> None:
+            nodes["node-01"] = replace(nodes["node-01"], devices=identities)
+            await node_sync.sync_nodes(servers.leader)
+
+        def marks() -> frozenset[int]:
+            return servers.leader.sharing.notes["node-01"].bad_devices
+
+        await devices("a", "", "c", "d")
+        bad = NodeChange(bad_devices=frozenset({1, 2}), reason="ECC")
+        await servers.commands.change_node("node-01", bad, "root")
+        await devices("a", "c", "", "d")
+        assert marks() == {1, 2}
+        await devices("c", "b", "", "a")
+        assert marks() == {0, 2}
+        # A restart, and a node that is away for a while.
+        await servers.restart()
+        await servers.until(lambda: _is(servers.commands.leader is not None))
+        gone = nodes.pop("node-01")
+        await node_sync.sync_nodes(servers.leader)
+        nodes["node-01"] = gone
+        await devices("b", "e", "", "c")
+        assert marks() == {2, 3}
+        # A device that was replaced keeps the mark of its index.
+        await devices("b", "e", "", "f")
+        assert marks() == {2, 3}
+        (view, *_) = await servers.commands.nodes()
+        assert (view.bad_devices, view.bad_because) == ((2, 3), "ECC")
+        await servers.commands.change_node("node-01", NodeChange(bad_devices=frozenset()), "root")
+        await devices("c", "b", "", "a")
+        assert marks() == frozenset()
+        setting = await servers.settings.setting(MARKED)
+        assert setting is not None
+        assert setting.body == {"nodes": {}}
 
     live(story)

@@ -32,6 +32,7 @@ from openpai.backends.kubernetes.names import is_node_name, pod_name
 from openpai.backends.kubernetes.node_health import NodeRules
 from openpai.backends.kubernetes.nodes import DeviceRules, NodeTable
 from openpai.backends.kubernetes.pods import CONTAINER, PORTS_MAX, PodOptions
+from openpai.backends.kubernetes.received import ReceivedDevices
 from openpai.backends.kubernetes.seals import Seals
 from openpai.backends.kubernetes.tainting import Taints
 from openpai.backends.kubernetes.volumes import VolumeRules
@@ -151,6 +152,8 @@ class KubernetesBackend:
                 opening.push_async_callback(self._logs.close)
             self._deletions = Deletions(self._client, self._namespace, self._ending)
             opening.push_async_callback(self._deletions.close)
+            self._received = ReceivedDevices(self._client, self._namespace, self._cluster.table)
+            opening.push_async_callback(self._received.close)
             self._watcher = self._make_watcher()
             opening.push_async_callback(self._watcher.close)
             self._launcher = self._make_launcher()
@@ -255,6 +258,7 @@ class KubernetesBackend:
     def ended(self, attempt: PodAttempt, report: ExitReport) -> None:
         """Keep nothing: the pod shows how it ended until it is removed."""
         self._cluster.table.hold(attempt.node, attempt.uid, ())
+        self._received.forget(attempt)
 
     def remove(self, attempt: PodAttempt) -> None:
         """Remove the pod of a forgotten attempt, and with the last one of a job attempt what its pods shared."""
@@ -341,6 +345,7 @@ class KubernetesBackend:
             self._clock,
             logs=self._logs,
             removes=self._deletions.end_stranger,
+            shows_devices=self._received.look,
         )
 
     def _make_launcher(self) -> Launcher:

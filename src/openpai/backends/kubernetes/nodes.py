@@ -7,7 +7,7 @@ hands out for saving.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final
@@ -79,6 +79,8 @@ class NodeTable:
         self._holders: dict[Place, str] = {}
         self._taints: dict[str, DeviceTaintRule] = {}
         self._held: dict[str, dict[str, frozenset[int]]] = {}
+        self._reported: dict[str, dict[str, bool]] = {}
+        """By node and pod of ours, whether its kubelet said which devices it got, and not only the pod itself."""
 
     def put_node(self, node: Node) -> None:
         """Record a node as it is now. One that was a worker once stays, with what is wrong with it."""
@@ -154,26 +156,30 @@ class NodeTable:
         held[pod_uid] = frozenset(indices)
         if not held[pod_uid]:
             del held[pod_uid]
+            self._reported.get(node, {}).pop(pod_uid, None)
         self._touch(node)
 
-    def got(self, node: str, pod_uid: str, uuids: Iterable[str]) -> bool:
-        """Record the devices that a pod of ours really got, on a node whose kubelet chooses them.
+    def got(self, node: str, pod_uid: str, found: Mapping[str, Collection[str]], *, is_proof: bool) -> bool:
+        """Record the devices, by extended resource, that a pod of ours got on a node whose kubelet chooses them.
 
-        Returns False if that contradicts what other running pods got; then nothing changes.
+        `is_proof` is whether the kubelet says so. What a container says gives way to that, and counts only where it
+        contradicts no other report. Returns False if it changes nothing because it does.
         """
-        held = self._held.get(node, {})
-        # Only what was reported is settled: devices with an identity.
-        known = self._remembered.get(node, ())
-        others = frozenset(
-            index
-            for uid, indices in held.items()
-            if uid != pod_uid
-            for index in indices
-            if index < len(known) and known[index].identity
+        held, reported = self._held.get(node, {}), self._reported.setdefault(node, {})
+        settled = frozenset[int]().union(
+            *(held.get(uid, ()) for uid, proof in reported.items() if uid != pod_uid and proof >= is_proof)
         )
-        after = with_grant(known, sorted(held.get(pod_uid, ())), uuids, others)
-        if after is None:
-            return False
+        before = after = self.devices(node).remembered
+        for source, uuids in sorted(found.items()):
+            mine = [at for at in sorted(held.get(pod_uid, ())) if at < len(before) and before[at].source == source]
+            exchanged = with_grant(after, mine, uuids, settled)
+            if exchanged is None:
+                return False
+            after = exchanged
+        for uid in [uid for uid, proof in reported.items() if not proof and uid != pod_uid]:
+            if any(before[at] != after[at] for at in held.get(uid, ())):
+                del reported[uid]
+        reported[pod_uid] = is_proof
         self._remember(node, after)
         return True
 
@@ -201,6 +207,10 @@ class NodeTable:
     def devices(self, node: str) -> NodeDevices:
         """Return the devices of a node; none for an unknown one."""
         return self._worked_out(node)[1] if node in self._nodes else NodeDevices()
+
+    def kubelet(self, node: str) -> str:
+        """Return the version of a node's kubelet; empty for an unknown node."""
+        return self._nodes[node].status.node_info.kubelet_version if node in self._nodes else ""
 
     def _touch(self, node: str) -> None:
         """Work a node out once more when it is asked for next."""
@@ -240,6 +250,7 @@ class NodeTable:
             gpus=len(devices.devices),
             is_healthy=not wrong,
             bad_devices=frozenset(bad),
+            devices=tuple(was.identity for was in devices.remembered),
             gpu_model=devices.model or _label(node, _MODEL_LABELS) if devices.devices else "",
             message="; ".join([*wrong, *(f"GPU {index}: {problem}" for index, problem in sorted(bad.items()))]),
         )

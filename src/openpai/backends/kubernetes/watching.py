@@ -81,8 +81,12 @@ class Watcher:
         *,
         logs: LogShipper | None,
         removes: Callable[[Pod], None],
+        shows_devices: Callable[[PodAttempt, Pod], None],
     ) -> None:
-        """`removes` deletes a pod of ours that no attempt waits for."""
+        """`removes` deletes a pod of ours that no attempt waits for.
+
+        `shows_devices` is called with a pod whose task has begun.
+        """
         self._client = client
         self._namespace = namespace
         self._register = register
@@ -92,6 +96,7 @@ class Watcher:
         self._clock = clock
         self._logs = logs
         self._removes = removes
+        self._shows_devices = shows_devices
         self._ending: set[asyncio.Task[None]] = set()
         self._pods: Reflector[Pod] | None = None
         self._events: dict[str, tuple[float, Event | None]] = {}
@@ -144,6 +149,8 @@ class Watcher:
             self._register.end(attempt, fence or KILLED_BEFORE_START)
             return
         began = started_at_ms(pod)
+        if began is not None:
+            self._shows_devices(attempt, pod)
         if began is not None and self._logs is not None:
             self._logs.ship(attempt.key, attempt.name)
         report = self._end_of(attempt, pod)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from openpai.kube.objects.meta import Condition, Part, Resource
 
 
@@ -76,11 +78,27 @@ class ContainerState(Part, frozen=True, kw_only=True):
     terminated: Terminated | None = None
 
 
+class AllocatedDevice(Part, frozen=True, kw_only=True):
+    """A device that a kubelet gave to a container."""
+
+    id: str = msgspec.field(name="resourceID", default="")
+    """What its plugin calls it, such as a UUID."""
+
+
+class AllocatedResource(Part, frozen=True, kw_only=True):
+    """The devices of one extended resource that a kubelet gave to a container."""
+
+    name: str = ""
+    resources: tuple[AllocatedDevice, ...] = ()
+
+
 class ContainerStatus(Part, frozen=True, kw_only=True):
     """A container, as the kubelet sees it."""
 
     name: str = ""
     state: ContainerState = ContainerState()
+    allocated_resources_status: tuple[AllocatedResource, ...] = ()
+    """From Kubernetes 1.36 on; before, behind a feature gate."""
 
 
 class PodStatus(Part, frozen=True, kw_only=True):
