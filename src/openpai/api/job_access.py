@@ -96,8 +96,8 @@ def visible_attempts(caller: Caller, row: JobRow, attempts: tuple[TaskAttemptRow
 
 
 def without_log_line(diagnosis: Diagnosis | None) -> Diagnosis | None:
-    """Return a diagnosis without the line of the log that led to it."""
-    return replace(diagnosis, matched="") if diagnosis is not None and diagnosis.matched else diagnosis
+    """Return a diagnosis without the lines of the log that led to it."""
+    return replace(diagnosis, matched="", lines=()) if diagnosis is not None and diagnosis.matched else diagnosis
 
 
 def _without_log_line(row: JobRow) -> JobRow:

@@ -27,7 +27,7 @@ COMMANDS: Final = {
     "events": ("openpai.cli.job_read:events", "Show what happened to a job, oldest first."),
     "why": (
         "openpai.cli.job_queue:why",
-        "Show why a job waits, what would change it, which jobs are in its way, and when it may start.",
+        "Show why a job waits, which jobs are in its way, and when it may start; or why it failed.",
     ),
     "move": ("openpai.cli.job_queue:move", "Move a waiting job among those of equal priority in its virtual cluster."),
     "priority": ("openpai.cli.job_queue:priority", "Change the priority of a job; a running job keeps running."),

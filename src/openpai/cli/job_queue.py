@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from openpai.cli import output, session
 from openpai.cli.job import Name
@@ -11,7 +11,7 @@ from openpai.cli.options import argument, option
 from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
-    from openpai.client.model import Held
+    from openpai.client.model import Held, JobDetail
     from openpai.client.model.job_events import Wait
 
 REASONS_SHOWN: Final = 5
@@ -19,13 +19,18 @@ HOLDERS_SHOWN: Final = 8
 
 
 def why(name: Name, json: output.Json = False) -> None:
-    """Show why a job waits, what would change it, which jobs are in its way, and when it may start."""
+    """Show why a job waits, which jobs are in its way, and when it may start; or why it failed."""
     with session.connect() as pai:
         waits = pai.why(name)
-        state = "" if waits else pai.job(name).state
+        job = None if waits else pai.job(name)
         held = pai.in_the_way(name) if waits else None
-    document = {"waits": [wait.document for wait in waits], **({"held": held.document} if held else {})}
-    if output.is_shown(json, document, waits, f"{name} is not waiting: it is {state}.", f"pai job show {name}"):
+    document: dict[str, Any] = {"waits": [wait.document for wait in waits], **({"held": held.document} if held else {})}
+    if job is not None and job.cause:
+        document["cause"] = job.document["jobStatus"]["appExitCause"]
+    if output.as_json(json, document):
+        return
+    if job is not None:
+        _print_over(name, job)
         return
     from openpai.cli.job_tables import wait_text
 
@@ -39,6 +44,18 @@ def why(name: Name, json: output.Json = False) -> None:
     if held is not None:
         _print_holders(held, now_ms)
     output.next_step("pai vc list", "pai node list", f"pai job stop {name}")
+
+
+def _print_over(name: str, job: JobDetail) -> None:
+    """Print why a job that does not wait failed, or else its state."""
+    from openpai.cli.job_tables import diagnosis
+
+    if why := diagnosis(job) if job.cause else "":
+        output.say_marked_up(why)
+        output.next_step(f"pai job show {name}", f"pai job logs {name}", f"pai job start {name}")
+        return
+    output.say(f"{name} is not waiting: it is {job.state}.")
+    output.next_step(f"pai job show {name}")
 
 
 def _print_holders(held: Held, now_ms: int) -> None:

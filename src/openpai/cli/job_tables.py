@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 
 from openpai.cli.formatting import ago, clock_time, counts, percent, plural, ran_for, size, span, styled
+from openpai.cli.job_cause import cause_text
 from openpai.cli.listing import listing, shown
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ def diagnosis(job: JobDetail) -> str:
         return f"[bold]Why:[/] {shown(job.trigger_message)}"
     if job.state != "FAILED" and not (job.state == "WAITING" and job.exit_diagnostics):
         return ""
+    if job.cause:
+        return cause_text(job)
     which = f"task {job.trigger_role}-{job.trigger_index}" if job.trigger_role else "the job"
     text = job.exit_diagnostics.strip() or "\n".join(filter(None, [job.trigger_message, *_advice(job)]))
     return f"[bold red]Why:[/] {shown(which)}: {shown(text or job.exit_phrase or 'no diagnosis')}"

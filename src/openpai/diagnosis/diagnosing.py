@@ -21,6 +21,8 @@ LINES_READ: Final = 1000
 _RECENT_LINES: Final = 200
 """Where a line that is not certain must stand, counted from the end: what is older was survived."""
 _SHOWN_MAX: Final = 300
+_LINES_BEFORE: Final = 3
+_LINES_AFTER: Final = 1
 _TIME_ABOVE: Final = 30
 """How many lines before an observed one may give its time: a traceback has none."""
 _HARMLESS: Final = re.compile(r".{0,80}(?:\b(?:WARNING|INFO|DEBUG)\b|\bRetrying\b)|.{0,200}[a-z]Warning: ")
@@ -53,8 +55,11 @@ def find(evidence: Evidence, rules: RuleSet | None = None) -> Finding:
     lines = clean_lines(evidence.log, LINES_READ)
     observed = min(_observed(evidence, lines, error, rules), key=lambda each: each[:2], default=None)
     if observed is None:
-        return Finding(None, error.line if error else "", error)
-    return Finding(observed.rule, observed.line.strip()[:_SHOWN_MAX], error, _seconds(lines, observed))
+        return Finding(
+            None, error.line if error else "", error, context=_context(lines, _position(lines, _said_by(error)))
+        )
+    at = _position(lines, observed.line) if observed.at is None else observed.at
+    return Finding(observed.rule, observed.line.strip()[:_SHOWN_MAX], error, _seconds(lines, at), _context(lines, at))
 
 
 def find_root(
@@ -129,11 +134,26 @@ def _said(rules: RuleSet, line: str, evidence: Evidence, places: Sequence[Where]
             yield rule
 
 
-def _seconds(lines: Sequence[str], observed: _Observed) -> float | None:
-    """Return the time of an observed line, or of the nearest line before it that has one."""
-    at = observed.at
+def _said_by(error: LastError | None) -> str:
+    """Return an error as it stands in the log."""
+    return (error.exceptions.partition("\n")[0] or error.line) if error else ""
+
+
+def _position(lines: Sequence[str], shown: str) -> int | None:
+    """Return the last line with which a quoted line begins: of a message of several lines, the first."""
+    return next((at for at in range(len(lines) - 1, -1, -1) if shown.startswith(lines[at] or "\n")), None)
+
+
+def _context(lines: Sequence[str], at: int | None) -> tuple[str, ...]:
+    """Return a line with those around it that are not empty."""
     if at is None:
-        at = next((at for at in range(len(lines) - 1, -1, -1) if observed.line.startswith(lines[at] or " ")), None)
+        return ()
+    around = lines[max(0, at - _LINES_BEFORE) : at + 1 + _LINES_AFTER]
+    return tuple(line[:_SHOWN_MAX] for line in around if line)
+
+
+def _seconds(lines: Sequence[str], at: int | None) -> float | None:
+    """Return the time of a line, or of the nearest line before it that has one."""
     if at is None:
         return None
     times = (time_of_day(line) for line in reversed(lines[max(0, at - _TIME_ABOVE) : at + 1]))

@@ -34,6 +34,8 @@ class Finding:
     error: LastError | None = None
     seconds: float | None = None
     """The time of day at which the line was written, if the log says it."""
+    context: tuple[str, ...] = ()
+    """The line with those around it in the log."""
 
     @property
     def cause(self) -> Cause | None:

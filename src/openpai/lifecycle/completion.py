@@ -70,7 +70,8 @@ def _fired(role: RolePlan, over: Sequence[Task]) -> Iterator[tuple[int, Outcome]
         trigger = sorted(failed, key=_ending)[role.min_failed - 1]
         message = f"{plural(role.min_failed, 'task')} of role {role.name} failed (minFailedInstances {role.min_failed})"
         code = trigger.report.code if trigger.report else 1
-        yield trigger.ended_at_ms or 0, Outcome(Verdict.FAILED, code, trigger.diagnosis, trigger.id, message)
+        at_ms = trigger.ended_at_ms
+        yield at_ms or 0, Outcome(Verdict.FAILED, code, trigger.diagnosis, trigger.id, message, at_ms)
     if 1 <= role.min_succeeded <= len(succeeded):
         trigger = sorted(succeeded, key=_ending)[role.min_succeeded - 1]
         count = plural(role.min_succeeded, "task")

@@ -63,6 +63,12 @@ def diagnose(report: ExitReport, tail: str = "", rules: RuleSet | None = None) -
     if report.code == SUCCEEDED:
         return _row(SUCCEEDED)
     found = find(Evidence(report.code, tail), rules)
+    diagnosis = _of_exit(report, found)
+    return replace(diagnosis, lines=found.context) if diagnosis.matched else diagnosis
+
+
+def _of_exit(report: ExitReport, found: Finding) -> Diagnosis:
+    """Return the row for the exit of a program that failed."""
     if found.rule is not None and (found.rule.role is Role.ROOT or report.signal is None):
         is_of_signal = found.rule.is_general and report.code in _OWN_SIGNALS
         return _with_cause(_row(report.code if is_of_signal else found.rule.row, found.line), found)
@@ -117,8 +123,15 @@ def _with_cause(diagnosis: Diagnosis, found: Finding) -> Diagnosis:
     cause = found.cause
     if cause is None:
         return diagnosis
-    advice = cause.advice or diagnosis.advice
-    return replace(diagnosis, reason=cause.summary, advice=advice, cause=cause.name, domain=cause.domain.value)
+    return replace(
+        diagnosis,
+        reason=cause.summary,
+        advice=cause.advice or diagnosis.advice,
+        cause=cause.name,
+        domain=cause.domain.value,
+        retry=cause.retry.value,
+        excludes_node=cause.excludes_node,
+    )
 
 
 def without_retry_advice(diagnosis: Diagnosis) -> Diagnosis:

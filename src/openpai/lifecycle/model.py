@@ -164,6 +164,12 @@ class Diagnosis:
     """The name of the cause that a rule found, such as cuda_oom; empty if none did."""
     domain: str = ""
     """Whose doing the cause is: user, platform, infrastructure or unknown."""
+    lines: tuple[str, ...] = ()
+    """`matched` with the lines around it in the log, if it has some."""
+    retry: str = ""
+    """Whether another attempt is likely to end better: helps, no or unknown."""
+    excludes_node: bool = False
+    """Whether the next attempt should avoid the node."""
 
 
 class Retries(NamedTuple):
@@ -283,6 +289,8 @@ class Outcome:
     diagnosis: Diagnosis | None = None
     trigger: TaskId | None = None
     message: str = ""
+    at_ms: int | None = None
+    """When the task of `trigger` ended, if it failed."""
 
 
 @dataclass(frozen=True, slots=True)

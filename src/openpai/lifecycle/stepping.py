@@ -312,7 +312,7 @@ class _Draft:
         self.root = found.task
         diagnosis = without_retry_advice(found.diagnosis) if self.job.plan.job_retry_count else found.diagnosis
         message = f"{found.task.role}-{found.task.index} failed first; {outcome.message}"
-        return replace(outcome, code=found.code, diagnosis=diagnosis, trigger=found.task, message=message)
+        return Outcome(outcome.verdict, found.code, diagnosis, found.task, message, found.at_ms)
 
     def _is_last_failure(self, outcome: Outcome) -> bool:
         plan = self.job.plan

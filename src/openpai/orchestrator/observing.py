@@ -167,7 +167,8 @@ def _compared(job: Job, exits: Mapping[TaskId, TaskExited]) -> list[_End]:
 
 
 def _shown_diagnosis(leader: Leader, found: JobRecord, diagnosis: Diagnosis) -> Diagnosis:
-    return replace(diagnosis, matched=_shown(leader, found, diagnosis.matched))
+    lines = _shown(leader, found, "\n".join(diagnosis.lines)).splitlines()
+    return replace(diagnosis, matched=_shown(leader, found, diagnosis.matched), lines=tuple(lines))
 
 
 def _shown(leader: Leader, found: JobRecord, text: str) -> str:

@@ -61,13 +61,16 @@ def _diagnosis_data(diagnosis: Diagnosis | None) -> list[Any] | None:
     if diagnosis is None:
         return None
     d = diagnosis
-    return [d.code, d.phrase, d.type, d.behavior.value, d.reason, list(d.advice), d.matched, d.cause, d.domain]
+    found = [d.matched, d.cause, d.domain, list(d.lines), d.retry, d.excludes_node]
+    return [d.code, d.phrase, d.type, d.behavior.value, d.reason, list(d.advice), *found]
 
 
 def _diagnosis_from(data: list[Any] | None) -> Diagnosis | None:
     if data is None:
         return None
-    code, phrase, type_, behavior, reason, advice, *found = data  # what older servers wrote has no cause
+    # What older servers wrote is shorter.
+    code, phrase, type_, behavior, reason, advice, *found = data
+    found[3:4] = [tuple(lines) for lines in found[3:4]]
     return Diagnosis(code, phrase, type_, Behavior(behavior), reason, tuple(advice), *found)
 
 
@@ -92,15 +95,16 @@ def outcome_text(outcome: Outcome | None) -> str | None:
     if outcome is None:
         return None
     trigger = [outcome.trigger.role, outcome.trigger.index] if outcome.trigger else None
-    return _dump([outcome.verdict.value, outcome.code, _diagnosis_data(outcome.diagnosis), trigger, outcome.message])
+    diagnosis = _diagnosis_data(outcome.diagnosis)
+    return _dump([outcome.verdict.value, outcome.code, diagnosis, trigger, outcome.message, outcome.at_ms])
 
 
 def outcome_from(text: str | None) -> Outcome | None:
     """Return the outcome that `outcome_text` wrote."""
     if text is None:
         return None
-    verdict, code, diagnosis, trigger, message = json.loads(text)
-    return Outcome(Verdict(verdict), code, _diagnosis_from(diagnosis), TaskId(*trigger) if trigger else None, message)
+    verdict, code, diagnosis, trigger, *rest = json.loads(text)
+    return Outcome(Verdict(verdict), code, _diagnosis_from(diagnosis), TaskId(*trigger) if trigger else None, *rest)
 
 
 _OF_JOB: Final = (

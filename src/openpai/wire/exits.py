@@ -7,6 +7,9 @@ from typing import Annotated, Literal
 
 from openpai.wire.doc import Doc, Document
 
+Domain = Literal["user", "platform", "infrastructure", "unknown"]
+Retry = Literal["helps", "no", "unknown"]
+
 
 class ExitSpec(Document):
     """A row of the exit-code table."""
@@ -50,8 +53,31 @@ class ExitMessages(Document):
     launcher: Annotated[str | None, Doc(example=None)]
 
 
+class Cause(Document):
+    """The cause of a failure, as the rules of the failure analysis found it."""
+
+    name: Annotated[str, Doc("name of the exit spec; `unknown` if no rule matched", example="cuda_oom")]
+    summary: Annotated[str, Doc(example="The GPU's memory ran out.")]
+    domain: Annotated[Domain, Doc("whose doing it is", example="user")]
+    retry: Annotated[Retry, Doc("whether another attempt may end better", example="no")]
+    excludesNode: Annotated[bool, Doc("whether the next attempt avoids the node", example=False)]
+    line: Annotated[str, Doc("the line that shows it", example="torch.OutOfMemoryError: CUDA out of memory.")]
+    lines: Annotated[Sequence[str], Doc("the same with the lines around it", example=[])]
+    advice: Annotated[Sequence[str], Doc(example=["Use smaller batches."])]
+
+
+class FirstCause(Cause):
+    """The cause of a failed attempt, and the task that failed first."""
+
+    taskRoleName: Annotated[str | None, Doc(example="worker")]
+    taskIndex: Annotated[int | None, Doc(example=3)]
+    time: Annotated[int | None, Doc("when that task ended, in milliseconds since 1970", example=1767225600000)]
+
+
 class AttemptCause(Document):
     """Why an attempt of a job ended, and the task that decided it; null before its end."""
+
+    appExitCause: Annotated[FirstCause | None, Doc("the cause of a failure; null for other ends")]
 
     appExitSpec: ExitSpec | None
     appExitDiagnostics: Annotated[str | None, Doc(example=None)]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from openpai.wire.answers import ExitCode, JobName, Ms, NodeName, NullableMs, RoleName, UserName
 from openpai.wire.doc import Doc, Document
-from openpai.wire.exits import ExitSpec
+from openpai.wire.exits import Cause, ExitSpec
 from openpai.wire.states import State
 
 
@@ -29,6 +29,7 @@ class Container(Document):
     containerExitCode: ExitCode
     containerExitSpec: ExitSpec | None
     containerExitDiagnostics: Annotated[str | None, Doc(example=None)]
+    containerExitCause: Annotated[Cause | None, Doc("the cause of a failure; null for other ends")]
 
 
 class AttemptTimes(Document):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from openpai.lifecycle.model import Diagnosis, ExitReason, ExitReport
+from openpai.lifecycle.model import Behavior, Diagnosis, ExitReason, ExitReport
 from openpai.protocol.exit_codes import spec_for
 from openpai.wire import exits as wire
 
@@ -38,6 +39,36 @@ def _spec(code: int) -> wire.ExitSpec:
         "reason": spec.reason,
         "repro": (spec.repro,),
         "solution": spec.solution,
+    }
+
+
+_DOMAINS: Final[Mapping[str, wire.Domain]] = {
+    "USER_FAILURE": "user",
+    "USER_STOP": "user",
+    "PLATFORM_FAILURE": "platform",
+}
+"""Whose doing a row of the table is, where no rule names a cause."""
+_RETRY: Final[Mapping[Behavior, wire.Retry]] = {
+    Behavior.TRANSIENT: "helps",
+    Behavior.TRANSIENT_CONFLICT: "helps",
+    Behavior.PERMANENT: "no",
+}
+
+
+def cause(diagnosis: Diagnosis | None) -> wire.Cause | None:
+    """Return the cause of a failure; None if nothing failed."""
+    if diagnosis is None or diagnosis.type in ("USER_SUCCESS", "USER_STOP"):
+        return None
+    domain, retry = diagnosis.domain, diagnosis.retry
+    return {
+        "name": diagnosis.cause or "unknown",
+        "summary": diagnosis.reason,
+        "domain": cast("wire.Domain", domain) if domain else _DOMAINS.get(diagnosis.type, "unknown"),
+        "retry": cast("wire.Retry", retry) if retry else _RETRY.get(diagnosis.behavior, "unknown"),
+        "excludesNode": diagnosis.excludes_node,
+        "line": diagnosis.matched,
+        "lines": diagnosis.lines,
+        "advice": diagnosis.advice,
     }
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from openpai.api.shapes.exits import diagnostics, exit_messages, exit_spec
+from openpai.api.shapes.exits import cause, diagnostics, exit_messages, exit_spec
 from openpai.api.shapes.job_attempts import AttemptView
 from openpai.api.shapes.tasks import TaskHistory
 from openpai.lifecycle.model import JOB_FINAL, JobPhase, Outcome, Verdict
 from openpai.lifecycle.states import JOB_STATES
 from openpai.ports.queries import EventRow, JobRow
 from openpai.wire import jobs as wire
-from openpai.wire.exits import AttemptCause
+from openpai.wire.exits import AttemptCause, FirstCause
 from openpai.wire.job_attempts import OldAttemptHead
 
 
@@ -88,8 +88,8 @@ def by_role(tasks: Iterable[TaskHistory]) -> dict[str, list[TaskHistory]]:
 
 
 def _attempt_status(row: JobRow, attempt: AttemptView, now_ms: int) -> wire.AttemptStatus:
-    cause = _cause(attempt.outcome)
-    spec = cause["appExitSpec"]
+    ending = _ending(attempt.outcome)
+    spec = ending["appExitSpec"]
     return {
         **_status(row, now_ms),
         "attemptId": attempt.number,
@@ -100,19 +100,29 @@ def _attempt_status(row: JobRow, attempt: AttemptView, now_ms: int) -> wire.Atte
         "appCreatedTime": attempt.created_at_ms,
         "appLaunchedTime": attempt.started_at_ms or attempt.ended_at_ms,
         "appCompletedTime": attempt.ended_at_ms,
-        **cause,
+        **ending,
         "appExitCode": attempt.outcome.code if attempt.outcome else None,
         "appExitType": spec["type"] if spec else None,
     }
 
 
-def _cause(outcome: Outcome | None) -> AttemptCause:
+def _first_cause(outcome: Outcome | None) -> FirstCause | None:
+    found = cause(outcome.diagnosis) if outcome is not None and outcome.verdict is Verdict.FAILED else None
+    if outcome is None or found is None:
+        return None
+    trigger = outcome.trigger
+    role, index = (trigger.role, trigger.index) if trigger else (None, None)
+    return {**found, "taskRoleName": role, "taskIndex": index, "time": outcome.at_ms}
+
+
+def _ending(outcome: Outcome | None) -> AttemptCause:
     spec = None if outcome is None else exit_spec(outcome.code, outcome.diagnosis)
     if spec and outcome and outcome.verdict is Verdict.PREEMPTED:
         # OpenPAI has one code for preempted and for vanished tasks.
         spec = {**spec, "reason": outcome.message}
     trigger = outcome.trigger if outcome else None
     return {
+        "appExitCause": _first_cause(outcome),
         "appExitSpec": spec,
         "appExitDiagnostics": diagnostics(outcome.message, outcome.diagnosis) if outcome else None,
         "appExitMessages": exit_messages(outcome.code, outcome.message, outcome.diagnosis, None) if outcome else None,
@@ -125,8 +135,8 @@ def _cause(outcome: Outcome | None) -> AttemptCause:
 def old_attempt(row: JobRow, attempt: AttemptView) -> OldAttemptHead:
     """Return an attempt in the shape of the deprecated `job-attempts` routes, without its tasks."""
     outcome = attempt.outcome
-    cause = _cause(outcome)
-    spec, messages = cause["appExitSpec"], cause["appExitMessages"]
+    ending = _ending(outcome)
+    spec, messages = ending["appExitSpec"], ending["appExitMessages"]
     return {
         "jobName": row.name,
         "frameworkName": row.id,
@@ -144,11 +154,11 @@ def old_attempt(row: JobRow, attempt: AttemptView) -> OldAttemptHead:
         "exitDiagnostics": None
         if messages is None
         else {
-            "diagnosticsSummary": cause["appExitDiagnostics"] or "",
+            "diagnosticsSummary": ending["appExitDiagnostics"] or "",
             "runtime": messages["runtime"],
             "launcher": messages["launcher"],
         },
-        **cause,
+        **ending,
         "totalGpuNumber": row.gpus_total,
         "totalTaskNumber": row.tasks_total,
         "totalTaskRoleNumber": row.roles_total,

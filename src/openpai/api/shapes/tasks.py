@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from openpai.api.shapes.exits import diagnostics, exit_spec
+from openpai.api.shapes.exits import cause, diagnostics, exit_spec
 from openpai.api.shapes.job_attempts import AttemptView
 from openpai.lifecycle.diagnosis import ended_with_attempt
 from openpai.lifecycle.model import TASK_FINAL, Diagnosis, TaskPhase
@@ -195,6 +195,7 @@ def _container(job: JobRow, row: TaskAttemptRow | None, attempt: AttemptView) ->
         "containerExitCode": code,
         "containerExitSpec": None if code is None else exit_spec(code, diagnosis),
         "containerExitDiagnostics": None if code is None else diagnostics(message, diagnosis),
+        "containerExitCause": cause(diagnosis),
     }
 
 

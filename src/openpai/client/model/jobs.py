@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from openpai.client.model import reading as field
 from openpai.client.model.reading import Answer, Document
-from openpai.client.model.tasks import FINAL_STATES, TaskView
+from openpai.client.model.tasks import FINAL_STATES, Cause, TaskView, as_cause
 
 
 class _Named:
@@ -154,6 +154,8 @@ class JobDetail(_Named, Answer):
     exit_code: int | None = field.number("jobStatus.appExitCode")
     exit_phrase: str = field.text("jobStatus.appExitSpec.phrase")
     exit_diagnostics: str = field.text("jobStatus.appExitDiagnostics")
+    cause: Cause = field.value("jobStatus.appExitCause", convert=as_cause)
+    """The cause of a failed attempt, with the task that failed first."""
     trigger_role: str = field.text("jobStatus.appExitTriggerTaskRoleName")
     """Role of the task that decided how the attempt ended; empty if none did."""
     trigger_index: int | None = field.number("jobStatus.appExitTriggerTaskIndex")

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from openpai.client.model.reading import Answer, Document, amount, mapping, needed, number, text, whole
+from openpai.client.model.reading import (
+    Answer,
+    Document,
+    amount,
+    flag,
+    mapping,
+    needed,
+    number,
+    text,
+    texts,
+    value,
+    whole,
+)
 from openpai.wire import states
 
 SUCCEEDED: Final = "SUCCEEDED"
@@ -22,6 +34,39 @@ class _OfTask:
     def name(self) -> str:
         """Return `role-index`."""
         return f"{self.role}-{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause(Answer):
+    """The cause of a failure."""
+
+    name: str = text("name")
+    """Such as cuda_oom; `unknown` if no rule of the server matched, empty if nothing failed."""
+    summary: str = text("summary")
+    domain: str = text("domain")
+    """Whose doing it is: user, platform, infrastructure or unknown."""
+    retry: str = text("retry")
+    """Whether another attempt may end better: helps, no or unknown."""
+    excludes_node: bool = flag("excludesNode")
+    line: str = text("line")
+    """The line of the log that shows it."""
+    lines: tuple[str, ...] = texts("lines")
+    """The same with the lines around it."""
+    advice: tuple[str, ...] = texts("advice")
+    role: str = text("taskRoleName")
+    """Of a whole attempt: the task that failed first."""
+    index: int | None = number("taskIndex")
+    at_ms: int | None = number("time")
+    """When that task ended."""
+
+    def __bool__(self) -> bool:
+        """Return whether anything failed."""
+        return bool(self.name)
+
+
+def as_cause(found: Any) -> Cause:
+    """Return a cause; one without a name if there is none."""
+    return Cause.read(found if isinstance(found, Mapping) else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +87,7 @@ class TaskView(_OfTask, Answer):
     exit_code: int | None = number("containerExitCode")
     exit_phrase: str = text("containerExitSpec.phrase")
     exit_diagnostics: str = text("containerExitDiagnostics")
+    cause: Cause = value("containerExitCause", convert=as_cause)
     document: Document = whole()
 
     @property
