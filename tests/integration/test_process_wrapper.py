@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, Resources, TaskRole
+from openpai.runtime.plugin import PluginContext
 from openpai.runtime.plugins import with_plugins
 from openpai.runtime.script import ExitText, Ticket, user_script, wrapper
 
@@ -31,6 +33,13 @@ def shell(request: pytest.FixtureRequest) -> tuple[str, ...]:
     if found is None:
         pytest.skip(f"{name} is not installed here")
     return (found, *rest)
+
+
+WORKER = PluginContext("ann", "job", "worker")
+
+
+def same(value: Any) -> Any:
+    return value
 
 
 @dataclass
@@ -242,16 +251,19 @@ def test_an_image_with_a_shell_and_nothing_else_is_enough(attempt: Attempt) -> N
     assert (attempt.code(), attempt.said()) == (7, "ready\nsaved\n")
 
 
-def test_postcommands_run_after_success_only(attempt: Attempt) -> None:
-    plugin = {"plugin": "cmd", "parameters": {"preCommands": ["echo pre"], "postCommands": ["echo post"]}}
+def test_postcommands_run_however_the_task_ended_and_callbacks_after_success_only(attempt: Attempt) -> None:
+    succeeded = {"event": "taskSucceeds", "commands": ["echo succeeded"]}
+    post = ["echo post $PAI_TASK_EXIT_CODE"]
+    parameters = {"preCommands": ["echo pre"], "postCommands": post, "callbacks": [succeeded]}
+    plugin = {"plugin": "cmd", "parameters": parameters}
     role = TaskRole("worker", "image", Resources(1, 1, 0), ("main",))
     spec = JobSpec("job", (role,), extras={PLUGIN_PREFIX: [plugin]})
-    assert attempt.run(with_plugins(spec, "worker", "echo main\nexit 0", str)) == 0
-    assert attempt.said() == "pre\nmain\npost\n"
+    assert attempt.run(with_plugins(spec, WORKER, "echo main\nexit 0", same)) == 0
+    assert attempt.said() == "pre\nmain\nsucceeded\npost 0\n"
     failing = Attempt(attempt.directory / "failing", attempt.shell)
     failing.directory.mkdir()
-    assert failing.run(with_plugins(spec, "worker", "false\necho never", str)) == 1
-    assert failing.said() == "pre\n"
+    assert failing.run(with_plugins(spec, WORKER, "(exit 7)\necho never", same)) == 7
+    assert failing.said() == "pre\npost 7\n"
 
 
 def test_a_plugins_ignored_failure_lets_the_task_go_on(attempt: Attempt) -> None:
@@ -259,7 +271,7 @@ def test_a_plugins_ignored_failure_lets_the_task_go_on(attempt: Attempt) -> None
     spec = JobSpec(
         "job", (TaskRole("worker", "image", Resources(1, 1, 0), ("main",)),), extras={PLUGIN_PREFIX: [plugin]}
     )
-    assert attempt.run(with_plugins(spec, "worker", "echo main\nfalse\necho never", str)) == 1
+    assert attempt.run(with_plugins(spec, WORKER, "echo main\nfalse\necho never", same)) == 1
     assert attempt.said() == "on\nmain\n"
 
 
@@ -287,14 +299,14 @@ def test_what_a_plugin_does_to_its_shell_stays_there(
         "job", (TaskRole("worker", "image", Resources(1, 1, 0), ("main",)),), extras={PLUGIN_PREFIX: [plugin, after]}
     )
     own = '[ "$PWD" != / ] && [ -z "${LEAK-}" ] && [ "$(umask)" != 0077 ] && echo main\nexport OWN=leak\ncd /'
-    assert (attempt.run(with_plugins(spec, "worker", own, str)), attempt.said()) == (code, said)
+    assert (attempt.run(with_plugins(spec, WORKER, own, same)), attempt.said()) == (code, said)
 
 
 def test_a_failing_postcommand_fails_the_task_unless_it_is_ignored(attempt: Attempt) -> None:
     def script(policy: str) -> str:
         plugin = {"plugin": "cmd", "failurePolicy": policy, "parameters": {"postCommands": ["exit 4"]}}
         role = TaskRole("worker", "image", Resources(1, 1, 0), ("main",))
-        return with_plugins(JobSpec("job", (role,), extras={PLUGIN_PREFIX: [plugin]}), "worker", "echo main", str)
+        return with_plugins(JobSpec("job", (role,), extras={PLUGIN_PREFIX: [plugin]}), WORKER, "echo main", same)
 
     assert attempt.run(script("fail")) == 4
     ignoring = Attempt(attempt.directory / "ignoring", attempt.shell)
@@ -302,18 +314,29 @@ def test_a_failing_postcommand_fails_the_task_unless_it_is_ignored(attempt: Atte
     assert ignoring.run(script("ignore")) == 0
 
 
-def test_postcommands_do_not_keep_a_program_from_saving_its_work(attempt: Attempt) -> None:
+def test_postcommands_run_after_a_program_that_sigterm_ended_has_saved_its_work(attempt: Attempt) -> None:
     plugin = {"plugin": "cmd", "parameters": {"postCommands": ["echo post"]}}
     spec = JobSpec(
         "job", (TaskRole("worker", "image", Resources(1, 1, 0), ("main",)),), extras={PLUGIN_PREFIX: [plugin]}
     )
     program = "trap 'sleep 0.3; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
-    attempt.write(with_plugins(spec, "worker", f'sh -c "{program}"', str))
+    attempt.write(with_plugins(spec, WORKER, f'sh -c "{program}"', same))
     process = attempt.start()
     until(lambda: "ready" in attempt.said())
     process.send_signal(signal.SIGTERM)
     process.wait(PATIENCE_S)
-    assert (attempt.code(), attempt.said()) == (143, "ready\nsaved\n")
+    assert (attempt.code(), attempt.said()) == (143, "ready\nsaved\npost\n")
+
+
+def test_a_failing_postcommand_does_not_replace_the_tasks_own_exit_code(attempt: Attempt) -> None:
+    plugins = [{"plugin": "cmd", "parameters": {"postCommands": [f"exit {code}"]}} for code in (4, 5)]
+    role = TaskRole("worker", "image", Resources(1, 1, 0), ("main",))
+    spec = JobSpec("job", (role,), extras={PLUGIN_PREFIX: plugins})
+    assert attempt.run(with_plugins(spec, WORKER, "exit 3", same)) == 3
+    good = Attempt(attempt.directory / "good", attempt.shell)
+    good.directory.mkdir()
+    # They run in the opposite order, and the first that failed counts.
+    assert good.run(with_plugins(spec, WORKER, "true", same)) == 5
 
 
 def _is_alive(pid: int) -> bool:

@@ -24,6 +24,7 @@ from openpai.app.health import DatabaseHealth, Readiness
 from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.keys import unlock
 from openpai.app.leadership import Follower, Leadership
+from openpai.app.runtime_plugins import installed_plugins
 from openpai.app.settings import DAYS_MAX, GB_MAX, Settings
 from openpai.app.startup import promise, promised_at_start
 from openpai.backends.host.directory import KEPT
@@ -37,6 +38,7 @@ from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
 from openpai.ports.backend import Backend, SharedBackend
 from openpai.ports.clock import Clock
+from openpai.runtime.plugins import Plugins
 from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.cluster_settings import SqlSettingsStore
@@ -85,6 +87,7 @@ class _Rooms:
     work: KeptDirectories
     database_health: DatabaseHealth
     readiness: Readiness
+    plugins: Plugins
 
 
 @asynccontextmanager
@@ -141,9 +144,10 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     store, queries, storages = SqlJobStore(database), SqlJobQueries(database), SqlStorageStore(database)
     kept, usage = SqlSettingsStore(database), SqlUsageStore(database)
     vault = await asyncio.to_thread(unlock, data, database, may_make=not settings.api_only)
+    plugins = installed_plugins()
     commands = PlatformCommands(
         store, vault, clock, SystemIdentities(),
-        settings=kept, usage=usage, storages=storages, check_room=Room(data.root).check,
+        settings=kept, usage=usage, storages=storages, check_room=Room(data.root).check, plugins=plugins,
     )  # fmt: skip
     kept_ms = int(settings.work_retention_hours * 3_600_000)
     work = KeptDirectories(data.tasks / settings.backend / KEPT, clock, kept_ms)
@@ -154,7 +158,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     readiness = Readiness(database, store, Room(data.root).check, lambda: commands.leader)
     return _Rooms(
         data, clock, store, queries, users, vault, kept, usage, storages, commands, logs, work, database_health,
-        readiness,
+        readiness, plugins,
     )  # fmt: skip
 
 
@@ -179,6 +183,7 @@ async def _leadership(
         settings=rooms.kept,
         usage=rooms.usage,
         storages=rooms.storages,
+        plugins=rooms.plugins,
     )
     holder = f"{socket.gethostname()}:{rooms.data.root}/{os.getpid()}-{secrets.token_hex(4)}"
     clean_up = _housekeeping(settings, rooms)

@@ -117,10 +117,11 @@ def check(
     """
     from openpai.protocol.placement import placement_of
     from openpai.protocol.reading import read_job
+    from openpai.runtime.plugins import offline_check
 
     edited = changed(job_file.read(file), changes)
     try:
-        found = read_job(edited.content)
+        found = read_job(edited.content, check=offline_check)
     except InvalidProtocol as refusal:
         if not json:
             refusal.message = describe(file, edited, refusal)

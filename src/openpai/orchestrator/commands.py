@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from openpai.orchestrator import gangs
 from openpai.orchestrator.applying import adopt
 from openpai.orchestrator.changes import JobUpdate, Remark
 from openpai.orchestrator.holdings import in_the_way
+from openpai.orchestrator.job_keys import with_keys
 from openpai.orchestrator.job_storages import with_storages
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.nodes import NodeCommands
@@ -47,8 +48,10 @@ from openpai.ports.usage import BeyondQuota, UsageStore
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import PRIORITY_OF, asked_class, is_private, placement_of, priority, time_limit_ms
-from openpai.protocol.reading import LONG_JOB_BYTES, read_job
+from openpai.protocol.reading import LONG_JOB_BYTES, Read, read_job
 from openpai.protocol.writing import dump_masked
+from openpai.runtime.builtin_plugins import BUILT_IN
+from openpai.runtime.plugins import Plugins, plugin_faults, plugin_warnings
 from openpai.scheduler.model import Wait, Why
 
 WAITS_OF_A_ROLE: Final = 20
@@ -69,6 +72,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         usage: UsageStore | None = None,
         storages: StorageStore | None = None,
         check_room: Callable[[], None] = lambda: None,
+        plugins: Plugins = BUILT_IN,
     ) -> None:
         super().__init__(store, settings, clock)
         self._secrets = secrets
@@ -76,6 +80,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         self._usage = usage
         self._storages = storages
         self._check_room = check_room
+        self._plugins = plugins
 
     async def submit(self, by: Submitter, text: bytes) -> Submitted:
         if by.idempotency_key:
@@ -85,7 +90,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         self._check_room()
         taken = await self._secrets_of_clone(by) if by.clone_of else None
         is_long = len(text) > LONG_JOB_BYTES
-        read = await asyncio.to_thread(read_job, text, taken) if is_long else read_job(text, taken)
+        read = await asyncio.to_thread(self._read, text, taken) if is_long else self._read(text, taken)
         spec = await with_storages(read.spec, by, self._storages)
         check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())
         quotas = quotas_for(by.user, by.quotas, spec.virtual_cluster)
@@ -103,6 +108,10 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         except BeyondQuota as beyond:
             raise no_room(by.user, beyond) from beyond
         return Submitted(record_.job.id, by.user, spec.name, read.warnings)
+
+    def _read(self, text: bytes, taken: Mapping[str, Any] | None) -> Read:
+        plugins = self._plugins
+        return read_job(text, taken, lambda spec: (plugin_faults(spec, plugins), plugin_warnings(spec, plugins)))
 
     async def _again(self, by: Submitter, text: bytes, job: str, name: str) -> Submitted:
         first = await self._store.load(job)
@@ -236,7 +245,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
             virtual_cluster=spec.virtual_cluster,
             priority=priority(spec.extras),
             spec=bare,
-            sealed=self._secrets.seal(taken),
+            sealed=self._secrets.seal(with_keys(spec, taken, by.ssh_keys)),
             priority_class=asked_class(spec.extras),
             time_limit_ms=time_limit_ms(spec.extras),
             is_private=is_private(spec.extras),

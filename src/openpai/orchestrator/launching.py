@@ -6,9 +6,11 @@ The addresses and ports of all peers are known here, before anything starts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from openpai.lifecycle.model import Task
+from openpai.orchestrator.job_keys import keys_of
 from openpai.orchestrator.job_storages import mounts
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.secrets import restored
@@ -19,7 +21,8 @@ from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import has_unique_tasks
 from openpai.protocol.templates import image_of, render_auth, render_commands, render_value
 from openpai.runtime.environment import JobEnvironment, JobView, Peer, Self
-from openpai.runtime.plugins import with_plugins
+from openpai.runtime.plugin import PluginContext
+from openpai.runtime.plugins import Plugins, with_plugins
 
 
 def launches(
@@ -44,7 +47,10 @@ class Launcher:
     def __init__(self, leader: Leader, record: JobRecord, storages: Mapping[str, Storage]) -> None:
         self._attempt = record.job.attempt
         self._slots = record.slots
-        self._spec = restored(record.spec, leader.secrets.open(record.sealed))
+        taken = leader.secrets.open(record.sealed)
+        self._spec = restored(record.spec, taken)
+        self._context = _context(record, self._spec, taken)
+        self._plugins = leader.plugins
         self._environment = JobEnvironment(_view(record, self._spec))
         self._mounts = mounts(self._spec, record.user, storages, leader.secrets)
         self._parts: dict[str, _RoleParts] = {}
@@ -62,7 +68,8 @@ class Launcher:
         parts = self._parts.get(role.name)
         if parts is None:
             spec = self._spec
-            parts = _RoleParts(image_of(spec, role.name), _commands(spec, role.name), _auth(spec, role.name))
+            commands = _commands(spec, replace(self._context, role=role.name), self._plugins)
+            parts = _RoleParts(image_of(spec, role.name), commands, _auth(spec, role.name))
             self._parts[role.name] = parts
         slot = record.slots[task.id]
         itself = Self(role.name, task.id.index, record.job.attempt, task.attempt, slot.devices)
@@ -107,8 +114,15 @@ def _view(record: JobRecord, spec: JobSpec) -> JobView:
     return JobView(record.user, record.name, record.virtual_cluster, spec.task_roles, peers)
 
 
-def _commands(spec: JobSpec, role: str) -> str:
-    return with_plugins(spec, role, render_commands(spec, role), lambda text: str(render_value(text, spec, role)))
+def _context(record: JobRecord, spec: JobSpec, taken: Mapping[str, Any]) -> PluginContext:
+    roles = {role.name: role.instances for role in spec.task_roles}
+    return PluginContext(record.user, record.name, "", roles, spec.is_gang, keys_of(taken))
+
+
+def _commands(spec: JobSpec, context: PluginContext, plugins: Plugins) -> str:
+    role = context.role
+    commands = render_commands(spec, role)
+    return with_plugins(spec, context, commands, lambda value: render_value(value, spec, role), plugins)
 
 
 def _auth(spec: JobSpec, role: str) -> RegistryAuth | None:

@@ -27,6 +27,8 @@ from openpai.ports.platform import NotLeading
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import LEASE_MS, JobRecord, JobStore, LeaseLost
 from openpai.ports.usage import UsageStore
+from openpai.runtime.builtin_plugins import BUILT_IN
+from openpai.runtime.plugins import Plugins
 from openpai.scheduler.config.arrangement import Arrangement
 from openpai.scheduler.interface import Lending
 from openpai.scheduler.model import Gang, Limit, Order
@@ -123,6 +125,7 @@ class Leader:
     """The URL under which other servers reach this one."""
     usage: UsageStore | None = None
     storages: StorageStore | None = None
+    plugins: Plugins = field(default_factory=lambda: BUILT_IN)
     policy: RetryPolicy = RETRY_POLICY
     active: ActiveJobs = field(default_factory=ActiveJobs)
     ports: PortBook = field(default_factory=PortBook)

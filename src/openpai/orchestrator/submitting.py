@@ -14,6 +14,7 @@ from typing import Any, Final
 from openpai.access.model import Principal, Role
 from openpai.access.quotas import Quota, quotas_for
 from openpai.orchestrator import gangs
+from openpai.orchestrator.job_keys import without_keys
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.secrets import hidden
 from openpai.ports.identity import Sealer
@@ -158,7 +159,7 @@ def _hardware_faults(leader: Leader, record: JobRecord, spec: JobSpec) -> Iterat
 
 def check_repeated(by: Submitter, text: bytes, first: JobRecord, secrets: Sealer) -> None:
     """Raise ConflictJobError unless the file equals the one that the job `first` was submitted with."""
-    first_secrets = secrets.open(first.sealed)
+    first_secrets = without_keys(secrets.open(first.sealed))
     spec, own_secrets = hidden(read_job(text, first_secrets if by.clone_of else None).spec)
     if _as_text(first_secrets) == _as_text(own_secrets) and _spec_text(first.spec) == _spec_text(spec):
         return

@@ -39,6 +39,8 @@ class Submitter:
     """A job of theirs, by name or id, whose secrets replace the masks in the file."""
     since_ms: int = 0
     """When their account was created; older jobs belong to an earlier user of the same name."""
+    ssh_keys: tuple[str, ...] = ()
+    """Their public keys, for a job that lets its owner in."""
     audit: AuditEntry | None = None
     """The entry to add to the audit log in the same transaction."""
 

@@ -7,7 +7,7 @@ and every warning names its place in the file, what is allowed there, and what w
 from __future__ import annotations
 
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -35,6 +35,10 @@ _JOB_KEYS: Final = frozenset({"protocolVersion", "taskRoles", "prerequisites", "
 """Keys that distinguish a second job after `---` from a document of secrets."""
 
 
+Check = Callable[[JobSpec], tuple[Iterable[Finding], Iterable[Finding]]]
+"""Returns faults of a job, and warnings."""
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """A valid job, and warnings for its owner."""
@@ -45,10 +49,11 @@ class Read:
     """Line of the `gpuType` of a version 1 file, which became the SKU type of its task roles; None without one."""
 
 
-def read_job(text: str | bytes, hidden: Mapping[str, Any] | None = None) -> Read:
+def read_job(text: str | bytes, hidden: Mapping[str, Any] | None = None, check: Check = lambda spec: ((), ())) -> Read:
     """Return the job a file describes; raise InvalidProtocol with every fault, or Refused when it is too large.
 
     `hidden` has the values that replace masks: the `secrets` of another job, and its `passwords` by `type/name`.
+    `check` finds faults and warnings that only upper rooms know of.
     """
     parsed = parse(_decoded(text))
     document, lines, faults = _job_document(parsed)
@@ -56,12 +61,20 @@ def read_job(text: str | bytes, hidden: Mapping[str, Any] | None = None) -> Read
     if hidden is not None:
         document = unmasked(document, hidden)
     if is_v1(document):
-        return _read_v1(document, lines, faults)
+        return _read_v1(document, lines, faults, check)
     faults += _faults(_problems(document), lines)
     if faults:
         raise _invalid(faults)
     spec = _renderable(spec_of(document))
-    return Read(spec, _warnings_of(warnings_of(spec), lines))
+    return Read(spec, _checked(spec, lines, check))
+
+
+def _checked(spec: JobSpec, lines: Lines, check: Check) -> tuple[str, ...]:
+    """Return the warnings about a job; raise InvalidProtocol with the faults that `check` finds."""
+    found, warnings = check(spec)
+    if faults := _faults(islice(found, FAULTS_MAX), lines):
+        raise _invalid(faults)
+    return _warnings_of((*warnings_of(spec), *warnings), lines)
 
 
 def _decoded(text: str | bytes) -> str:
@@ -132,7 +145,7 @@ def _problems(document: Mapping[str, Any]) -> list[Finding]:
     return unfit + [one for one in findings if not any(one.path[: len(place)] == place for place in places)]
 
 
-def _read_v1(document: dict[str, Any], lines: Lines, faults: list[Fault]) -> Read:
+def _read_v1(document: dict[str, Any], lines: Lines, faults: list[Fault], check: Check) -> Read:
     upgraded = upgrade(document)
     faults += _faults(upgraded.faults, lines)
     if not faults:
@@ -140,7 +153,7 @@ def _read_v1(document: dict[str, Any], lines: Lines, faults: list[Fault]) -> Rea
     if faults:
         raise _invalid(faults)
     spec = _renderable(spec_of(upgraded.document))
-    warnings = (*_warnings_of(upgraded.warnings, lines), *_warnings_of(warnings_of(spec), lines))
+    warnings = (*_warnings_of(upgraded.warnings, lines), *_checked(spec, lines, check))
     return Read(spec, warnings, lines.line_of(("gpuType",)) if document.get("gpuType") else None)
 
 

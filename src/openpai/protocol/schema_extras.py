@@ -93,7 +93,7 @@ class HivedScheduler(_Open):
 
 
 class RuntimePlugin(_Open):
-    """A plugin that prepares or accompanies tasks; only `cmd` and `teamwise_storage` have an effect yet."""
+    """A plugin that prepares or accompanies tasks: one of those in every server, or one that an administrator added."""
 
     plugin: str = Field(description="Name of the plugin.", examples=["ssh", "git", "cmd", "tensorboard"])
     parameters: dict[str, Any] | None = _field("Parameters of the plugin.", {"jobssh": True})

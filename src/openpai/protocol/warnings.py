@@ -19,9 +19,6 @@ from openpai.protocol.templates import SCOPES, Scope, is_reference, references, 
 from openpai.protocol.wording import listed
 
 ROLES_NAMED_MAX: Final = 5
-PLUGINS: Final = ("ssh", "cmd", "git", "tensorboard", "teamwise_storage")
-EFFECTIVE_PLUGINS: Final = ("cmd", "teamwise_storage")
-"""Plugins with an effect; the others are accepted and do nothing."""
 _NOTIFICATION: Final = "jobStatusChangeNotification"
 _HIVED_KEYS: Final = (
     "jobPriorityClass",
@@ -133,20 +130,7 @@ def _meant(kind: str, steps: tuple[str, ...], scope: Scope) -> str:
 
 def _plugins(spec: JobSpec) -> Iterator[Finding]:
     roles = [role.name for role in spec.task_roles]
-    wanted = {name for role in spec.task_roles for name in role.prerequisites}
-    for index, prerequisite in enumerate(spec.prerequisites):
-        plugin_name = (prerequisite.plugin or "").removeprefix(f"{PLUGIN_PREFIX}.")
-        is_plugin = plugin_name != (prerequisite.plugin or "") and prerequisite.name in wanted
-        if is_plugin and plugin_name not in EFFECTIVE_PLUGINS:
-            text = f"the runtime plugin {plugin_name!r} has no effect yet"
-            yield Finding(("prerequisites", index, "plugin"), text)
     for index, plugin in enumerate(entries(spec.extras.get(PLUGIN_PREFIX))):
-        name = plugin["plugin"]
-        if name not in PLUGINS:
-            message = f"there is no runtime plugin called {name!r}"
-            yield Finding(("extras", PLUGIN_PREFIX, index, "plugin"), message, listed(PLUGINS), nearest(name, PLUGINS))
-        elif name not in EFFECTIVE_PLUGINS:
-            yield Finding(("extras", PLUGIN_PREFIX, index, "plugin"), f"the runtime plugin {name!r} has no effect yet")
         for at, role in enumerate(entries(plugin.get("taskroles"))):
             if role not in roles:
                 message = f"there is no task role called {role!r}"

@@ -185,7 +185,7 @@ def user_script(commands: str) -> str:
 
 def in_subshell(commands: str, *, stops_at_failure: bool = True) -> str:
     """Return `commands` so that `exit`, `cd` and `export` affect only them, and SIGTERM works as in `user_script`."""
-    policy = "" if stops_at_failure else "set +e\n"
+    policy = "set -e\n" if stops_at_failure else "set +e\n"
     return f"(\n{_TRAP}\n{policy}{commands.rstrip()}\n)"
 
 

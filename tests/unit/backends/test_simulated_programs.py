@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from openpai.backends.simulated.programs import Program, program_of
+from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, Resources, TaskRole
+from openpai.runtime.plugin import PluginContext
+from openpai.runtime.plugins import with_plugins
 
 DEFAULT_MS = 700
 
@@ -81,3 +84,24 @@ def test_traps() -> None:
     saved = read("trap 'echo saved; sleep 1; exit 9' TERM\nsleep 1").on_term
     assert saved == Program(says=((0, "saved\n"),), ends_after_ms=1000, code=9)
     assert read("trap 'echo gone' EXIT\nsleep 1").on_term is None
+
+
+@pytest.mark.parametrize(
+    ("own", "post", "code"), [("exit 3", "true", 3), ("true", "exit 4", 4), ("exit 3", "exit 4", 3)]
+)
+def test_commands_after_the_tasks_own_run_however_those_ended(own: str, post: str, code: int) -> None:
+    plugin = {"plugin": "cmd", "parameters": {"postCommands": ["echo after $PAI_TASK_EXIT_CODE", post]}}
+    role = TaskRole("worker", "image", Resources(1, 1, 0), (own,))
+    spec = JobSpec("job", (role,), extras={PLUGIN_PREFIX: [plugin]})
+    text = with_plugins(spec, PluginContext("ann", "job", "worker"), own, lambda value: value)
+    program = program_of(text, {}, 1000)
+    assert program.code == code
+    assert [line for _, line in program.says] == [f"after {3 if own == 'exit 3' else 0}\n"]
+
+
+def test_scripts_of_plugins_are_not_read_as_commands_of_the_task() -> None:
+    plugin = {"plugin": "git", "parameters": {"repo_uri": "https://example.com/code.git"}}
+    role = TaskRole("worker", "image", Resources(1, 1, 0), ("exit 3",))
+    spec = JobSpec("job", (role,), extras={PLUGIN_PREFIX: [plugin]})
+    text = with_plugins(spec, PluginContext("ann", "job", "worker"), "exit 3", lambda value: value)
+    assert read(text).code == 3

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
 from openpai.protocol.errors import InvalidProtocol, Refused
+from openpai.protocol.findings import Finding
 from openpai.protocol.job import (
     MAX_JOB_BYTES,
     Auth,
@@ -211,22 +211,15 @@ def test_a_file_of_just_the_limit_is_read() -> None:
     assert read_job(text + "#" * (MAX_JOB_BYTES - len(text.encode()))).spec.name == "ordinary"
 
 
-def test_plugins_without_effect_are_warned_of_where_they_are_asked_for() -> None:
-    prefix = "com.microsoft.pai.runtimeplugin"
-    worker = {"dockerImage": "image", "commands": ["true"], "prerequisites": ["keys"]}
-    made: dict[str, Any] = {"protocolVersion": 2, "name": "plain", "type": "job"}
-    made["taskRoles"] = {"worker": {**worker, "resourcePerInstance": {"cpu": 1, "memoryMB": 1, "gpu": 0}}}
-    made["prerequisites"] = [
-        {"type": "dockerimage", "name": "image", "uri": "busybox"},
-        {"type": "script", "name": "keys", "plugin": f"{prefix}.git"},
-        {"type": "script", "name": "idle", "plugin": f"{prefix}.tensorboard"},
-    ]
-    made["extras"] = {prefix: [{"plugin": "ssh"}, {"plugin": "cmd", "parameters": {"preCommands": ["true"]}}]}
-    message = [warning.partition(": ")[2] for warning in warnings_of(made) if "no effect yet" in warning]
-    assert message == [
-        "prerequisites[1].plugin: the runtime plugin 'git' has no effect yet",
-        f"extras.{prefix}[0].plugin: the runtime plugin 'ssh' has no effect yet",
-    ]
+def test_faults_and_warnings_of_upper_rooms_have_their_lines() -> None:
+    text = text_of(job())
+    faulty = Finding(("taskRoles",), "are not to our liking", "other roles")
+    with pytest.raises(InvalidProtocol) as caught:
+        read_job(text, check=lambda spec: ([faulty], []))
+    assert [fault.path for fault in caught.value.faults] == ["taskRoles"]
+    assert caught.value.faults[0].line is not None
+    (warning,) = read_job(text, check=lambda spec: ([], [faulty])).warnings
+    assert "taskRoles: are not to our liking" in warning
 
 
 def test_a_second_job_in_a_file_is_refused_and_secrets_are_not() -> None:
@@ -287,17 +280,15 @@ def test_a_password_that_is_written_out_is_warned_of_without_repeating_it() -> N
     assert "hunter2" not in warning
 
 
-def test_unknown_plugins_and_scheduler_keys_are_warned_of() -> None:
-    plugin = {"plugin": "gti", "taskroles": ["wroker"]}
+def test_roles_of_plugins_and_unknown_scheduler_keys_are_warned_of() -> None:
+    plugin = {"plugin": "git", "taskroles": ["wroker"]}
     hived = {"jobPriority": "prod", "taskRoles": {"worker": {"skutype": "a"}}}
     message = warnings_of(job(extras={"com.microsoft.pai.runtimeplugin": [plugin], "hivedScheduler": hived}))
     assert [warning.rpartition("; did you mean ")[2] for warning in message] == [
-        "'git'?",
         "'worker'?",
         "'jobPriorityClass'?",
         "'skuType'?",
     ]
-    assert "there is no runtime plugin called 'gti'" in message[0]
 
 
 def test_notifications_have_a_warning_while_none_are_sent() -> None:

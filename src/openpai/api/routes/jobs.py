@@ -22,6 +22,7 @@ from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes.job_attempts import current_attempt
 from openpai.api.shapes.job_lists import JobsQuery, cursor_text, page_of
+from openpai.orchestrator.job_keys import public_keys
 from openpai.orchestrator.submitting import submitter_of
 from openpai.ports.queries import JobFilter, JobPage
 from openpai.protocol.errors import Refused
@@ -84,14 +85,16 @@ async def submit_job(
 ) -> Reply[Submitted]:
     """Submit a job file, as text of any content type; the job is stored durably before the answer is sent."""
     context = context_of(request)
+    text = await request.body()
     by = replace(
         submitter_of(caller.principal),
+        ssh_keys=await _ssh_keys(context, caller, text),
         idempotency_key=idempotency_key,
         clone_of=clone_of.removeprefix(f"{caller.user}~"),
         quotas=await context.quotas.of(caller.user),
         audit=entry_of_submission(request, caller, context.services.clock.now_ms()),
     )
-    submitted = await context.services.platform.submit(by, await request.body())
+    submitted = await context.services.platform.submit(by, text)
     is_written(request)
     return reply(
         Submitted(
@@ -104,6 +107,12 @@ async def submit_job(
         ),
         202,
     )
+
+
+async def _ssh_keys(context: ApiContext, caller: Caller, text: bytes) -> tuple[str, ...]:
+    """Return the public keys in the profile of a job's owner, if the job may use them."""
+    user = await context.services.users.user(caller.user) if b"ssh" in text else None
+    return public_keys(user.extension) if user is not None else ()
 
 
 @router.serves("GET /api/v2/jobs", "List jobs", "NoNodeError", headers=_LINK)

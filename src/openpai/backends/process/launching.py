@@ -52,7 +52,7 @@ _INHERITED: Final = (
 )
 _OF_THE_SERVER: Final = ("HOME", "LOGNAME", "SHELL", "TMPDIR", "USER")
 """The variables of these that another user cannot use."""
-_OF_THE_PLATFORM: Final = ("PAI_", "CUDA_", "NVIDIA_")
+_OF_THE_PLATFORM: Final = ("PAI_", "FC_", "CUDA_", "NVIDIA_")
 _STREAMS: Final = ("stdout", "stderr")
 _INHERITED_PREFIXES: Final = ("LC_",)
 

@@ -1,9 +1,10 @@
 """Interprets the commands of a simulated task.
 
 It supports `sleep N`, `sleep infinity`, `exit N`, `echo ...`, `true`, `false`, `read` (runs until a call or a signal),
-`export A=B`, `set +e`, `trap 'COMMANDS' TERM` and `( ... )`. All other commands together take the default run time and
-succeed. As in a real task the first failing command ends it. The variables SIMULATED_RUN_S and
-SIMULATED_EXIT_CODE, set by the task or by `export`, overrule how long it runs and how it ends.
+`export A=B`, `A=B`, `$?`, `[ A = B ]`, `[ A != B ]`, `set +e`, `trap 'COMMANDS' TERM` and `( ... )`. All other
+commands together take the default run time and succeed. As in a real task the first failing command ends it. The
+variables SIMULATED_RUN_S and SIMULATED_EXIT_CODE, set by the task or by `export`, overrule how long it runs and how it
+ends.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ _PART: Final = re.compile(
     r"""'(?P<single>[^']*)' | "(?P<double>(?:\\.|[^"\\])*)" | \\(?P<escaped>.) | (?P<bare>[^'"\\]+)""",
     re.VERBOSE | re.DOTALL,
 )
-_VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+|\?))")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NOTHING: Final[Mapping[str, str]] = {}
-_SILENT: Final = frozenset({"true", ":", "set", "cd", "(", ")"})
+_SILENT: Final = frozenset({"true", ":", "set", "cd", "eval", "(", ")"})
 
 _Command = tuple[list[str], str]
 """The words of a simple command, or one bracket, still quoted, and the token that ends it."""
@@ -79,7 +80,9 @@ class _Reading:
         if words == ["("]:
             self.outer.append((dict(self.env), self.stops_at_failure))
         elif words == [")"] and self.outer:
+            last = self.env.get("?", "0")
             self.env, self.stops_at_failure = self.outer.pop()
+            self.env["?"] = last
         elif words in (["set", "-e"], ["set", "+e"]):
             self.stops_at_failure = words[1] == "-e"
 
@@ -124,6 +127,8 @@ def _interpret(commands: list[_Command], reading: _Reading) -> Program:
             break
         reading.change_shell(words)
         code = _step(words, reading)
+        if words != [")"]:
+            reading.env["?"] = str(code)
         while reading.is_over or (code and end != "||" and reading.stops_at_failure):
             reading.code = code = reading.code if reading.is_over else code
             reading.is_over = not reading.outer
@@ -133,6 +138,7 @@ def _interpret(commands: list[_Command], reading: _Reading) -> Program:
             at = _after_group(commands, at)
             end = commands[at - 1][1]
             reading.change_shell([")"])
+            reading.env["?"] = str(code)
             reading.code = 0
         is_skipped = code == 0 if end == "||" else code != 0 and end == "&&"
     return _finished(reading)
@@ -181,6 +187,8 @@ def _step(words: list[str], reading: _Reading) -> int:
             return _sleep(how_long, reading)
         case ["false"]:
             return 1
+        case ["[", left, ("=" | "!=") as relation, right, "]"]:
+            return int((left == right) != (relation == "="))
         case ["export", *assignments]:
             for assignment in assignments:
                 _assign(assignment, reading)
