@@ -94,6 +94,7 @@ GET     /api/v2/jobs/{job}/work                                         job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/work         job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs         job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs/{name}  job.logs
+GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs/{name}/search job.logs
 
 GET     /api/v2/nodes                                                   node.list
 GET     /api/v2/nodes/{name}                                            node.list
@@ -206,7 +207,7 @@ POST    /api/{v2|v1}/authn/oidc/return                                  -
 GET     /api/{v2|v1}/authn/oidc/logout                                  -
 POST    /api/v2/authn/oidc/token                                        -
 ANY     /api/{v2/info|v2/|v1/}                                          -
-"""
+"""  # noqa: E501
 
 # What is said where a route wants to know that before it looks who is allowed.
 BODIES: Final[Mapping[str, Any]] = {
@@ -217,4 +218,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "PUT /api/v2/jobs/{job}/rank": {"value": "front"},
     "PUT /api/v2/quotas": {"virtualCluster": "team", "gpusRunning": 1},
 }
-QUERIES: Final[Mapping[str, str]] = {"DELETE /api/v2/quotas": "?virtualCluster=team"}
+_SEARCH: Final = (
+    "GET /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs/{name}/search"
+)
+QUERIES: Final[Mapping[str, str]] = {"DELETE /api/v2/quotas": "?virtualCluster=team", _SEARCH: "?text=x"}

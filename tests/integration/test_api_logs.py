@@ -219,3 +219,46 @@ async def test_lines_have_the_times_at_which_they_were_seen(world: World) -> Non
     for wrong in ({"follow": "true"}, {"offset": "3"}, {"tail-lines": "1"}):
         answer = await world.ask("GET", f"{TASK}/stdout", params={"since": "5", **wrong})
         assert answer.status_code == 400, wrong
+
+
+async def test_a_log_is_searched(world: World) -> None:
+    key = await running(world)
+    world.write(key, "stdout", b"epoch 1\n\x1b[31mERROR\x1b[0m one\nepoch 2\n")
+    world.write(key, "stderr", b"error two\n" * 3)
+    first = await world.get(f"{TASK}/all/search", text="error", **{"ignore-case": "true", "limit": "2"})
+    assert [(hit["stream"], hit["offset"], hit["text"]) for hit in first["hits"]] == [
+        ("stdout", 8, "ERROR one"), ("stderr", 0, "error two"),
+    ]  # fmt: skip
+    assert first["hits"][0]["time"] > 0
+    rest = await world.get(f"{TASK}/all/search", text="error", next=first["next"], **{"ignore-case": "true"})
+    assert ([hit["offset"] for hit in rest["hits"]], rest["next"]) == ([10, 20], None)
+    found = await world.get(f"{TASK}/stdout/search", text=r"^epoch \d$", regex="true")
+    assert [hit["text"] for hit in found["hits"]] == ["epoch 1", "epoch 2"]
+    assert (await world.get(f"{TASK}/runtime/search", text="x")) == {"hits": [], "next": None}
+
+
+@pytest.mark.parametrize(
+    ("path", "params", "code"),
+    [
+        ("stdout", {"text": "(", "regex": "true"}, "InvalidParametersError"),
+        ("stdout", {"text": ""}, "InvalidParametersError"),
+        ("stdout", {}, "InvalidParametersError"),
+        ("stdout", {"text": "x", "next": "stderr=0"}, "InvalidParametersError"),
+        ("stdout", {"text": "x", "next": "../x"}, "InvalidParametersError"),
+        ("secret", {"text": "x"}, "NoTaskLogError"),
+    ],
+)
+async def test_a_search_that_cannot_be_is_refused(world: World, path: str, params: dict[str, str], code: str) -> None:
+    await running(world)
+    answer = await world.ask("GET", f"{TASK}/{path}/search", params=params)
+    assert answer.json()["code"] == code
+
+
+async def test_a_log_as_a_terminal_shows_it_and_as_a_file(world: World) -> None:
+    key = await running(world)
+    world.write(key, "stdout", b"".join(b"\r%3d%%" % number for number in range(101)) + b"\n\x1b]52;c;eA==\x07\xff")
+    answer = await world.ask("GET", f"{TASK}/stdout", params={"plain": "true", "download": "true"})
+    assert answer.text == "100%\n\\x1b]52;c;eA==\\x07\ufffd"
+    assert answer.headers["content-disposition"] == 'attachment; filename="worker-0-stdout.log"'
+    answer = await world.ask("GET", f"{TASK}/all", params={"plain": "true", "timestamps": "true"})
+    assert [line[25:] for line in answer.text.splitlines()] == ["100%", "\\x1b]52;c;eA==\\x07\ufffd"]

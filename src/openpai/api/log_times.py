@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -10,6 +11,7 @@ from typing import Final, NamedTuple
 from openpai.api.sse import cut_out
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.logs import LogReader, Moment
+from openpai.protocol.shown_text import shown_line
 
 CHUNK_BYTES: Final = 64 * 1024
 _LINE_MAX: Final = 1 << 20
@@ -52,42 +54,94 @@ async def since(logs: LogReader, key: AttemptKey, stream: str, clock: Clock, sin
     return chunk.offset + chunk.data.rfind(b"\n") + 1 if chunk.data else start
 
 
-async def stamped(
+class Line(NamedTuple):
+    """A line with its end, or a part of a very long line, and when it was written."""
+
+    at_ms: int
+    data: bytes
+    is_begin: bool = True
+
+
+async def timed_lines(
     logs: LogReader, key: AttemptKey, stream: str, part: tuple[int, int], clock: Clock
-) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a part of a stream, each after its time."""
+) -> AsyncGenerator[list[Line], None]:
+    """Yield the lines of a part of a stream with their times, as many at once as are read at once."""
     at, end = part
     rest, is_inside = b"", False
     while at < end:
         chunk = await logs.read(key, stream, at, min(CHUNK_BYTES, end - at))
         if chunk.offset > at:
-            if rest:
-                yield _stamp(clock, at, is_inside) + rest + b"\n"
-            yield cut_out(min(chunk.offset, end) - at).encode()
+            lines = [Line(clock.at_ms(at), rest + b"\n", not is_inside)] if rest else []
+            yield [*lines, Line(clock.at_ms(at), cut_out(min(chunk.offset, end) - at).encode(), is_begin=False)]
             at, rest, is_inside = chunk.offset, b"", False
             continue
         if not chunk.data:
             break
         offset = at - len(rest)
         at += len(chunk.data)
-        *lines, rest = (rest + chunk.data).split(b"\n")
-        message = []
-        for line in lines:
+        *whole, rest = (rest + chunk.data).split(b"\n")
+        found = []
+        for line in whole:
             offset += len(line) + 1
-            message.append(_stamp(clock, offset, is_inside) + line + b"\n")
+            found.append(Line(clock.at_ms(offset), line + b"\n", not is_inside))
             is_inside = False
         if len(rest) > _LINE_MAX:
-            message.append(_stamp(clock, at, is_inside) + rest)
+            found.append(Line(clock.at_ms(at), rest, not is_inside))
             rest, is_inside = b"", True
-        yield b"".join(message)
+        yield found
     if rest:
-        yield _stamp(clock, at, is_inside) + rest
+        yield [Line(clock.at_ms(at), rest, not is_inside)]
 
 
-def _stamp(clock: Clock, offset: int, is_inside: bool) -> bytes:
-    if is_inside:
-        return b""
-    at = datetime.fromtimestamp(clock.at_ms(offset) / 1000, UTC)
+async def merged(streams: Sequence[AsyncGenerator[list[Line], None]]) -> AsyncGenerator[list[Line], None]:
+    """Yield the lines of several streams in the order of their times; of the same time, the first stream's first."""
+    heads: list[deque[Line]] = [deque() for _ in streams]
+    is_open = [True] * len(streams)
+    while True:
+        for number, head in enumerate(heads):
+            while is_open[number] and not head:
+                lines = await anext(streams[number], None)
+                is_open[number] = lines is not None
+                head.extend(lines or ())
+        if not any(heads):
+            return
+        yield _earliest(heads, is_open)
+
+
+def _earliest(heads: Sequence[deque[Line]], is_open: Sequence[bool]) -> list[Line]:
+    """Take the earliest lines while every stream that goes on has one."""
+    taken: list[Line] = []
+    while any(heads) and all(head or not open_ for head, open_ in zip(heads, is_open, strict=True)):
+        head = min(filter(None, heads), key=lambda lines: lines[0].at_ms)
+        taken.append(head.popleft())
+        # The parts of one line stay together.
+        while head and not head[0].is_begin:
+            taken.append(head.popleft())
+        if not taken[-1].data.endswith(b"\n") and (head or any(heads) or any(is_open)):
+            taken[-1] = taken[-1]._replace(data=taken[-1].data + b"\n")
+    return taken
+
+
+def stamped(lines: Sequence[Line], *, is_plain: bool) -> bytes:
+    """Return lines after their times; plain ones without control sequences."""
+    message: list[bytes] = []
+    at_ms, stamp = -1, b""
+    for line in lines:
+        if line.at_ms != at_ms:
+            at_ms, stamp = line.at_ms, _stamp(line.at_ms)
+        if line.is_begin:
+            message.append(stamp)
+        message.append(_plain(line.data) if is_plain else line.data)
+    return b"".join(message)
+
+
+def _plain(line: bytes) -> bytes:
+    text = line.decode("utf-8", "replace")
+    return (shown_line(text[:-1]) + "\n" if text.endswith("\n") else shown_line(text)).encode()
+
+
+def _stamp(at_ms: int) -> bytes:
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z ").encode()
 
 

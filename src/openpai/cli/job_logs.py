@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from openpai.cli import formatting, output, session
 from openpai.cli.filters import moment_ms
 from openpai.cli.job import Name, job_in, task_attempt
+from openpai.cli.job_logs_search import Wanted
+from openpai.cli.job_logs_search import search as print_found
+from openpai.cli.job_logs_text import Part, Raw, save, saved
 from openpai.cli.options import option
-from openpai.cli.plain_text import Plain, plain, plain_stamped
+from openpai.cli.plain_text import Plain
 from openpai.protocol.errors import InvalidParameters, Refused
+from openpai.protocol.shown_text import ShownText
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,13 +69,21 @@ def logs(
     raw: Annotated[
         bool, option("--raw", "With colours and all other control sequences, as the task wrote them.")
     ] = False,
+    search: Annotated[str | None, option("--search TEXT", "Only lines with this text.")] = None,
+    grep: Annotated[str | None, option("--grep REGEX", "Only lines with this expression (RE2).")] = None,
+    ignore_case: Annotated[bool, option("--ignore-case", "Search without regard to upper and lower case.")] = False,
+    to: Annotated[
+        Path | None, option("--output -o FILE", "Save the log in a new file; with --all-tasks, in a directory.")
+    ] = None,
     json: output.Json = False,
 ) -> None:
-    """Print the log of a task, or follow it with -f.
+    """Print the log of a task, or follow it with -f; search it, or save it.
 
     Without --role and --index this is the task that made the job fail, or the first. Times are those at which the
-    platform saw a line in the log; it looks about once a second. Control sequences could change your terminal: colours
-    and moves of the cursor are left out, and others are escaped, unless --raw is given.
+    platform saw a line in the log; it looks about once a second. With --timestamps, stdout and stderr are merged by
+    these times, otherwise stdout comes first. Control sequences could change your terminal: colours and moves of the
+    cursor are left out, of a progress bar its last state is shown, and others are escaped, unless --raw is given. A
+    saved log is as the task wrote it.
     """
     since_ms = None if since is None else moment_ms(since, time.time())
     if follow and (timestamps or since is not None):
@@ -80,39 +93,65 @@ def logs(
         raise InvalidParameters("--since cannot be used with --tail", "give one of the two")
     if all_tasks and (index is not None or attempt is not None):
         raise InvalidParameters("--all-tasks prints the newest attempts", "leave out --index and --attempt")
+    searched = [text for text in (search, grep) if text is not None]
+    _check_purpose(len(searched) + (to is not None), is_part=follow or tail is not None)
+    part = Part(stream, tail, timestamps, since_ms, raw, json)
+    wanted = Wanted(searched[0], grep is not None, ignore_case, part) if searched else None
     with session.connect() as pai:
         if all_tasks and follow:
             from openpai.cli.job_logs_all import follow_all
 
             follow_all(pai, name, role, stream, raw=raw, json=json)
-            return
-        if all_tasks:
-            from openpai.cli.job_logs_all import print_all
-
-            job = job_in(pai, name, job_attempt)
-            meant = [task for task in job.tasks if role in (None, task.role)]
-            print_all(
-                pai, job, name, meant,
-                stream=stream, tail=tail, timestamps=timestamps, since_ms=since_ms, raw=raw, json=json,
-            )  # fmt: skip
-            return
-        if follow:
+        elif all_tasks:
+            _of_all(pai, name, job_in(pai, name, job_attempt), role, part, wanted, to)
+        elif follow:
             _follow(pai, name, role, index, stream, raw, json)
-            return
-        job = job_in(pai, name, job_attempt)
-        task = which_task(job, role, index)
-        _name_other_tasks(job, task, role, json)
-        number = task_attempt(task, attempt)
-        if number is None or job.attempt is None:
-            raise Refused("NoTaskLogError", f"task {task.name} has not started yet", f"see pai job why {name}")
-        where = pai.logs(name, task.role, task.index, attempt=number, job_attempt=job.attempt)
-        text = where.text(stream, lines=tail, timestamps=timestamps, since_ms=since_ms)
-    if json:
-        output.json_line({"stream": stream, "offset": 0, "text": text})
+        else:
+            job = job_in(pai, name, job_attempt)
+            task = which_task(job, role, index)
+            _name_other_tasks(job, task, role, json)
+            number = task_attempt(task, attempt)
+            if number is None or job.attempt is None:
+                raise Refused("NoTaskLogError", f"task {task.name} has not started yet", f"see pai job why {name}")
+            _of_one(pai, name, (task, number, job.attempt), part, wanted, to)
+
+
+def _check_purpose(purposes: int, *, is_part: bool) -> None:
+    if purposes > 1:
+        raise InvalidParameters("--search, --grep and --output cannot be used together", "give one of them")
+    if purposes and is_part:
+        message = "--search, --grep and --output cannot be used with --follow or --tail"
+        raise InvalidParameters(message, "leave out --follow and --tail")
+
+
+def _of_all(
+    pai: Client, name: str, job: JobDetail, role: str | None, part: Part, wanted: Wanted | None, to: Path | None
+) -> None:  # fmt: skip
+    from openpai.cli.job_logs_all import begun, print_all, save_all
+
+    tasks = begun(job, name, [task for task in job.tasks if role in (None, task.role)])
+    if wanted is not None:
+        print_found(pai, name, tasks, wanted)
+    elif to is not None:
+        save_all(pai, name, tasks, to, part)
+    else:
+        print_all(pai, name, tasks, part)
+
+
+def _of_one(
+    pai: Client, name: str, attempt: tuple[TaskView, int, int], part: Part, wanted: Wanted | None, to: Path | None
+) -> None:  # fmt: skip
+    if wanted is not None:
+        print_found(pai, name, [attempt], wanted)
         return
-    if not raw:
-        text = "\n".join(map(plain_stamped, text.split("\n"))) if timestamps else plain(text)
-    sys.stdout.write(text if not text or text.endswith("\n") else text + "\n")
+    task, number, job_attempt = attempt
+    logs = pai.logs(name, task.role, task.index, attempt=number, job_attempt=job_attempt)
+    if to is not None:
+        saved(part.json, to, save(part.content(logs), to))
+    elif part.json:
+        output.json_line({"stream": part.stream, "offset": 0, "text": part.text(logs)})
+    else:
+        sys.stdout.writelines(part.shown(logs))
 
 
 def _name_other_tasks(job: JobDetail, task: TaskView, role: str | None, json: bool) -> None:
@@ -123,12 +162,16 @@ def _name_other_tasks(job: JobDetail, task: TaskView, role: str | None, json: bo
 
 
 def _print(pieces: Iterable[LogPiece], raw: bool, json: bool) -> None:
-    streams: defaultdict[str, Plain] = defaultdict(Plain)
+    # A terminal draws progress bars itself; a file gets whole lines.
+    kind = Raw if raw else Plain if sys.stdout.isatty() else ShownText
+    streams: dict[str, Raw | Plain | ShownText] = {}
     for piece in pieces:
         if json:
             output.json_line({"stream": piece.stream, "offset": piece.offset, "text": piece.text})
             continue
-        sys.stdout.write(piece.text if raw else streams[piece.stream].take(piece.text))
+        if piece.stream not in streams:
+            streams[piece.stream] = kind()
+        sys.stdout.write(streams[piece.stream].take(piece.text))
         sys.stdout.flush()
     sys.stdout.writelines(stream.finish() for stream in streams.values())
 

@@ -6,55 +6,79 @@ import queue
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from openpai.cli import formatting, output
-from openpai.cli.plain_text import plain_line, plain_stamped
+from openpai.cli.job_logs_text import save, saved
+from openpai.cli.plain_text import plain_line
 from openpai.protocol.errors import InvalidParameters, PaiError, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
+    from openpai.cli.job_logs_text import Part
     from openpai.client import Client, JobDetail, TaskView
+    from openpai.client.logs import AttemptLogs
+
+    Attempt: TypeAlias = tuple[TaskView, int, int]
+    """A task, the number of its attempt, and of that of its job."""
 
 FOLLOWED_MAX: Final = 64
 LOOK_AGAIN_S: Final = 0.4
 
 
-def print_all(
-    pai: Client,
-    job: JobDetail,
-    name: str,
-    tasks: Iterable[TaskView],
-    *,
-    stream: str,
-    tail: int | None,
-    timestamps: bool,
-    since_ms: int | None,
-    raw: bool,
-    json: bool,
-) -> None:
-    """Print the log of the newest attempt of each task, one task after the other."""
-    begun = [task for task in tasks if task.attempt is not None and task.started_at_ms is not None]
-    if not begun or job.attempt is None:
+def begun(job: JobDetail, name: str, tasks: Iterable[TaskView]) -> list[Attempt]:
+    """Return the newest attempts of the tasks that started; raise NoTaskLogError if there is none."""
+    found = [
+        (task, task.attempt, job.attempt)
+        for task in tasks
+        if job.attempt is not None and task.attempt is not None and task.started_at_ms is not None
+    ]
+    if not found:
         raise Refused("NoTaskLogError", f"no task of {name} has started yet", f"see pai job why {name}")
-    width = max(len(task.name) for task in begun)
-    for task in begun:
-        try:
-            where = pai.logs(name, task.role, task.index, attempt=task.attempt, job_attempt=job.attempt)
-            text = where.text(stream, lines=tail, timestamps=timestamps, since_ms=since_ms)
-        except Refused as error:
-            # The logs of a task that ended long ago may be deleted; print the others.
-            output.warn(f"{task.name}: {error.message}")
+    return found
+
+
+def print_all(pai: Client, name: str, tasks: Sequence[Attempt], part: Part) -> None:
+    """Print the log of the newest attempt of each task, one task after the other."""
+    width = max(len(task.name) for task, _, _ in tasks)
+    for task, logs in _logs(pai, name, tasks):
+        if part.json:
+            output.json_line({"task": task.name, "stream": part.stream, "text": part.text(logs)})
             continue
-        if json:
-            output.json_line({"task": task.name, "stream": stream, "text": text})
-        else:
-            lines: Iterable[str] = text.removesuffix("\n").split("\n") if text else ()
-            if not raw:
-                # With a carriage return, a line could replace the task name before it with another.
-                lines = map(plain_stamped if timestamps else plain_line, lines)
-            sys.stdout.writelines(f"{task.name:{width}} | {line}\n" for line in lines)
+        before = f"{task.name:{width}} | "
+        is_begin = True
+        for text in filter(None, part.shown(logs)):
+            lines = text.removesuffix("\n").replace("\n", f"\n{before}")
+            is_ended = text.endswith("\n")
+            sys.stdout.write(f"{before if is_begin else ''}{lines}{chr(10) if is_ended else ''}")
+            is_begin = is_ended
+
+
+def save_all(pai: Client, name: str, tasks: Sequence[Attempt], goal: Path, part: Part) -> None:
+    """Save the log of the newest attempt of each task in a file of a directory."""
+    try:
+        goal.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"cannot make the directory {goal}: {error.strerror}"
+        raise InvalidParameters(message, "name another with --output") from error
+    sizes = [
+        save(part.content(logs), goal / f"{task.name}.{part.stream}.log") for task, logs in _logs(pai, name, tasks)
+    ]
+    saved(part.json, goal, sum(sizes), len(sizes))
+
+
+def _logs(pai: Client, name: str, tasks: Sequence[Attempt]) -> Iterator[tuple[TaskView, AttemptLogs]]:
+    """Yield the logs of the attempts that still have some."""
+    for task, attempt, job_attempt in tasks:
+        try:
+            yield task, pai.logs(name, task.role, task.index, attempt=attempt, job_attempt=job_attempt)
+        except Refused as error:
+            # The logs of a task that ended long ago may be deleted; the others may not.
+            if error.code != "NoTaskLogError":
+                raise
+            output.warn(f"{task.name}: {error.message}")
 
 
 class _Followed:

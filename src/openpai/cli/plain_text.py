@@ -10,24 +10,21 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from openpai.protocol.shown_text import BEGUN, HELD_MAX, SEQUENCE, shown_line
 from openpai.protocol.wording import harmless
 
-HELD_MAX: Final = 64
-# Sequences that colour, erase and move are removed, so that the text they would hide is visible.
-_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]{0,60}[ -/]{0,2}[@-~]|[(-+][0-B])")
-_BEGUN: Final = re.compile(r"\x1b(?:\[[0-?]{0,60}[ -/]{0,2}|[(-+])?\Z")
 _COLOUR: Final = re.compile(r"(\x1b\[[0-9;:]{0,60}m)")
 
 
 def plain(text: str) -> str:
     """Return a text without colours and moves of the cursor; other control characters are escaped."""
-    parts = _SEQUENCE.sub("", text).split("\r")
+    parts = SEQUENCE.sub("", text).split("\r")
     return "\r".join(map(harmless, parts))
 
 
 def plain_line(text: str) -> str:
     """Return what a terminal would show of one line after progress bars have rewritten it; see `plain`."""
-    return plain(text).rstrip("\r").rpartition("\r")[2]
+    return shown_line(text)
 
 
 def plain_stamped(line: str) -> str:
@@ -51,7 +48,7 @@ class Plain:
     def take(self, piece: str) -> str:
         """Return what can be shown so far."""
         text = self._held + piece
-        begun = _BEGUN.search(text, max(0, len(text) - HELD_MAX))
+        begun = BEGUN.search(text, max(0, len(text) - HELD_MAX))
         self._held = begun[0] if begun else ""
         return plain(text[: len(text) - len(self._held)])
 

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
+from urllib.parse import urlencode
 
 import httpx
 
-from openpai.client.calls_core import Call, as_text, asks, iterates
+from openpai.client.calls_core import Call, as_it_came, as_text, asks, iterates, said
 from openpai.client.connection import Connection
 from openpai.client.model.reading import Document
-from openpai.client.model.tasks import LogPiece
+from openpai.client.model.tasks import LogHit, LogPiece
 from openpai.protocol.errors import Refused
 
+RANGE_BYTES: Final = 8 << 20
+SEARCH_S: Final = 120.0
 STREAMS: Final = ("all", "stdout", "stderr", "runtime")
 _GATEWAY: Final = re.compile(r"\A/(?:log-manager/[^/]+/)?(?:rest-server/)?")
 
@@ -69,9 +73,73 @@ class _Logs:
         return Call("GET", self.places.uri(stream), as_text, {"tail-mode": "true"}, base="")
 
     @iterates
+    async def content(
+        self, stream: str = "all", *, timestamps: bool = False, since_ms: int | None = None, plain: bool = False
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield all that is kept of a stream piece by piece, however large it is.
+
+        `plain` leaves out control sequences, and all states of a progress bar but the last; otherwise see `text`. A
+        single stream goes on after a broken connection.
+        """
+        uri = self.places.uri(stream)
+        if stream != "all" and not timestamps and since_ms is None and not plain:
+            async with aclosing(self._ranges(uri)) as ranges:
+                async for data in ranges:
+                    yield data
+            return
+        query = urlencode(said(since=since_ms, timestamps=timestamps or None, plain=plain or None))
+        async with aclosing(self.wire.fetch(f"{uri}?{query}" if query else uri)) as pieces:
+            async for data in pieces:
+                yield data
+
+    async def _ranges(self, uri: str) -> AsyncGenerator[bytes, None]:
+        at, size = 0, None
+        # A log that grows meanwhile is read as long as it was at the beginning.
+        while size is None or at < size:
+            params = {"offset": str(at), "limit": str(RANGE_BYTES)}
+            answer = await self.wire.ask(Call("GET", uri, _as_range, params, base=""))
+            yield answer.data
+            # A server that does not say where the answer ends has sent all of it.
+            at, size = max(answer.end, at + 1), answer.size if size is None else size
+
+    @iterates
+    async def search(
+        self,
+        text: str,
+        stream: str = "all",
+        *,
+        regex: bool = False,
+        ignore_case: bool = False,
+        since_ms: int | None = None,
+    ) -> AsyncGenerator[LogHit, None]:
+        """Yield the lines in which a text is found, or an expression of RE2."""
+        params = said(text=text, regex=regex, since=since_ms, limit=1000) | {
+            "ignore-case": "true" if ignore_case else "false"
+        }
+        while True:
+            call = Call("GET", f"{self.places.uri(stream)}/search", as_it_came, params, base="", within_s=SEARCH_S)
+            answer = await self.wire.ask(call)
+            for hit in answer["hits"]:
+                yield LogHit.read(hit)
+            if not answer["next"]:
+                return
+            params["next"] = answer["next"]
+
+    @iterates
     def follow(self, stream: str = "all") -> AsyncGenerator[LogPiece, None]:
         """Yield what the task writes until its attempt is over, beginning with what it wrote so far."""
         return self.wire.follow(self.places.uri(stream))
+
+
+class _Range(NamedTuple):
+    data: bytes
+    end: int
+    size: int
+
+
+def _as_range(response: httpx.Response) -> _Range:
+    end, size = (int(response.headers.get(name, 0)) for name in ("X-Log-End", "X-Log-Size"))
+    return _Range(response.content, end, size)
 
 
 class AttemptLogs(_Logs):

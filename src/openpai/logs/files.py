@@ -20,13 +20,15 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.logs.kept_work import KeptDirectories
 from openpai.logs.reading import CHUNK_BYTES, Piece, directory_of, is_arriving, no_logs, path_of, read_piece
 from openpai.logs.removing import remove_logs
+from openpai.logs.searching import compiled, search_part
 from openpai.logs.watching import PERIOD_S, IsOver, Watch, Watcher
 from openpai.logs.write_times import read_moments
-from openpai.ports.logs import STREAMS, LogChunk, Moment
+from openpai.ports.logs import STREAMS, LogChunk, LogHit, LogPattern, Moment, Searched
 
 T = TypeVar("T")
 
 THREADS: Final = 4
+SEARCH_THREADS: Final = 2
 READ_MAX_BYTES: Final = 1024 * 1024
 ARRIVAL_PERIOD_S: Final = 0.05
 ARRIVAL_PATIENCE_S: Final = 10.0
@@ -54,6 +56,8 @@ class FileLogs:
         self._root = root
         self._may_arrive = may_arrive
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="logs")
+        # Searches have threads of their own, so that no reader waits for them.
+        self._search_pool = ThreadPoolExecutor(SEARCH_THREADS, thread_name_prefix="log search")
         self._watcher = Watcher(self._ended(is_over) if may_arrive else is_over, self._pool, period_s)
         self._reads: dict[tuple[str, int], asyncio.Future[Piece]] = {}
 
@@ -109,6 +113,24 @@ class FileLogs:
         if not any(watch.sizes.values()) and await self._in_thread(_streams_in, directory) is None:
             raise no_logs(key)
 
+    async def search(
+        self, key: AttemptKey, stream: str, pattern: LogPattern, offset: int, *, hits_max: int, bytes_max: int
+    ) -> Searched:
+        expression = compiled(pattern)
+        path = path_of(directory_of(self._root, key), stream)
+        hits: list[LogHit] = []
+        at, size, searched = max(offset, 0), 0, 0
+        while len(hits) < hits_max and searched < bytes_max:
+            # One part at a time, so that searches take turns, and one that was given up ends soon.
+            work = (path, expression, at, hits_max - len(hits))
+            part = await asyncio.get_running_loop().run_in_executor(self._search_pool, search_part, *work)
+            hits += part.hits
+            searched += max(part.at - at, 0)
+            at, size = part.at, part.size
+            if at >= size:
+                break
+        return Searched(tuple(hits), at, size)
+
     async def moments(self, key: AttemptKey) -> tuple[Moment, ...]:
         return await self._in_thread(read_moments, directory_of(self._root, key))
 
@@ -127,6 +149,7 @@ class FileLogs:
         """End every followed stream and the threads."""
         await self._watcher.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._search_pool.shutdown(wait=False, cancel_futures=True)
 
     async def _is_arriving(self, key: AttemptKey) -> bool:
         return self._may_arrive and await self._in_thread(is_arriving, directory_of(self._root, key))

@@ -41,6 +41,32 @@ class Moment:
     sizes: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class LogPattern:
+    """What to search for: a text, or an expression of RE2 that is tried on each line."""
+
+    text: str
+    is_regex: bool = False
+    ignores_case: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogHit:
+    """A line that was found, or the part of it between two carriage returns; `data` is cut around what was found."""
+
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The hits of a search so far, and where it goes on: `at` is the stream's `size` once all of it was searched."""
+
+    hits: tuple[LogHit, ...]
+    at: int
+    size: int
+
+
 class LogReader(Protocol):
     """Reads logs. A stream without output is empty; an attempt without logs raises Refused NoTaskLogError."""
 
@@ -52,6 +78,14 @@ class LogReader(Protocol):
 
     async def read(self, key: AttemptKey, stream: str, offset: int, limit: int) -> LogChunk:
         """Return at most `limit` bytes, never over 1 MiB, from `offset`; a negative one counts from the end."""
+
+    async def search(
+        self, key: AttemptKey, stream: str, pattern: LogPattern, offset: int, *, hits_max: int, bytes_max: int
+    ) -> Searched:
+        """Return the hits from `offset`, a start of a line, until there are so many or so many bytes were searched.
+
+        Raises InvalidParameters for a pattern that is not one of RE2.
+        """
 
     async def moments(self, key: AttemptKey) -> tuple[Moment, ...]:
         """Return the measured sizes of the streams over time, oldest first."""

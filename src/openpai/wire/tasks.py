@@ -120,3 +120,21 @@ class LogLocations(Document):
     """The logs of a task attempt."""
 
     locations: Sequence[LogLocation]
+
+
+class LogSearchHit(Document):
+    """A line in which a text was found, or a part of a very long one."""
+
+    stream: Annotated[str, Doc(example="stdout")]
+    offset: Annotated[int, Doc("of the first byte in its stream", example=104857600)]
+    time: Annotated[int, Doc("when it was seen in the log, in milliseconds", example=1735689600000)]
+    text: Annotated[str, Doc("as a terminal would show it, without control sequences", example="loss=nan")]
+
+
+class LogSearch(Document):
+    """The lines in which a text was found."""
+
+    hits: Sequence[LogSearchHit]
+    next: Annotated[
+        str | None, Doc("where the search goes on; null when all was searched", example="stdout=2147483648")
+    ]

@@ -61,6 +61,7 @@ DOCUMENTS = {
     "Result": jobs.BulkResult,
     "Results": jobs.BulkResults,
     "SshTask": job_events.SshAddress,
+    "LogHit": tasks.LogSearchHit,
     "StorageTest": storages.StorageTest,
     "StorageView": storages.StorageDetail,
     "Submitted": jobs.Submitted,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openpai.api.log_times import Clock, since, stamped
+from openpai.api.log_times import Clock, merged, since, stamped, timed_lines
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs import write_times
 from openpai.logs.files import FileLogs
@@ -23,6 +23,10 @@ def write(root: Path, text: str, stream: str = "stdout") -> str:
     with (directory / f"{stream}.log").open("a") as file:
         file.write(text)
     return str(directory)
+
+
+async def text_of(lines) -> str:
+    return b"".join([stamped(some, is_plain=False) async for some in lines]).decode()
 
 
 def test_each_growth_is_written_down_once(tmp_path):
@@ -44,7 +48,7 @@ async def test_lines_stand_behind_their_times_and_since_leaves_out_older_ones(tm
     logs = FileLogs(tmp_path, lambda _: True)
     try:
         clock = Clock(await logs.moments(KEY), "stdout", 60_000)
-        message = b"".join([piece async for piece in stamped(logs, KEY, "stdout", (0, 18), clock)]).decode()
+        message = await text_of(timed_lines(logs, KEY, "stdout", (0, 18), clock))
         assert message.splitlines() == [
             "1970-01-01T00:00:01.000Z one",
             "1970-01-01T00:00:03.000Z two",
@@ -57,12 +61,33 @@ async def test_lines_stand_behind_their_times_and_since_leaves_out_older_ones(tm
         await logs.close()
 
 
+async def test_two_streams_are_merged_by_their_times(tmp_path):
+    looks = Moments()
+    for at_ms, out, err in ((1000, "one\n", ""), (2000, "", "two\n"), (3000, "three\npart", "four\nhalf")):
+        write(tmp_path, out)
+        looks.look([write(tmp_path, err, "stderr")], at_ms)
+    looks.look([write(tmp_path, "ial\n")], 4000)
+    logs = FileLogs(tmp_path, lambda _: True)
+    try:
+        moments = await logs.moments(KEY)
+        streams = [
+            timed_lines(logs, KEY, stream, (0, size), Clock(moments, stream, 9000))
+            for stream, size in (("stdout", 18), ("stderr", 13))
+        ]
+        lines = (await text_of(merged(streams))).splitlines()
+    finally:
+        await logs.close()
+    assert [line[17:] for line in lines] == [
+        "01.000Z one", "02.000Z two", "03.000Z three", "03.000Z four", "03.000Z half", "04.000Z partial",
+    ]  # fmt: skip
+
+
 async def test_a_log_without_line_breaks_and_one_with_a_hole_can_be_read_with_times(tmp_path):
     write(tmp_path, "x" * 3_000_000 + "\nend\n")
     logs = FileLogs(tmp_path, lambda _: True)
     try:
         clock = Clock((), "stdout", 1000)
-        message = b"".join([piece async for piece in stamped(logs, KEY, "stdout", (0, 3_000_005), clock)]).decode()
+        message = await text_of(timed_lines(logs, KEY, "stdout", (0, 3_000_005), clock))
         stamp = "1970-01-01T00:00:01.000Z "
         assert message == f"{stamp}{'x' * 3_000_000}\n{stamp}end\n"
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,15 +19,18 @@ from openpai.api.context import context_of, needs, needs_or_ticket
 from openpai.api.job_access import job_for
 from openpai.api.job_attempts import TASK, LogPath, TaskAttemptPath
 from openpai.api.legacy_paths import log_manager_of
-from openpai.api.log_times import Clock, since, stamped, tail_of
+from openpai.api.log_search import SearchQuery, search, searching
+from openpai.api.log_times import Clock, merged, since, stamped, tail_of, timed_lines
 from openpai.api.routing import Router
+from openpai.api.services import Services
 from openpai.api.sessions import Caller
 from openpai.api.shapes.tasks import logs_path
 from openpai.api.sse import cut_out, log_events, positions
 from openpai.ports.logs import LogReader
 from openpai.ports.queries import TaskAttemptRow
 from openpai.protocol.errors import Refused
-from openpai.wire.tasks import LogLocations
+from openpai.protocol.shown_text import ShownText
+from openpai.wire.tasks import LogLocations, LogSearch
 
 router = Router("logs")
 TAIL_BYTES: Final = 16 * 1024
@@ -63,6 +67,11 @@ class LogQuery(BaseModel):
     limit: int | None = Field(None, ge=0, le=2**62, description="the largest number of bytes to return")
     timestamps: bool = Field(False, description="each line after the time at which it was seen in the file")
     since: int | None = Field(None, ge=0, le=2**53, description="only what was written since then, in ms")
+    plain: bool = Field(
+        False,
+        description="as a terminal would show it: without control sequences, and of each progress bar its last state",
+    )
+    download: bool = Field(False, description="as a file to save")
     ticket: str = Field("", max_length=4000, description="instead of a login: the ticket in the address of a log")
 
     @property
@@ -111,15 +120,14 @@ async def get_log(
 
     A line marks where a part of a log that grew too large was cut out; offsets count the removed bytes, too.
     With `timestamps`, each line follows the time at which it was first seen in the file: a task writes its log
-    itself, and the platform checks about once a second.
+    itself, and the platform checks about once a second. The streams of `all` are then merged by these times; otherwise
+    one follows the other.
 
     A followed log is a stream of events `log` with data `{stream, offset, text}` and one event `end` when the attempt
     is over; with the header Last-Event-ID it continues after that event.
     """
     row, found = await place.find(request, caller)
-    if place.name not in NAMES:
-        raise Refused("NoTaskLogError", f"there is no log named {place.name!r}", f"the logs are: {', '.join(NAMES)}")
-    streams = ("stdout", "stderr") if place.name == ALL else (place.name,)
+    streams = streams_of(place.name)
     if place.name == ALL and (query.offset is not None or query.limit is not None):
         raise invalid("offset and limit go with stdout, stderr or runtime")
     if query.tail_lines is not None and (query.follow or query.is_tail or query.offset is not None):
@@ -127,12 +135,46 @@ async def get_log(
     is_timed = query.timestamps or query.since is not None
     if is_timed and (query.follow or (query.since is not None and (query.is_tail or query.tail_lines or query.offset))):
         raise invalid("timestamps and since do not go with follow, nor since with tail-mode, tail-lines or offset")
+    if query.follow and (query.plain or query.download):
+        raise invalid("plain and download do not go with follow")
     if query.follow:
         return await _followed(request, found, streams, query, partial(_may_read, request, caller, row.id))
     services = context_of(request).services
     if found.ended_at_ms is not None:
         await services.logs.arrived(found.key)
-    return await _read(services.logs, found, streams, query, services.clock.now_ms())
+    return await _read(services, found, place.name, query)
+
+
+def streams_of(name: str) -> tuple[str, ...]:
+    """Return the streams that a log is made of; raise NoTaskLogError for a log that does not exist."""
+    if name not in NAMES:
+        raise Refused("NoTaskLogError", f"there is no log named {name!r}", f"the logs are: {', '.join(NAMES)}")
+    return ("stdout", "stderr") if name == ALL else (name,)
+
+
+@router.serves(
+    f"GET {_PLACE}/{{name}}/search",
+    "Search a log",
+    "NoJobConfigError NoTaskLogError InvalidParametersError TooManyRequestsError",
+)
+async def search_log(
+    request: Request,
+    caller: Annotated[Caller, needs("job.logs")],
+    place: Annotated[LogPath, Depends()],
+    query: Annotated[SearchQuery, Query()],
+) -> Reply[LogSearch]:
+    """Return the lines of a log in which a text or an expression is found.
+
+    A request searches at most 2 GiB. `next` of the answer continues the search where it stopped; without it, all of
+    the log was searched. `all` searches stdout, then stderr.
+    """
+    _, found = await place.find(request, caller)
+    streams = streams_of(place.name)
+    services = context_of(request).services
+    if found.ended_at_ms is not None:
+        await services.logs.arrived(found.key)
+    with searching(caller.user):
+        return reply(await search(services, found, streams, query))
 
 
 class _Part(NamedTuple):
@@ -144,10 +186,9 @@ class _Part(NamedTuple):
     size: int
 
 
-async def _read(
-    logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...], query: LogQuery, now_ms: int
-) -> Response:
-    """Return the present content of the streams, one after the other."""
+async def _read(services: Services, found: TaskAttemptRow, name: str, query: LogQuery) -> Response:
+    """Return the present content of the streams: one after the other, or merged by their times."""
+    logs, now_ms, streams = services.logs, services.clock.now_ms(), streams_of(name)
     clocks: dict[str, Clock] = {}
     if query.timestamps or query.since is not None:
         moments = await logs.moments(found.key)
@@ -165,16 +206,30 @@ async def _read(
         # Where a part was cut out, the client cannot derive the next offset from the length of the text.
         headers = {"X-Log-Offset": str(part.start), "X-Log-End": str(max(part.start, part.end))}
         headers["X-Log-Size"] = str(part.size)
-    contents = _stamped(logs, found, parts, clocks) if query.timestamps else _contents(logs, found, parts)
+    if query.download:
+        key = found.key
+        headers["Content-Disposition"] = f'attachment; filename="{key.role}-{key.index}-{name}.log"'
+    if query.timestamps:
+        contents = _stamped(logs, found, parts, clocks, is_plain=query.plain)
+    else:
+        contents = _contents(logs, found, parts)
+        contents = _plain(contents) if query.plain else contents
     return StreamingResponse(contents, 200, headers, TEXT)
 
 
 async def _stamped(
-    logs: LogReader, found: TaskAttemptRow, parts: list[_Part], clocks: Mapping[str, Clock]
+    logs: LogReader, found: TaskAttemptRow, parts: list[_Part], clocks: Mapping[str, Clock], *, is_plain: bool
 ) -> AsyncGenerator[bytes, None]:
-    for part in parts:
-        async for lines in stamped(logs, found.key, part.stream, (part.start, part.end), clocks[part.stream]):
-            yield lines
+    lines = [timed_lines(logs, found.key, part.stream, (part.start, part.end), clocks[part.stream]) for part in parts]
+    async for some in merged(lines) if len(lines) > 1 else lines[0]:
+        yield stamped(some, is_plain=is_plain)
+
+
+async def _plain(contents: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    decoder, shown = getincrementaldecoder("utf-8")("replace"), ShownText()
+    async for data in contents:
+        yield shown.take(decoder.decode(data)).encode()
+    yield (shown.take(decoder.decode(b"", final=True)) + shown.finish()).encode()
 
 
 async def _last_lines(logs: LogReader, found: TaskAttemptRow, streams: tuple[str, ...], lines: int) -> list[_Part]:

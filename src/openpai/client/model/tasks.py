@@ -129,3 +129,13 @@ class LogPiece:
     stream: str
     offset: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogHit(Answer):
+    """A line of a log in which a text was found, beginning at byte `offset` of its stream."""
+
+    stream: str = needed("stream", str)
+    offset: int = needed("offset", int)
+    at_ms: int = needed("time", int)
+    text: str = needed("text", str)
