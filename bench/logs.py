@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from bench.server import Connection, Server, answer, job, percentile, platform
+from bench.server import Server, answer, job, percentile, platform
 
 LINE: Final = b"2026-11-23T01:02:03.456Z INFO trainer: step %09d loss=%.5f lr=3.0e-4 tokens/s=182733 grad_norm=1.0\n"
 LAST: Final = b"RuntimeError: CUDA out of memory. loss=nan\n"
@@ -76,11 +76,12 @@ async def measure(gb: float, search_gb: float, times: int) -> None:
         large, searched = await ended(server, "large"), await ended(server, "searched")
         size = write(server.data_dir / "logs" / large, int(gb * 1e9))
         write(server.data_dir / "logs" / searched, int(search_gb * 1e9))
-        connection = await server.connect()
 
         async def get(name: str, path: str = "", **params: object) -> bytes:
             place = f"/api/v2/jobs/{name}/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout{path}"
+            connection = await server.connect()
             status, body = await connection.ask("GET", f"{place}?{urlencode(params)}")
+            connection.close()
             if status != 200:
                 raise RuntimeError(body.decode())
             return body
@@ -100,22 +101,21 @@ async def measure(gb: float, search_gb: float, times: int) -> None:
         figures["worst_p95_ms"] = max(figures.values())
         log = server.data_dir / "logs" / searched / "stdout.log"
         for name, params in SEARCHES.items():
-            figures |= await search(server, connection, name, params, log, times)
+            figures |= await search(server, name, params, log, times)
         figures["search_worst_s"] = max(figures[f"search_{name}_s"] for name in SEARCHES)
-        connection.close()
         answer(gb=gb, search_gb=search_gb, **figures)
 
 
-async def search(
-    server: Server, connection: Connection, name: str, params: dict[str, str], log: Path, times: int
-) -> dict[str, float]:
+async def search(server: Server, name: str, params: dict[str, str], log: Path, times: int) -> dict[str, float]:
     """Return how long a search took at best, what it cost the server, and what it costs `grep`."""
     place = "/api/v2/jobs/searched/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout/search"
     took_s = []
     cpu_before_s = server.cpu_s()
     for _ in range(max(2, times // 10)):
         began_s = time.perf_counter()
+        connection = await server.connect()
         status, body = await connection.ask("GET", f"{place}?{urlencode(params)}")
+        connection.close()
         took_s.append(time.perf_counter() - began_s)
         if status != 200 or body.count(b'"offset"') != 1:
             raise RuntimeError(body.decode()[:500])
