@@ -154,7 +154,7 @@ def _environment(root: Path) -> dict[str, str]:
 
 
 async def _ready(process: subprocess.Popen[bytes], ready: Path, root: Path) -> Server:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not ready.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"the server did not start:\n{(root / 'server.log').read_text()}")

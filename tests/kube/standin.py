@@ -167,12 +167,11 @@ class StandInApi:
         if method == "DELETE":
             return self._delete(plural, namespace, name, given)
         before = self._one(plural, namespace, name)
-        if method == "PUT":
-            asked = given.get("metadata", {}).get("resourceVersion", "")
-            if asked and asked != before["metadata"]["resourceVersion"]:
-                raise _conflict(plural, name, "the object has been modified")
-            return self._update(plural, before, given, part)
-        return self._update(plural, before, _patched(before, given, content_type), part)
+        after = given if method == "PUT" else _patched(before, given, content_type)
+        asked = after.get("metadata", {}).get("resourceVersion", "")
+        if asked and asked != before["metadata"]["resourceVersion"]:
+            raise _conflict(plural, name, "the object has been modified")
+        return self._update(plural, before, after, part)
 
     def _place(self, path: str) -> tuple[str, str, str, str]:
         found = _PATH.fullmatch(path)

@@ -181,6 +181,7 @@ async def test_only_the_newest_version_is_replaced(place: Place) -> None:
     await client.patch(CONFIG_MAPS, "m", {"data": {"a": "2", "b": None}}, namespace)
     old = {"metadata": {"name": "m", "resourceVersion": first.metadata.resource_version}, "data": {"a": "3"}}
     assert (await refused(client.replace(CONFIG_MAPS, "m", old, namespace))).is_conflict
+    assert (await refused(client.patch(CONFIG_MAPS, "m", old, namespace))).is_conflict
     assert (await client.get(CONFIG_MAPS, "m", namespace)).data == {"a": "2"}
 
 

@@ -40,6 +40,13 @@ def task(driver: FakeGpuDriver, job: str, devices: tuple[int, ...], commands: st
     return LaunchTask(key, grant, driver.node.name, devices, 1, 256, SHELL_IMAGE, commands, grace_s=1.0)
 
 
+async def log_of(made: KubernetesBackend, key: AttemptKey, logs: Path) -> str:
+    """Return the whole log of a task that has ended."""
+    assert made._logs is not None
+    assert await made._logs.finished(key, 60)
+    return (logs / key.path() / "stdout.log").read_text()
+
+
 async def end_of(made: KubernetesBackend, key: AttemptKey) -> ExitReport:
     async with asyncio.timeout(120):
         while True:
@@ -55,7 +62,7 @@ async def test_a_task_sees_the_gpus_of_its_grant(gpu_driver: FakeGpuDriver, tmp_
         launch = task(gpu_driver, "gpus", (6, 1), "env")
         await made.apply([launch])
         assert (await end_of(made, launch.key)).code == 0
-        said = (tmp_path / launch.key.path() / "stdout.log").read_text().splitlines()
+        said = (await log_of(made, launch.key, tmp_path)).splitlines()
         gpus = {line.partition("=")[2] for line in said if line.startswith("FAKE_GPU_")}
         assert gpus == {GPUS[6], GPUS[1]}
         assert "CUDA_VISIBLE_DEVICES=0,1" in said
@@ -79,7 +86,7 @@ async def test_a_server_that_dies_before_the_pod_is_bound_is_continued(
             await stopped.wait()
     async with backend(gpu_driver, tmp_path) as made:
         assert (await end_of(made, launch.key)).code == 0
-        said = (tmp_path / launch.key.path() / "stdout.log").read_text()
+        said = await log_of(made, launch.key, tmp_path)
         assert GPUS[3] in said
         assert said.count("FAKE_GPU_") == 1
         await made.apply([ForgetTask(launch.key)])
@@ -150,7 +157,7 @@ async def test_a_log_that_the_node_rotates_arrives_whole(gpu_driver: FakeGpuDriv
     async with backend(gpu_driver, tmp_path) as made:
         await made.apply([launch])
         assert (await end_of(made, launch.key)).code == 0
-        said = (tmp_path / launch.key.path() / "stdout.log").read_text().splitlines()
+        said = (await log_of(made, launch.key, tmp_path)).splitlines()
         assert list((gpu_driver.node.root / "pods").glob("*/task/0.log.*")), "the log was not rotated"
         await made.apply([ForgetTask(launch.key)])
     numbers = [int(line.split()[1].rstrip(".")) for line in said]

@@ -19,6 +19,7 @@ from openpai.backends.kubernetes.seals import Identity, Seals
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.objects.kinds import CONFIG_MAPS
+from openpai.kube.objects.rest import ConfigMap
 
 SHARDS: Final = 32
 _PART: Final = "memory"
@@ -64,17 +65,14 @@ class Memory:
         self._namespace = namespace
         self._seals = seals
         self._writing = asyncio.Lock()
-        self._there: set[str] = set()
+        self._versions: dict[str, str] = {}
+        """The version of each ConfigMap that this server read or wrote last."""
 
     async def load(self) -> None:
         """Read everything. Raises KubeError."""
         labels = f"{SCOPE_LABEL}={self._seals.scope},{PART_LABEL}={_PART}"
         for found in await self._client.list(CONFIG_MAPS, self._namespace, labels=labels):
-            self._there.add(found.name)
-            for node, text in found.data.items():
-                entry = self._seals.open(f"memory {node}", text)
-                if entry is not None:
-                    self._take(node, json.loads(entry))
+            self._read(found)
 
     async def save(self) -> None:
         """Write what changed; returns once it is written, by this call or another. Raises KubeError."""
@@ -83,7 +81,7 @@ class Memory:
             left = set(nodes)
             try:
                 for shard, some in self._by_shard(nodes).items():
-                    await self._write(shard, {node: self._entry(node) for node in some})
+                    await self._write(shard, some)
                     left.difference_update(some)
             finally:
                 self.grants.unsaved |= left
@@ -105,33 +103,52 @@ class Memory:
         fields = {"grants": dict(self.grants.of_node(node)), "devices": devices}
         return self._seals.close(f"memory {node}", json.dumps(fields))
 
-    def _take(self, node: str, fields: Mapping[str, Any]) -> None:
-        self.grants.put(node, {int(device): grant for device, grant in fields["grants"].items()})
-        self.devices[node] = tuple(Remembered(*was) for was in fields["devices"])
+    def _read(self, found: ConfigMap, ours: Iterable[str] = ()) -> None:
+        """Take over what is stored, except for the order of the devices of `ours`."""
+        self._versions[found.name] = found.metadata.resource_version
+        for node, text in found.data.items():
+            entry = self._seals.open(f"memory {node}", text)
+            if entry is None:
+                continue
+            fields = json.loads(entry)
+            self.grants.put(node, {int(device): grant for device, grant in fields["grants"].items()})
+            if node not in ours:
+                self.devices[node] = tuple(Remembered(*was) for was in fields["devices"])
 
-    async def _write(self, name: str, data: Mapping[str, str]) -> None:
+    async def _write(self, name: str, nodes: Sequence[str]) -> None:
+        """Write entries of one ConfigMap; other nodes' entries stay as they are.
+
+        A write that was believed lost may arrive late, as may one of a server that was paused. Each names the version
+        that it follows, so that none takes the place of a newer one.
+        """
+        while True:
+            data = {node: self._entry(node) for node in nodes}
+            version = self._versions.get(name)
+            try:
+                if version is None:
+                    made = await self._client.create(CONFIG_MAPS, self._body(name, data), self._namespace)
+                else:
+                    change = {"metadata": {"resourceVersion": version}, "data": data}
+                    made = await self._client.patch(CONFIG_MAPS, name, change, self._namespace)
+            except KubeError as error:
+                if not (error.is_there_already or error.is_conflict or error.is_missing):
+                    raise
+                self._versions.pop(name, None)
+                found = await self._client.find(CONFIG_MAPS, name, self._namespace)
+                if found is None and version is None:
+                    # Not the ConfigMap but its namespace is missing.
+                    raise
+                if found is not None:
+                    self._read(found, nodes)
+            else:
+                self._versions[name] = made.metadata.resource_version
+                return
+
+    def _body(self, name: str, data: Mapping[str, str]) -> dict[str, Any]:
         labels = {SCOPE_LABEL: self._seals.scope, PART_LABEL: _PART}
-        body = {
+        return {
             "apiVersion": CONFIG_MAPS.api_version,
             "kind": CONFIG_MAPS.name,
             "metadata": {"name": name, "labels": labels},
             "data": data,
         }
-        if name not in self._there:
-            try:
-                await self._client.create(CONFIG_MAPS, body, self._namespace)
-            except KubeError as error:
-                if not error.is_there_already:
-                    raise
-            else:
-                self._there.add(name)
-                return
-        try:
-            # Other nodes' entries stay as they are.
-            await self._client.patch(CONFIG_MAPS, name, {"data": data}, self._namespace)
-        except KubeError as error:
-            if not error.is_missing:
-                raise
-            self._there.discard(name)
-            await self._client.create(CONFIG_MAPS, body, self._namespace)
-        self._there.add(name)

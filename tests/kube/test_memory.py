@@ -1,0 +1,51 @@
+"""What is remembered of nodes survives a write that arrives late, on the stand-in API server."""
+
+from __future__ import annotations
+
+import pytest
+
+from openpai.backends.kubernetes.memory import Grants, Memory
+from openpai.backends.kubernetes.seals import Identity, Seals
+from openpai.kube import client as client_module
+from openpai.kube.client import KubeClient
+from openpai.kube.objects import NAMESPACES
+from openpai.lifecycle.model import AttemptKey
+from tests.kube.standin_connection import StandInAccess, connection_of
+
+PLACE = "jobs"
+
+
+async def memory(client: KubeClient) -> Memory:
+    made = Memory(client, PLACE, Seals(b"secret", PLACE), Grants())
+    await made.load()
+    return made
+
+
+def grant(number: int, device: int) -> Identity:
+    return Identity(AttemptKey("me~job", 0, "worker", 0, 0), number, "n1", (device,))
+
+
+async def test_a_write_of_a_paused_server_takes_no_grant_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "Connection", connection_of)
+    async with KubeClient(StandInAccess()) as client:
+        await client.create(NAMESPACES, {"metadata": {"name": PLACE}})
+        first = await memory(client)
+        first.grants.heard(grant(3, device=0))
+        await first.save()
+        second = await memory(client)
+        second.grants.heard(grant(8, device=1))
+        await second.save()
+        first.grants.heard(grant(5, device=0))
+        await first.save()
+        assert (await memory(client)).grants.of_node("n1") == first.grants.of_node("n1") == {0: 5, 1: 8}
+
+
+async def test_two_servers_may_write_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "Connection", connection_of)
+    async with KubeClient(StandInAccess()) as client:
+        await client.create(NAMESPACES, {"metadata": {"name": PLACE}})
+        both = [await memory(client), await memory(client)]
+        for device, each in enumerate(both):
+            each.grants.heard(grant(4, device))
+            await each.save()
+        assert (await memory(client)).grants.of_node("n1") == {0: 4, 1: 4}
