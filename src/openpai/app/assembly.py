@@ -27,9 +27,11 @@ from openpai.app.leadership import Follower, Leadership
 from openpai.app.runtime_plugins import installed_plugins
 from openpai.app.settings import DAYS_MAX, GB_MAX, Settings
 from openpai.app.startup import promise, promised_at_start
+from openpai.backends.host.checkpoints import CHECKPOINTS
 from openpai.backends.host.directory import KEPT
 from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.model import TASK_FINAL, AttemptKey
+from openpai.logs.checkpoints import KeptCheckpoints
 from openpai.logs.files import FileLogs
 from openpai.logs.kept_work import KeptDirectories
 from openpai.logs.retention import Limits, Retention
@@ -85,6 +87,7 @@ class _Rooms:
     commands: PlatformCommands
     logs: FileLogs
     work: KeptDirectories
+    checkpoints: KeptCheckpoints
     database_health: DatabaseHealth
     readiness: Readiness
     plugins: Plugins
@@ -150,15 +153,19 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
         settings=kept, usage=usage, storages=storages, check_room=Room(data.root).check, plugins=plugins,
     )  # fmt: skip
     kept_ms = int(settings.work_retention_hours * 3_600_000)
-    work = KeptDirectories(data.tasks / settings.backend / KEPT, clock, kept_ms)
+    places = data.tasks / settings.backend
+    checkpoints = KeptCheckpoints(
+        places / CHECKPOINTS, queries, clock, int(settings.checkpoint_retention_days * DAY_MS)
+    )
+    work = KeptDirectories(places / KEPT, clock, kept_ms, checkpoints)
     logs = FileLogs(data.logs, _IsOver(commands, queries), kept=work, may_arrive=settings.backend == "kubernetes")
     stack.push_async_callback(logs.close)
     users = SqlAccountStore(database)
     database_health = DatabaseHealth(database)
     readiness = Readiness(database, store, Room(data.root).check, lambda: commands.leader)
     return _Rooms(
-        data, clock, store, queries, users, vault, kept, usage, storages, commands, logs, work, database_health,
-        readiness, plugins,
+        data, clock, store, queries, users, vault, kept, usage, storages, commands, logs, work, checkpoints,
+        database_health, readiness, plugins,
     )  # fmt: skip
 
 
@@ -284,5 +291,6 @@ def _housekeeping(settings: Settings, rooms: _Rooms) -> Callable[[], Awaitable[o
             await rooms.usage.forget_audit(now_ms - int(settings.audit_retention_days * DAY_MS))
         await retention.run_once()
         await asyncio.to_thread(rooms.work.expire)
+        await rooms.checkpoints.expire()
 
     return clean_up

@@ -130,6 +130,7 @@ def _kubernetes(settings: Settings, data: DataDir, clock: Clock, secret: bytes) 
         priority_class=settings.task_priority_class or "",
         tolerations=[{"key": key, "operator": "Exists"} for key in sorted(tolerated)],
         work_mb_max=settings.work_max_mb,
+        checkpoint_claim=settings.kube_checkpoint_claim or "",
     )
     options = KubernetesOptions(
         namespace=settings.kube_namespace or "",

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import structlog
 
+from openpai.orchestrator.checkpoints import note_checkpoints
 from openpai.orchestrator.fairness import save_accuracy
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.lending import count_lending
@@ -28,6 +29,7 @@ from openpai.system.supervision import ENDINGS, note_failure
 AUDIT_EVERY_S: Final = 30.0
 NODES_EVERY_S: Final = 10.0
 MEASURE_EVERY_S: Final = 10.0
+CHECKPOINTS_EVERY_S: Final = 15.0
 INBOX_EVERY_S: Final = 1.0
 RENEW_EVERY_S: Final = 2.0
 PAUSE_AFTER_ERROR_S: Final = 1.0
@@ -48,6 +50,7 @@ async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable
         _every(leader, NODES_EVERY_S, lambda: sync_nodes(leader)),
         _every(leader, MEASURE_EVERY_S, lambda: count_lending(leader)),
         _every(leader, MEASURE_EVERY_S, lambda: save_accuracy(leader)),
+        _every(leader, CHECKPOINTS_EVERY_S, lambda: note_checkpoints(leader)),
         _every(leader, INBOX_EVERY_S, lambda: take_inbox(leader)),
         _every(leader, RENEW_EVERY_S, lambda: _renew(leader, holder)),
         _every(leader, 3600.0, housekeeping),

@@ -41,11 +41,13 @@ _BACKENDS_OF: Final[Mapping[str, tuple[BackendName, ...]]] = {
     "tolerate": ("kubernetes",),
     "task_priority_class": ("kubernetes",),
     "lost_after": ("kubernetes",),
+    "kube_checkpoint_claim": ("kubernetes",),
     "rdma_resource": ("kubernetes",),
 }
 """The backends for which an option has a meaning, where not for all."""
 _RETENTION: Final = (
     ("work_retention_hours", DAYS_MAX * 24, "number of hours", "keeps nothing"),
+    ("checkpoint_retention_days", DAYS_MAX, "number of days", "keeps them as long as their jobs"),
     ("work_max_mb", GB_MAX * 1024, "size", "sets no limit"),
     ("audit_retention_days", DAYS_MAX, "number of days", "keeps entries for ever"),
     ("event_retention_days", DAYS_MAX, "number of days", "keeps events as long as their jobs"),
@@ -91,6 +93,13 @@ class Settings:
         "Seconds of silence after which the tasks of a Kubernetes node start again elsewhere; 0 waits for proof "
         "that they do not run any more.",
         LOST_AFTER_LEAST,
+    )
+    kube_checkpoint_claim: str | None = setting(
+        "PersistentVolumeClaim, shared by all nodes, with a directory for each task's checkpoints."
+    )
+    checkpoint_retention_days: float = setting(
+        "How long the checkpoints of ended jobs are kept; 0 keeps them until the job is archived or deleted.",
+        30.0,
     )
     rdma_resource: str = setting("Extended resource of the InfiniBand devices of Kubernetes nodes.", "rdma/hca")
     task_user: str | None = setting("Run tasks as this user of the machine; the server must be root.")

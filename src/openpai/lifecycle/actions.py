@@ -19,6 +19,21 @@ class Wanted:
     kill: tuple[AttemptKey, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class EndNotice:
+    """What a task reads about its end, before it gets SIGTERM."""
+
+    reason: str
+    """A word of `EndReason`."""
+    message: str
+
+
+def end_notice(job: Job) -> EndNotice | None:
+    """Return why the tasks of a job attempt that still run have to end; None while they may run on."""
+    outcome = job.outcome
+    return EndNotice(outcome.end_reason.value, outcome.message) if outcome is not None else None
+
+
 def wanted(job: Job, among: Iterable[TaskId] | None = None) -> Wanted:
     """Return the actions that make the world agree with `job`; only for these tasks if `among` is given."""
     if job.phase not in (JobPhase.STARTING, JobPhase.RUNNING, JobPhase.ENDING):

@@ -71,11 +71,12 @@ class StartRequested:
 
 @dataclass(frozen=True, slots=True)
 class Preempted:
-    """The scheduler took the grants of a job attempt back for a job that goes before it."""
+    """The grants of a job attempt were taken back: for a job that goes before it, or because its node is drained."""
 
     job_attempt: int
     at_ms: int
     why: str
+    is_drain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

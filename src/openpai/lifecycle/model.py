@@ -280,6 +280,23 @@ class Verdict(StrEnum):
     PREEMPTED = "preempted"
 
 
+class EndReason(StrEnum):
+    """Why a task that still runs has to end, as it reads it in the file that PAI_PREEMPTION_NOTICE names."""
+
+    PREEMPTED = "preempted"
+    """Another job takes its resources; this one waits for others and goes on from its last checkpoint."""
+    DRAINED = "drained"
+    """An administrator takes its node out of service; the job goes on elsewhere."""
+    TIME_LIMIT = "time_limit"
+    """The attempt reached the time limit of its job."""
+    STOPPED = "stopped"
+    """A user stopped the job."""
+    RESTARTED = "restarted"
+    """A user restarted the job, which runs again at once."""
+    JOB_ENDED = "job_ended"
+    """Other tasks decided how the job attempt ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The verdict on a job attempt, with its cause."""
@@ -291,6 +308,7 @@ class Outcome:
     message: str = ""
     at_ms: int | None = None
     """When the task of `trigger` ended, if it failed."""
+    end_reason: EndReason = EndReason.JOB_ENDED
 
 
 @dataclass(frozen=True, slots=True)

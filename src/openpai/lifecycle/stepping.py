@@ -11,14 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from openpai.lifecycle.completion import verdict
-from openpai.lifecycle.diagnosis import (
-    STOP_REQUESTED,
-    TIME_LIMIT_REACHED,
-    ended_with_attempt,
-    stop_requested,
-    time_limit_reached,
-    without_retry_advice,
-)
+from openpai.lifecycle.diagnosis import ended_with_attempt, without_retry_advice
 from openpai.lifecycle.facts import (
     Fact,
     Preempted,
@@ -47,6 +40,7 @@ from openpai.lifecycle.model import (
     Tasks,
     Verdict,
 )
+from openpai.lifecycle.outcomes import out_of_time, preempted, request_message, stopped, with_retries_used_up
 from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy, again
 from openpai.lifecycle.table import ImpossibleFact, JobEvent, TaskEvent, job_goal, task_goal
 
@@ -214,15 +208,15 @@ class _Draft:
     def _stop(self, fact: StopRequested) -> None:
         if self.job.is_final:
             return
-        message = _message(fact, "restarted" if fact.is_restart else "stopped")
+        message = request_message(fact, "restarted" if fact.is_restart else "stopped")
         if not (self.job.is_stop_requested or fact.is_restart):
             self.stopped = message
         self.job = replace(self.job, is_stop_requested=True)
         if self.job.outcome is None or self.job.phase is JobPhase.BACKING_OFF:
-            self._conclude(_stopped(message))
+            self._conclude(stopped(message, is_restart=fact.is_restart))
 
     def _start(self, fact: StartRequested) -> None:
-        message = _message(fact, "restarted")
+        message = request_message(fact, "restarted")
         outcome = self.job.outcome
         if self.job.is_final:
             self.restarted = message
@@ -231,23 +225,18 @@ class _Draft:
         elif self.job.is_stop_requested:
             # The attempt does not end because the job was stopped: it ends because the job starts again.
             if outcome is not None and outcome.verdict is Verdict.STOPPED:
-                outcome = _stopped(message)
+                outcome = stopped(message, is_restart=True)
             self.job = replace(self.job, is_stop_requested=False, outcome=outcome)
 
     def _preempted(self, fact: Preempted) -> None:
         is_running = self.job.phase in (JobPhase.STARTING, JobPhase.RUNNING)
         if is_running and fact.job_attempt == self.job.attempt and self.job.outcome is None:
-            self._conclude(Outcome(Verdict.PREEMPTED, -101, message=fact.why))
+            self._conclude(preempted(fact))
 
     def _time_is_up(self, fact: TimeLimitReached) -> None:
         is_running = self.job.phase in (JobPhase.STARTING, JobPhase.RUNNING)
         if is_running and fact.job_attempt == self.job.attempt and self.job.outcome is None:
-            limit, unit = (
-                (fact.limit_ms / 60_000, "minute") if fact.limit_ms >= 60_000 else (fact.limit_ms / 1000, "second")
-            )
-            length = f"{limit:g} {unit}{'' if limit == 1 else 's'}"
-            message = f"it reached its time limit of {length}"
-            self._conclude(Outcome(Verdict.FAILED, TIME_LIMIT_REACHED, time_limit_reached(), message=message))
+            self._conclude(out_of_time(fact.limit_ms))
 
     def _retry_due(self, fact: RetryDue) -> None:
         if self.job.phase is JobPhase.BACKING_OFF:
@@ -323,7 +312,7 @@ class _Draft:
         plan = self.job.plan
         retry = again(outcome.diagnosis, self.job.retries, plan.job_retry_count, self.job.id, self.policy)
         if retry is None:
-            self.job = replace(self.job, outcome=_with_retries_used_up(outcome, self.job))
+            self.job = replace(self.job, outcome=with_retries_used_up(outcome, self.job))
             self._finish(JobPhase.FAILED)
             return
         self.job = replace(self.job, retries=retry.retries)
@@ -337,7 +326,7 @@ class _Draft:
         outcome = self.job.outcome
         if phase is JobPhase.STOPPED and outcome and outcome.verdict is not Verdict.STOPPED:
             # The stop came after the attempt had failed, and only prevents a retry.
-            outcome = _stopped(f"a stop was requested while the attempt ended ({outcome.message})")
+            outcome = stopped(f"a stop was requested while the attempt ended ({outcome.message})")
         self._move(JobEvent.OVER, phase)
         self.job = replace(self.job, ended_at_ms=self.now_ms, retry_at_ms=None, outcome=outcome)
 
@@ -377,22 +366,6 @@ class _Draft:
         if task.phase in (TaskPhase.WAITING, TaskPhase.BACKING_OFF):
             raise ImpossibleFact(f"news of {key.path()}, which is {task.phase}")
         return task
-
-
-def _message(fact: StopRequested | StartRequested, did: str) -> str:
-    return f"{fact.by} {did} the job" + (f": {fact.reason}" if fact.reason else "")
-
-
-def _stopped(message: str) -> Outcome:
-    return Outcome(Verdict.STOPPED, STOP_REQUESTED, stop_requested(message), message=message)
-
-
-def _with_retries_used_up(outcome: Outcome, job: Job) -> Outcome:
-    """Return how a job's last attempt ended, with its used-up retries if there were any."""
-    is_counted = outcome.diagnosis is None or outcome.diagnosis.behavior is Behavior.UNKNOWN
-    if not is_counted or job.retries.counted == 0:
-        return outcome
-    return replace(outcome, message=f"{outcome.message}; jobRetryCount {job.plan.job_retry_count} is used up")
 
 
 def _fresh_tasks(plan: Plan) -> Tasks:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from openpai.lifecycle.model import AttemptKey
+from openpai.logs.checkpoints import KeptCheckpoints
 from openpai.logs.removing import remove_leftovers, remove_logs
 from openpai.ports.clock import Clock
 from openpai.ports.kept_work import KeptAttempt
@@ -43,7 +44,9 @@ class _Found(NamedTuple):
 class KeptDirectories:
     """`ports.kept_work.KeptWork` over `root/<key.path()>/`; each is removed `kept_ms` after it was added."""
 
-    def __init__(self, root: Path, clock: Clock, kept_ms: int) -> None:
+    def __init__(self, root: Path, clock: Clock, kept_ms: int, checkpoints: KeptCheckpoints | None = None) -> None:
+        """`checkpoints` go with the work of a job that is deleted."""
+        self._checkpoints = checkpoints
         self._root = root
         self._clock = clock
         self._kept_ms = kept_ms
@@ -67,6 +70,8 @@ class KeptDirectories:
         """Remove the kept directories of these attempts. Blocks."""
         for key in keys:
             self._remove(key.path())
+        if self._checkpoints is not None:
+            self._checkpoints.remove({key.job for key in keys})
 
     def expire(self, *, is_scarce: bool = False) -> int:
         """Remove old directories, or all of them when the disk is full; return how many. Blocks."""

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from openpai.lifecycle.actions import wanted
+from openpai.lifecycle.actions import end_notice, wanted
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Task, TaskId
 from openpai.orchestrator.job_storages import known_storages
 from openpai.orchestrator.launching import launches
@@ -22,10 +22,10 @@ from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, Task
 from openpai.ports.storages import Storage
 from openpai.ports.store import JobRecord
 from openpai.protocol.errors import Broken, PaiError, Refused
+from openpai.protocol.placement import grace_of
 
 TASKS_PER_PASS: Final = 1024
 TASKS_OF_ONE_JOB: Final = 256
-GRACE_S: Final = 30.0
 log: Final = structlog.get_logger(__name__)
 
 
@@ -93,7 +93,8 @@ def _actions(
 ) -> list[Action]:
     want = wanted(record.job, among)
     tasks = [task for task in want.launch if record.job.key(task) not in leader.active.launched]
-    kills: list[Action] = [KillTask(key, GRACE_S) for key in want.kill if key not in leader.active.killed]
+    grace_s, notice = grace_of(record.spec.extras), end_notice(record.job)
+    kills: list[Action] = [KillTask(key, grace_s, notice) for key in want.kill if key not in leader.active.killed]
     if not tasks:
         return kills
     try:

@@ -107,8 +107,9 @@ def _requeue(leader: Leader, before: JobRecord, after: JobRecord, changed: Colle
     if gangs.has_changed(before, after):
         describe_again(leader, after)
     if after.checkpoint_at_ms is not None and after.checkpoint_at_ms != before.checkpoint_at_ms:
+        age_ms = max(0, leader.clock.now_ms() - after.checkpoint_at_ms)
         for name in gangs.holding(after):
-            leader.scheduler.checkpointed(name, leader.steady.now_ms())
+            leader.scheduler.checkpointed(name, leader.steady.now_ms() - age_ms)
     waits = gangs.waiting(after.job, changed)
     for gang in leader.describe(after, {name: tasks for name, tasks in waits.items() if name not in waited}):
         leader.scheduler.add(gang)

@@ -51,5 +51,5 @@ def leaving(leader: Leader, now_ms: int) -> dict[str, JobUpdate]:
         if on and found.job.outcome is None:
             reason = leader.sharing.notes[on[0]].reason
             why = f"node {on[0]} is drained and its deadline has passed{': ' if reason else ''}{reason}"
-            updates[id_] = JobUpdate((Preempted(found.job.attempt, now_ms, why),))
+            updates[id_] = JobUpdate((Preempted(found.job.attempt, now_ms, why, is_drain=True),))
     return updates

@@ -18,7 +18,7 @@ from openpai.ports.backend import LaunchTask, RegistryAuth
 from openpai.ports.storages import Storage
 from openpai.ports.store import JobRecord
 from openpai.protocol.job import JobSpec
-from openpai.protocol.placement import has_unique_tasks
+from openpai.protocol.placement import grace_of, has_unique_tasks
 from openpai.protocol.templates import image_of, render_auth, render_commands, render_value
 from openpai.runtime.environment import JobEnvironment, JobView, Peer, Self
 from openpai.runtime.plugin import PluginContext
@@ -53,6 +53,7 @@ class Launcher:
         self._plugins = leader.plugins
         self._environment = JobEnvironment(_view(record, self._spec))
         self._mounts = mounts(self._spec, record.user, storages, leader.secrets)
+        self._grace_s = grace_of(self._spec.extras)
         self._parts: dict[str, _RoleParts] = {}
 
     def serves(self, record: JobRecord) -> bool:
@@ -91,6 +92,7 @@ class Launcher:
             is_unique=has_unique_tasks(self._spec.extras),
             auth=parts.auth,
             submitted_at_ms=record.job.submitted_at_ms,
+            grace_s=self._grace_s,
             mounts=self._mounts,
             labels={"user": record.user, "job": record.name, "role": role.name, "index": str(task.id.index)},
         )
@@ -111,7 +113,7 @@ def _view(record: JobRecord, spec: JobSpec) -> JobView:
         for id_ in record.job.tasks
         if (slot := record.slots.get(id_)) is not None
     )
-    return JobView(record.user, record.name, record.virtual_cluster, spec.task_roles, peers)
+    return JobView(record.user, record.name, record.virtual_cluster, spec.task_roles, peers, grace_of(spec.extras))
 
 
 def _context(record: JobRecord, spec: JobSpec, taken: Mapping[str, Any]) -> PluginContext:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
+from openpai.lifecycle.actions import EndNotice
 from openpai.lifecycle.model import AttemptKey, ExitReport
 
 GRACE_S: Final = 30.0
@@ -84,10 +85,14 @@ class LaunchTask:
 
 @dataclass(frozen=True, slots=True)
 class KillTask:
-    """End this task attempt: SIGTERM, then SIGKILL after `grace_s`. Reports ABSENT if there is nothing."""
+    """End this task attempt: SIGTERM, then SIGKILL after `grace_s`. Reports ABSENT if there is nothing.
+
+    Before SIGTERM the task finds `notice`, with the deadline, in the file that PAI_PREEMPTION_NOTICE names.
+    """
 
     key: AttemptKey
     grace_s: float = GRACE_S
+    notice: EndNotice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +185,15 @@ class SharedBackend(Backend, Protocol):
 
     def lead_in(self, epoch: int) -> None:
         """Act as the leader of this epoch from the next `open` on; what earlier ones still try is refused."""
+        ...
+
+
+@runtime_checkable
+class SeesCheckpoints(Protocol):
+    """A backend that can look into the checkpoint directories of its tasks."""
+
+    async def checkpoints(self) -> Mapping[AttemptKey, int]:
+        """Return when the newest complete file in each running attempt's checkpoint directory was written, in ms."""
         ...
 
 

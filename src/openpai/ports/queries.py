@@ -43,6 +43,7 @@ class JobRow:
     is_private: bool = False
     archived_at_ms: int | None = None
     time_limit_ms: int | None = None
+    checkpoint_at_ms: int | None = None
     version: int = 0
     """Grows with every change of the job and of its tasks."""
 

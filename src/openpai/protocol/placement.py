@@ -14,6 +14,8 @@ from openpai.protocol.references import mapping
 
 PRIORITY_OF: Final[dict[str, int]] = {"crit": 120, "prod": 100, "test": 10, "oppo": -1}
 CLASS_DEFAULT: Final = "test"
+GRACE_S: Final = 30.0
+"""How long a task may run on after SIGTERM, if its job does not say."""
 _SECOND_MS: Final = 1000
 
 
@@ -91,6 +93,12 @@ def _minutes_ms(minutes: object) -> int | None:
         return None
     # A fraction of a minute has only a few digits in a file.
     return max(1, round(minutes * 60)) * _SECOND_MS
+
+
+def grace_of(extras: Mapping[str, Any]) -> float:
+    """Return how many seconds the tasks of a job have between SIGTERM and SIGKILL."""
+    asked = extras.get("gracePeriodSeconds")
+    return float(asked) if isinstance(asked, int | float) and not isinstance(asked, bool) else GRACE_S
 
 
 def has_unique_tasks(extras: Mapping[str, Any]) -> bool:

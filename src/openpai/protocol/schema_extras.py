@@ -10,6 +10,8 @@ from pydantic.alias_generators import to_camel
 from openpai.protocol.job import PLUGIN_PREFIX
 
 MINUTES_MAX: Final = 60 * 24 * 3650
+GRACE_MAX_S: Final = 600
+"""A job that is preempted keeps others waiting this long at most."""
 PriorityClass = Literal["crit", "prod", "test", "oppo"]
 
 
@@ -115,6 +117,11 @@ class Extras(_Open):
     hived_scheduler: HivedScheduler | None = _field("Settings for the scheduler.", {"jobPriorityClass": "prod"})
     time_limit_minutes: Annotated[float, Field(gt=0, le=MINUTES_MAX, allow_inf_nan=False)] | None = _field(
         "Minutes after which an attempt is ended; a job with a limit can start in gaps between other jobs.", 120, 0.5
+    )
+    grace_period_seconds: Annotated[float, Field(ge=1, le=GRACE_MAX_S, allow_inf_nan=False)] | None = _field(
+        "How long a task may run on after SIGTERM, to save its work when it is preempted, drained, stopped or reaches "
+        "its time limit; 30 unless given.",
+        120,
     )
     unique_tasks: bool | None = _field(
         "Whether no task may ever run twice at a time: one whose node does not answer starts again elsewhere only once "

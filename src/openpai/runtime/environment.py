@@ -51,6 +51,7 @@ class JobView:
     virtual_cluster: str
     roles: tuple[TaskRole, ...]
     peers: tuple[Peer, ...]
+    grace_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,7 @@ def _about_job(view: JobView) -> dict[str, str]:
         "FC_FRAMEWORK_NAME": full_name,
         "PAI_DEFAULT_FS_URI": "",
         "PAI_VIRTUAL_CLUSTER": view.virtual_cluster,
+        "PAI_GRACE_SECONDS": f"{view.grace_s:g}",
         "PAI_TASK_ROLE_COUNT": str(len(view.roles)),
         "PAI_TASK_ROLES_NUM": str(len(view.roles)),
         "PAI_JOB_TASK_ROLE_COUNT": str(len(view.roles)),

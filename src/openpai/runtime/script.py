@@ -8,12 +8,13 @@ written, so a reader never sees half of one.
 
 Called as `sh WRAPPER TASK_DIR LOG_DIR WORK_DIR GRACE_S [LAUNCHER [CGROUP [SCRIPT]]]`. An empty WORK_DIR means the
 current directory, and then PAI_WORK_DIR keeps its value if it is set. Files in TASK_DIR: `user.sh` (read), `grace`
-(read on SIGTERM, if it exists: seconds instead of GRACE_S), `ticket` and `exit` (written). Their times are the start
-and the end of the attempt, because a shell has no clock. Files in LOG_DIR, all appended to: `stdout.log`, `stderr.log`,
-`runtime.log`; with `-` as LOG_DIR the task inherits the wrapper's own stdout and stderr, and the wrapper's notes go to
-stdout. With `-` as GRACE_S the sender of SIGTERM enforces the grace period. LAUNCHER is put in front of the user's
-shell; without it, or with `probe`, the wrapper checks whether `env --default-signal` works. CGROUP is the file that
-moves a process into its cgroup, and SCRIPT a file to run instead of TASK_DIR/user.sh.
+(read on SIGTERM, if it exists: seconds instead of GRACE_S), `ticket` and `exit` (written). On SIGTERM the wrapper also
+writes the file that PAI_PREEMPTION_NOTICE names, unless it is there: from `notice` beside the script, or its own words.
+Their times are the start and the end of the attempt, because a shell has no clock. Files in LOG_DIR, all appended to:
+`stdout.log`, `stderr.log`, `runtime.log`; with `-` as LOG_DIR the task inherits the wrapper's own stdout and stderr,
+and the wrapper's notes go to stdout. With `-` as GRACE_S the sender of SIGTERM enforces the grace period. LAUNCHER is
+put in front of the user's shell; without it, or with `probe`, the wrapper checks whether `env --default-signal` works.
+CGROUP is the file that moves a process into its cgroup, and SCRIPT a file to run instead of TASK_DIR/user.sh.
 """
 
 from __future__ import annotations
@@ -89,11 +90,31 @@ finish() {
     exit "${reported:-$1}"
 }
 
+# Writes why the task has to end, unless the server has: a cluster, or a person, sent SIGTERM.
+notify() {
+    [ -n "${PAI_PREEMPTION_NOTICE-}" ] || return 0
+    text=
+    # An annotation of the pod.
+    { read -r text; } 2>/dev/null <"${script%/*}/notice"
+    if [ -z "$text" ]; then
+        left=$grace
+        if [ "$left" = - ]; then left=${PAI_GRACE_SECONDS:-30}; fi
+        deadline=null
+        { now=$(date +%s) && deadline=$((now + ${left%%.*})); } 2>/dev/null
+        text='{"reason": "terminated", "message": "the node or its administrator ends the task"'
+        text="$text, \"deadline\": $deadline, \"graceSeconds\": $left}"
+    fi
+    set -C
+    { printf '%s\n' "$text" >"$PAI_PREEMPTION_NOTICE"; } 2>/dev/null
+    set +C
+}
+
 is_ending=
 on_term() {
     trap '' TERM
     is_ending=1
     { read -r grace; } 2>/dev/null <"$dir/grace"
+    notify
     if [ "$grace" = - ]; then note "SIGTERM: the task is to end"; else note "SIGTERM: the task has $grace s to end"; fi
     kill -TERM 0
     # A stopped process receives no other signal until it continues.
@@ -125,6 +146,15 @@ fi
 # A container starts in the directory of its image, which may differ from the one whose files are kept.
 if [ -n "$work" ] || [ -z "${PAI_WORK_DIR-}" ]; then PAI_WORK_DIR=$PWD; fi
 export PAI_WORK_DIR
+# On a storage, which the wrapper sees with the rights of the task; a backend makes its own directories.
+if [ "$logs" = - ] && [ -n "${PAI_CHECKPOINT_DIR-}" ] && [ ! -d "$PAI_CHECKPOINT_DIR" ]; then
+    if ! mkdir -p -- "$PAI_CHECKPOINT_DIR" 2>&3; then
+        PAI_CHECKPOINT_MESSAGE="$PAI_CHECKPOINT_DIR cannot be created"
+        unset PAI_CHECKPOINT_DIR
+        export PAI_CHECKPOINT_MESSAGE
+    fi
+fi
+if [ -n "${PAI_CHECKPOINT_MESSAGE-}" ]; then note "no PAI_CHECKPOINT_DIR: $PAI_CHECKPOINT_MESSAGE"; fi
 
 note "task starts"
 if [ -z "${BASH_VERSION-}" ]; then

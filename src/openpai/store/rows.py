@@ -15,6 +15,7 @@ from openpai.lifecycle.model import (
     AttemptKey,
     Behavior,
     Diagnosis,
+    EndReason,
     ExitReason,
     ExitReport,
     Job,
@@ -95,16 +96,18 @@ def outcome_text(outcome: Outcome | None) -> str | None:
     if outcome is None:
         return None
     trigger = [outcome.trigger.role, outcome.trigger.index] if outcome.trigger else None
-    diagnosis = _diagnosis_data(outcome.diagnosis)
-    return _dump([outcome.verdict.value, outcome.code, diagnosis, trigger, outcome.message, outcome.at_ms])
+    diagnosis, end_reason = _diagnosis_data(outcome.diagnosis), outcome.end_reason.value
+    return _dump([outcome.verdict.value, outcome.code, diagnosis, trigger, outcome.message, outcome.at_ms, end_reason])
 
 
 def outcome_from(text: str | None) -> Outcome | None:
     """Return the outcome that `outcome_text` wrote."""
     if text is None:
         return None
-    verdict, code, diagnosis, trigger, *rest = json.loads(text)
-    return Outcome(Verdict(verdict), code, _diagnosis_from(diagnosis), TaskId(*trigger) if trigger else None, *rest)
+    verdict, code, diagnosis, trigger, message, *rest = json.loads(text)  # older servers wrote less of the rest
+    at_ms, end_reason = [*rest, None, None][:2]
+    task, reason = TaskId(*trigger) if trigger else None, EndReason(end_reason or EndReason.JOB_ENDED)
+    return Outcome(Verdict(verdict), code, _diagnosis_from(diagnosis), task, message, at_ms, reason)
 
 
 _OF_JOB: Final = (

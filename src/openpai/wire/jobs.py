@@ -50,6 +50,9 @@ class AttemptStatus(JobStatus, AttemptCause):
     appLaunchedTime: NullableMs
     appCompletedTime: NullableMs
     appExitType: Annotated[str | None, Doc(example=None)]
+    checkpointTime: Annotated[
+        int | None, Doc("when the job's newest checkpoint was written, in milliseconds since 1970", example=None)
+    ]
 
 
 class Restart(Document):

@@ -85,3 +85,10 @@ def test_fan_out_runs_every_task(pai):
     assert message.code == 0, message.out
     assert "120/120 tasks done: 120 SUCCEEDED" in message.out
     assert pai("job", "logs", "fan-out", "--index", "119").out == "primes from 11900 to 11999: 13\n"
+
+
+def test_training_that_nothing_disturbs_ends_with_its_result(pai):
+    # tests/e2e/test_resume.py preempts it.
+    message = run(pai, "11-resume", "--set", "seconds=0")
+    assert message.code == 0
+    assert "result: weight 2.99" in message.out

@@ -13,7 +13,7 @@ pytest.importorskip("aiodocker", reason="the docker backend needs the package 'a
 from aiodocker.exceptions import DockerError
 
 from openpai.backends.docker import engine, machine
-from openpai.backends.docker.containers import Limits, attempt_of, config_of, name_of, verdict
+from openpai.backends.docker.containers import Limits, Places, attempt_of, config_of, name_of, verdict
 from openpai.backends.docker.engine import ContainerState
 from openpai.backends.docker.images import full_name, tagged
 from openpai.backends.docker.launching import without_passwords
@@ -49,7 +49,7 @@ def a_state(code: int = 0, *, status: str = "exited", oom: bool = False, **label
 
 
 def made(launch: LaunchTask, limits: Limits = PLAIN, network: str = "pai.net") -> dict[str, Any]:
-    return config_of(launch, "/data/task", "/data/logs", limits, network)
+    return config_of(launch, Places("/data/task", "/data/logs", "/data/checkpoints"), limits, network)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,11 @@ async def test_fewer_gpus_than_the_driver_has_are_real_ones(
     assert (found.nodes[0].gpus, found.nodes[0].gpu_model, found.has_nvidia) == (gpus, model, are_real)
 
 
+def own(variables: list[str]) -> list[str]:
+    """Return the variables that do not name the files and directories of every task."""
+    return sorted(one for one in variables if not one.startswith(("PAI_PREEMPTION_NOTICE=", "PAI_CHECKPOINT_DIR=")))
+
+
 class TestConfig:
     def test_limits(self) -> None:
         host = made(a_launch(shm_mb=64))["HostConfig"]
@@ -89,18 +94,18 @@ class TestConfig:
         assert config["HostConfig"]["DeviceRequests"] == [
             {"Driver": "nvidia", "DeviceIDs": ["2", "5"], "Capabilities": [["gpu"]]}
         ]
-        assert sorted(config["Env"]) == ["A=b", "CUDA_VISIBLE_DEVICES=0,1"]
+        assert own(config["Env"]) == ["A=b", "CUDA_VISIBLE_DEVICES=0,1"]
 
     def test_slices_are_requested_by_name(self) -> None:
         sliced = Gpus(6, "NVIDIA H200 MIG 1g.18gb", tuple(f"MIG-{number}" for number in range(6)))
         config = made(a_launch(), replace(NVIDIA, gpus=sliced))
         assert config["HostConfig"]["DeviceRequests"][0]["DeviceIDs"] == ["MIG-2", "MIG-5"]
-        assert sorted(config["Env"]) == ["A=b", "CUDA_VISIBLE_DEVICES=MIG-2,MIG-5"]
+        assert own(config["Env"]) == ["A=b", "CUDA_VISIBLE_DEVICES=MIG-2,MIG-5"]
 
     def test_without_devices_none_are_asked_for_and_none_are_seen(self) -> None:
         config = made(a_launch(devices=(), env={"NVIDIA_VISIBLE_DEVICES": "none"}), NVIDIA)
         assert "DeviceRequests" not in config["HostConfig"]
-        assert config["Env"] == ["NVIDIA_VISIBLE_DEVICES=none"]
+        assert own(config["Env"]) == ["NVIDIA_VISIBLE_DEVICES=none"]
 
     def test_pretended_devices_are_only_numbers(self) -> None:
         config = made(a_launch())

@@ -97,7 +97,7 @@ def test_a_megabyte_of_variables_and_as_many_hosts_fit_into_objects_of_a_megabyt
     pod = a_pod(launch)
     assert len(json.dumps(pod)) < 20_000
     assert the_container(pod)["envFrom"] == [{"secretRef": {"name": bundle.env}}]
-    assert len(pod["spec"]["volumes"][1]["projected"]["sources"]) == 2
+    assert len([source for source in pod["spec"]["volumes"][1]["projected"]["sources"] if "secret" in source]) == 2
 
 
 def test_what_fits_in_no_secret_is_refused_with_both_sizes() -> None:
@@ -275,3 +275,29 @@ def test_what_is_remembered_is_sealed_under_its_name() -> None:
 def test_a_storage_has_its_variable() -> None:
     pod = a_pod(a_launch(mounts=(Mount("team-data", "/srv", "/mnt/data"),)))
     assert environment(pod)["PAI_STORAGE_TEAM_DATA"] == "/mnt/data"
+
+
+def test_checkpoints_are_on_the_claim_else_on_a_storage_the_job_may_write_to_else_nowhere() -> None:
+    read_only = Mount("data", ":/x", "/mnt/data", filesystem="nfs", options="addr=h", is_read_only=True)
+    shared = Mount("team", ":/y", "/mnt/team", filesystem="nfs", options="addr=h")
+    place = f"{a_key().job}/Worker_A.0"
+    claimed = a_pod(a_launch(mounts=(shared,)), PodOptions(checkpoint_claim="pai-checkpoints"))
+    assert {"name": "pai-checkpoints", "persistentVolumeClaim": {"claimName": "pai-checkpoints"}} in claimed["spec"][
+        "volumes"
+    ]
+    (mount,) = [one for one in the_container(claimed)["volumeMounts"] if one["name"] == "pai-checkpoints"]
+    assert mount == {"name": "pai-checkpoints", "mountPath": "/usr/local/pai-checkpoints", "subPath": place}
+    assert environment(claimed)["PAI_CHECKPOINT_DIR"] == "/usr/local/pai-checkpoints"
+    on_storage = environment(a_pod(a_launch(mounts=(read_only, shared))))
+    assert on_storage["PAI_CHECKPOINT_DIR"] == f"/mnt/team/.pai-checkpoints/{place}"
+    nowhere = environment(a_pod(a_launch(mounts=(read_only,))))
+    assert "PAI_CHECKPOINT_DIR" not in nowhere
+    assert "--kube-checkpoint-claim" in nowhere["PAI_CHECKPOINT_MESSAGE"]
+
+
+def test_a_task_reads_the_annotation_with_the_reason_of_its_end_as_a_file() -> None:
+    pod = a_pod(a_launch())
+    (files,) = [one["projected"] for one in pod["spec"]["volumes"] if "projected" in one]
+    (annotation,) = [item for one in files["sources"] if "downwardAPI" in one for item in one["downwardAPI"]["items"]]
+    assert annotation == {"path": "notice", "fieldRef": {"fieldPath": "metadata.annotations['openpai/end-notice']"}}
+    assert environment(pod)["PAI_PREEMPTION_NOTICE"] == "/usr/local/pai/notice.json"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openpai.backends.docker.containers import Limits, config_of
+from openpai.backends.docker.containers import Limits, Places, config_of
 from openpai.backends.host.mounts import local_source, variable
 from openpai.backends.process import mounting
 from openpai.lifecycle.model import AttemptKey, TaskId
@@ -40,8 +40,8 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 def test_the_engine_mounts_from_afar_in_a_volume_that_goes_with_the_container() -> None:
     key = AttemptKey("0" * 32, 0, TaskId("main", 0), 0, 0)
     launch = LaunchTask(key, 1, "n", (), 1, 64, "image", "true", mounts=(NFS,))
-    config = config_of(launch, "/tasks/x", "/logs/x", Limits(4, False, "scope"), "pai.net")
-    assert config["HostConfig"]["Mounts"][2:] == [
+    config = config_of(launch, Places("/tasks/x", "/logs/x", "/checkpoints/x"), Limits(4, False, "scope"), "pai.net")
+    assert config["HostConfig"]["Mounts"][3:] == [
         {
             "Type": "volume",
             "Target": "/mnt/nas",

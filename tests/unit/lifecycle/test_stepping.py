@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from openpai.lifecycle.actions import end_notice
 from openpai.lifecycle.facts import (
+    Fact,
     Preempted,
     RetryDue,
     StartRequested,
@@ -265,3 +267,32 @@ def test_a_time_limit_fails_the_attempt_for_good() -> None:
     assert (job.outcome.code, job.outcome.diagnosis and job.outcome.diagnosis.phrase) == (-1004, "PodDeadlineExceeded")
     assert "1 minutes" not in job.outcome.message
     assert job.tasks[task()].diagnosis == job.outcome.diagnosis
+
+
+@pytest.mark.parametrize(
+    ("fact", "reason"),
+    [
+        (Preempted(0, 9000, "job b goes first"), "preempted"),
+        (Preempted(0, 9000, "node n is drained", is_drain=True), "drained"),
+        (TimeLimitReached(0, 9000, 60_000), "time_limit"),
+        (StopRequested(9000, "ann"), "stopped"),
+        (StopRequested(9000, "ann", is_restart=True), "restarted"),
+    ],
+)
+def test_tasks_that_still_run_read_why_they_have_to_end(fact: Fact, reason: str) -> None:
+    story = Story(role(instances=2))
+    story.run()
+    assert end_notice(story.job) is None
+    notice = end_notice(story.report(fact))
+    assert notice is not None
+    assert notice.reason == reason
+    assert notice.message == story.job.outcome.message  # type: ignore[union-attr]
+
+
+def test_a_task_whose_peer_failed_reads_that_the_job_ended() -> None:
+    story = Story(role(instances=2))
+    story.run()
+    story.exit(task(), 1)
+    notice = end_notice(story.job)
+    assert notice is not None
+    assert notice.reason == "job_ended"

@@ -103,6 +103,7 @@ def _attempt_status(row: JobRow, attempt: AttemptView, now_ms: int) -> wire.Atte
         **ending,
         "appExitCode": attempt.outcome.code if attempt.outcome else None,
         "appExitType": spec["type"] if spec else None,
+        "checkpointTime": row.checkpoint_at_ms,
     }
 
 

@@ -34,6 +34,7 @@ from openpai.backends.docker.security import PORTS_MAX, Allowed, missing_protect
 from openpai.backends.docker.watching import Watcher, attempt_in, left_without_container
 from openpai.backends.docker.writing import taken_by_container
 from openpai.backends.host.attempts import HostAttempt, HostBackend
+from openpai.backends.host.checkpoints import CheckpointDirectories
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
@@ -127,12 +128,15 @@ class DockerBackend(HostBackend[HostAttempt]):
                 self._engine, self._register, self._scope, subnets=self._subnets, tasks_max=tasks_max
             )
             networks = None if self._allowed.host_network else self._networks
+            self._checkpoints = CheckpointDirectories(str(self._root))
+            await asyncio.to_thread(self._checkpoints.open)
             self._launcher = Launcher(
                 self._engine,
                 self._images,
                 networks,
                 self._root,
                 self._logs_root,
+                checkpoints=self._checkpoints,
                 limits=limits,
                 clock=self._clock,
                 progressed=self._register.progressed,
@@ -156,7 +160,7 @@ class DockerBackend(HostBackend[HostAttempt]):
             self._keep(supervise("sweep the networks of jobs", sweep), self._work)
             if self._work_bytes_max:
                 most, every_s = self._work_bytes_max, self._measure_every_s
-                limit = WorkLimit(most, self._register, every_s, self._written_elsewhere)
+                limit = WorkLimit(most, self._register, self._checkpoints, every_s, self._written_elsewhere)
                 opening.push_async_callback(limit.close)
             opening.callback(self._register.close)
             self._opened = opening.pop_all()
@@ -199,8 +203,7 @@ class DockerBackend(HostBackend[HostAttempt]):
 
     def terminate(self, attempt: HostAttempt) -> None:
         """Send SIGTERM to the wrapper, which passes it on."""
-        with contextlib.suppress(OSError):
-            attempt.directory.write_grace(attempt.grace_s)
+        self._warn(attempt)
         self._do(self._signal(attempt, "SIGTERM"))
 
     def destroy(self, attempt: HostAttempt) -> None:
@@ -266,6 +269,8 @@ class DockerBackend(HostBackend[HostAttempt]):
                 self._trash.take(attempt.directory)
         finally:
             self._register.removed(attempt)
+        if not self._register.has_job(attempt.key.job):
+            self._checkpoints.remove_unused(attempt.key.job)
         await self._networks.release(attempt.key.job)
 
     def _do(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]] | None = None) -> None:

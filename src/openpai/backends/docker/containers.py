@@ -19,11 +19,13 @@ from openpai.backends.host.machine import NO_GPUS, Gpus
 from openpai.backends.host.mounts import variable
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask, Mount
+from openpai.runtime.notice import CHECKPOINT_VARIABLE, NOTICE_FILE, NOTICE_VARIABLE
 from openpai.runtime.script import HOSTS_FILE
 
 MOUNT: Final = "/usr/local/pai"
 WORK: Final = f"{MOUNT}/{WORK_DIRECTORY}"
 LOGS: Final = "logs"
+CHECKPOINTS: Final = "/usr/local/pai-checkpoints"
 WRAPPER_FILE: Final = "wrapper.sh"
 ROOT_LABEL: Final = "openpai.root"
 _ATTEMPT_LABEL: Final = "openpai.attempt"
@@ -67,16 +69,23 @@ def name_of(key: AttemptKey) -> str:
     return f"pai.{fit}"
 
 
-def config_of(
-    launch: LaunchTask, task_directory: str, logs_directory: str, limits: Limits, network: str
-) -> dict[str, Any]:
+class Places(NamedTuple):
+    """The directories of the machine that a task attempt sees."""
+
+    task: str
+    logs: str
+    checkpoints: str
+
+
+def config_of(launch: LaunchTask, places: Places, limits: Limits, network: str) -> dict[str, Any]:
     """Return the request to create the container in `network`. Raise ValueError for devices that do not exist."""
     host: dict[str, Any] = {
         **restrictions(limits.allowed),
         "NetworkMode": network,
         "Mounts": [
-            _bind(task_directory, MOUNT),
-            _bind(logs_directory, f"{MOUNT}/{LOGS}"),
+            _bind(places.task, MOUNT),
+            _bind(places.logs, f"{MOUNT}/{LOGS}"),
+            _bind(places.checkpoints, CHECKPOINTS),
             *(_storage(mount) for mount in launch.mounts),
         ],
         "NanoCpus": min(launch.cpus, limits.cpus) * 10**9,
@@ -159,6 +168,7 @@ def verdict(state: ContainerState, written: ExitReport | None, *, has_begun: boo
 
 def _environment(launch: LaunchTask, limits: Limits) -> Mapping[str, str]:
     environment = {**launch.shared_env, **launch.env, **{variable(mount): mount.mount_path for mount in launch.mounts}}
+    environment |= {NOTICE_VARIABLE: f"{MOUNT}/{NOTICE_FILE}", CHECKPOINT_VARIABLE: CHECKPOINTS}
     if limits.keeps_work:
         environment["PAI_WORK_DIR"] = WORK
     if launch.hosts:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from openpai.backends.docker.containers import LOGS, WRAPPER_FILE, Limits, attempt_of, config_of
+from openpai.backends.docker.containers import LOGS, WRAPPER_FILE, Limits, Places, attempt_of, config_of
 from openpai.backends.docker.engine import (
     Conflict,
     Engine,
@@ -28,6 +28,7 @@ from openpai.backends.docker.images import ImageMissing, Images, Note
 from openpai.backends.docker.networks import Networks
 from openpai.backends.docker.security import HOST_NETWORK
 from openpai.backends.host.attempts import HostAttempt
+from openpai.backends.host.checkpoints import CheckpointDirectories
 from openpai.backends.host.directory import LaunchRecord, make_directory
 from openpai.backends.host.hosts import SharedHosts
 from openpai.backends.host.mounts import local_source
@@ -55,6 +56,7 @@ class Launcher:
         root: Path,
         logs_root: Path,
         *,
+        checkpoints: CheckpointDirectories,
         limits: Limits,
         clock: Clock,
         progressed: Callable[[HostAttempt, str, str], None],
@@ -66,6 +68,7 @@ class Launcher:
         self._networks = networks
         self._hosts = SharedHosts(str(root))
         self._logs_root = str(logs_root)
+        self._checkpoints = checkpoints
         self._limits = limits
         self._clock = clock
         self._turns = asyncio.Semaphore(AT_ONCE)
@@ -132,7 +135,8 @@ class Launcher:
         # Checked again: while the image was pulled, a folder may have become a link.
         await asyncio.to_thread(_find_sources, action)
         network = await self._networks.ensure(action.key.job) if self._networks is not None else HOST_NETWORK
-        config = config_of(action, attempt.directory.path, self._mount_of_logs(action), self._limits, network)
+        places = Places(attempt.directory.path, self._mount_of_logs(action), self._checkpoints.path(action.key))
+        config = config_of(action, places, self._limits, network)
         try:
             await self._engine.create(name, config)
         except Conflict:
@@ -163,6 +167,8 @@ class Launcher:
         directory = attempt.directory
         record = LaunchRecord(action.grant, action.node, action.devices, self._clock.now_ms(), "")
         make_directory(self._mount_of_logs(action))
+        # As the working directory: the image's user may be any user.
+        self._checkpoints.make(action.key, mode=0o777)
         _find_sources(action)
         shared = self._hosts.file_of(action.hosts)
         directory.prepare(record, user_script(action.commands), action.hosts, shared_hosts=shared)

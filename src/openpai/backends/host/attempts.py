@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
+from openpai.backends.host.checkpoints import CheckpointDirectories
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.register import Attempt, AttemptRegister
-from openpai.lifecycle.model import ExitReport
+from openpai.lifecycle.actions import EndNotice
+from openpai.lifecycle.model import AttemptKey, ExitReport
 from openpai.ports.backend import TaskSeen
+from openpai.ports.clock import Clock
+from openpai.runtime.notice import notice_text
+
+_UNKNOWN: Final = EndNotice("terminated", "the platform ends the task")
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +34,8 @@ class HostBackend(Generic[H]):
     """What every backend does in the same way whose attempts have directories on this host."""
 
     _register: AttemptRegister[H]
+    _checkpoints: CheckpointDirectories
+    _clock: Clock
 
     async def observe(self) -> tuple[TaskSeen, ...]:
         """Return every attempt that starts, runs, or is not forgotten."""
@@ -35,8 +45,26 @@ class HostBackend(Generic[H]):
         """Wait for attempts that began or ended and return them as they are now."""
         return await self._register.news()
 
+    async def checkpoints(self) -> Mapping[AttemptKey, int]:
+        """Return when each running attempt wrote its newest checkpoint, in ms."""
+        running = [attempt.key for attempt in self._register if attempt.is_running]
+        return await asyncio.to_thread(self._newest_of, running, self._clock.now_ms())
+
     def fence(self, attempt: H, report: ExitReport) -> None:
         """Prevent the attempt from beginning, and store the report for later servers as far as the disk allows."""
         with contextlib.suppress(OSError):
             attempt.directory.fence()
             attempt.directory.write_report(report)
+
+    def _warn(self, attempt: H) -> None:
+        """Write for the wrapper and the task how long it may take to end, and why it has to, as the disk allows."""
+        notice = attempt.notice or _UNKNOWN
+        text = notice_text(notice.reason, notice.message, attempt.grace_s, self._clock.now_ms())
+        with contextlib.suppress(OSError):
+            attempt.directory.write_grace(attempt.grace_s)
+        with contextlib.suppress(OSError):
+            attempt.directory.write_notice(text)
+
+    def _newest_of(self, keys: list[AttemptKey], now_ms: int) -> Mapping[AttemptKey, int]:
+        found = ((key, self._checkpoints.newest_ms(key, now_ms)) for key in keys)
+        return {key: at_ms for key, at_ms in found if at_ms is not None}

@@ -15,12 +15,14 @@ import contextlib
 import errno
 import json
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
+from openpai.runtime.notice import NOTICE_FILE
 from openpai.runtime.script import EXIT_FILE, FENCED, GRACE_FILE, HOSTS_FILE, SCRIPT_FILE, TICKET_FILE, ExitText, Ticket
 
 RECORD_FILE: Final = "task.json"
@@ -34,7 +36,17 @@ SPARE: Final = ".spare"
 KEPT: Final = ".kept"
 _LINKS: Final = frozenset({"mnt"})
 """The names that the platform itself creates in a working directory: links to storages."""
-_OURS: Final = (SCRIPT_FILE, RECORD_FILE, TICKET_FILE, EXIT_FILE, HOSTS_FILE, GRACE_FILE, ENTRY_FILE, USERS_FILE)
+_OURS: Final = (
+    SCRIPT_FILE,
+    RECORD_FILE,
+    TICKET_FILE,
+    EXIT_FILE,
+    HOSTS_FILE,
+    GRACE_FILE,
+    NOTICE_FILE,
+    ENTRY_FILE,
+    USERS_FILE,
+)
 _DIRECTORIES: Final = (WORK_DIRECTORY, HOME_DIRECTORY, TMP_DIRECTORY)
 _REASONS: Final = frozenset(ExitReason)
 _WARY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -109,6 +121,13 @@ class TaskDirectory:
     def write_grace(self, grace_s: float) -> None:
         """Write the grace period after SIGTERM for the wrapper."""
         _write(self._file(GRACE_FILE), f"{grace_s:g}\n", _OVER)
+
+    def write_notice(self, text: str) -> None:
+        """Write for the task why it has to end and until when, so that it reads all of it or nothing."""
+        fresh = self._file(f".{NOTICE_FILE}-{secrets.token_hex(8)}")
+        _write(fresh, text, _NEW)
+        os.chmod(fresh, 0o644, follow_symlinks=False)  # noqa: PTH101
+        os.replace(fresh, self._file(NOTICE_FILE))  # noqa: PTH105
 
     def record(self) -> LaunchRecord | None:
         """Return the launch, or None if the server died before it wrote it."""
@@ -270,7 +289,7 @@ def _is_as_new(path: str) -> bool:
     if not _is_directory(path):
         return False
     try:
-        for name in (TICKET_FILE, EXIT_FILE, GRACE_FILE):
+        for name in (TICKET_FILE, EXIT_FILE, GRACE_FILE, NOTICE_FILE):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{path}/{name}")  # noqa: PTH108  # done for each task
         with os.scandir(path) as found:

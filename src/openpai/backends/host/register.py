@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from openpai.backends.host.grants import NewestGrants
+from openpai.lifecycle.actions import EndNotice
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, TaskSeen
 from openpai.ports.clock import Clock
@@ -43,6 +44,8 @@ class Attempt:
     """The kind of that step, for the events of the job; empty for mere progress."""
     grace_s: float = 0.0
     """The shortest grace period of all requests to kill it."""
+    notice: EndNotice | None = None
+    """What the task reads before it gets SIGTERM."""
     cut_off: ExitReport | None = None
     """Why the platform itself ended it."""
     kill_requested: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
@@ -271,6 +274,7 @@ class AttemptRegister(Generic[A]):
         else:
             is_first = not attempt.kill_requested.is_set()
             attempt.grace_s = action.grace_s if is_first else min(action.grace_s, attempt.grace_s)
+            attempt.notice = attempt.notice or action.notice
             attempt.kill_requested.set()
             if attempt.started_at_ms is not None:
                 self.stop_if_requested(attempt)

@@ -16,12 +16,14 @@ from typing import Final, Generic
 import structlog
 
 from openpai.backends.host.attempts import H
+from openpai.backends.host.checkpoints import CheckpointDirectories
 from openpai.backends.host.register import AttemptRegister
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.system.directory_size import taken_by
 from openpai.system.supervision import supervise
 
 MEASURE_EVERY_S: Final = 5.0
+_CHECKPOINTS: Final = "its checkpoint directory"
 REST: Final = 4
 """The minimal pause after a measurement as a multiple of its duration, so that many files cost little CPU time."""
 log: Final = structlog.get_logger(__name__)
@@ -39,11 +41,13 @@ class WorkLimit(Generic[H]):
         self,
         most: int,
         register: AttemptRegister[H],
+        checkpoints: CheckpointDirectories,
         every_s: float = MEASURE_EVERY_S,
         elsewhere: Callable[[H], Awaitable[int]] | None = None,
     ) -> None:
         """`elsewhere` returns how many bytes a task has written outside its directory."""
         self._most = most
+        self._checkpoints = checkpoints
         self._elsewhere = elsewhere
         self._register = register
         self._every_s = every_s
@@ -73,9 +77,12 @@ class WorkLimit(Generic[H]):
         taken = await loop.run_in_executor(self._thread, taken_by, attempt.directory.path, self._most)
         if taken <= self._most and self._elsewhere is not None:
             taken += await self._elsewhere(attempt)
+        place = "its working directory" if self._elsewhere is None else "its working directory and its container"
+        if taken <= self._most:
+            kept = self._checkpoints.path(attempt.key)
+            taken, place = await loop.run_in_executor(self._thread, taken_by, kept, self._most), _CHECKPOINTS
         if taken > self._most and attempt.exit is None:
             log.info("a task is ended: it wrote more than a task may", attempt=attempt.key.path(), bytes_max=self._most)
-            place = "its working directory" if self._elsewhere is None else "its working directory and its container"
             self._cut_off(attempt, disk_exceeded(self._most, place))
 
     def _cut_off(self, attempt: H, report: ExitReport) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import structlog
 
 from openpai.backends.kubernetes.attempts import PodAttempt
-from openpai.backends.kubernetes.names import FINALIZER
+from openpai.backends.kubernetes.names import FINALIZER, NOTICE_ANNOTATION
 from openpai.backends.kubernetes.pods import CONTAINER, grace_seconds
 from openpai.backends.kubernetes.writes import Writes, until_answered
 from openpai.kube.client import STRATEGIC_PATCH, KubeClient
@@ -21,6 +21,8 @@ from openpai.kube.objects.pods import Pod
 from openpai.system.supervision import background
 
 log: Final = structlog.get_logger(__name__)
+NOTICE_S: Final = 1.0
+"""A kubelet writes a changed annotation into the pod's volume within half a second."""
 _INSIST_AFTER_S: Final = 2.0
 _INSIST_TRIES: Final = 5
 _CONFLICT_TRIES: Final = 5
@@ -34,19 +36,29 @@ class Deletions:
         self._namespace = namespace
         self._writes = writes
         self._insisting: set[asyncio.Task[None]] = set()
+        self._noticed: dict[str, asyncio.TimerHandle] = {}
+        """By pod, the timer that deletes it."""
 
     async def close(self) -> None:
         """Stop what is under way."""
+        for timer in self._noticed.values():
+            timer.cancel()
         tasks = list(self._insisting)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def end(self, attempt: PodAttempt, grace_s: float) -> None:
-        """Delete the pod of an attempt: its node sends SIGTERM, and SIGKILL after the grace period."""
+    def end(self, attempt: PodAttempt, grace_s: float, notice: str = "") -> None:
+        """Delete the pod of an attempt: its node sends SIGTERM, and SIGKILL after the grace period.
+
+        With a notice, the pod is annotated with it first, and its node has a moment to pass it on to the task.
+        """
         before, now = attempt.pod_grace_s, grace_seconds(grace_s)
         attempt.pod_grace_s = min(now, before or now)
-        self._writes.add(partial(self._delete, attempt))
+        if notice and before is None and now > NOTICE_S:
+            self._writes.add(partial(self._annotate, attempt, notice))
+        else:
+            self._writes.add(partial(self._delete, attempt))
         if before is not None:
             task = background("end a pod early", self._insist(attempt))
             self._insisting.add(task)
@@ -82,6 +94,20 @@ class Deletions:
 
         await until_answered(find)
         return bool(found) and found[0] is not None and found[0].uid == uid
+
+    async def _annotate(self, attempt: PodAttempt, notice: str) -> None:
+        """Write a notice to a pod, and delete it a moment later; one that cannot be annotated is deleted at once."""
+        body = {"metadata": {"uid": attempt.uid, "annotations": {NOTICE_ANNOTATION: notice.strip()}}}
+        try:
+            await self._client.patch(PODS, attempt.name, body, self._namespace)
+        except KubeError:
+            await self._delete(attempt)
+            return
+        self._noticed[attempt.name] = asyncio.get_running_loop().call_later(NOTICE_S, self._delete_later, attempt)
+
+    def _delete_later(self, attempt: PodAttempt) -> None:
+        self._noticed.pop(attempt.name, None)
+        self._writes.add(partial(self._delete, attempt))
 
     async def _delete(self, attempt: PodAttempt) -> None:
         """Delete a pod, and repeat that while the API server does not answer."""

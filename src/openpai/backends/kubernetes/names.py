@@ -24,6 +24,8 @@ PART_LABEL: Final = f"{PREFIX}part"
 """What an object is: `task`, `fence`, `files`, `registry`, `network`, `grants`."""
 EPOCH_LABEL: Final = f"{PREFIX}epoch"
 """The epoch of the leader that created a pod."""
+NOTICE_ANNOTATION: Final = f"{PREFIX}end-notice"
+"""Why a pod is about to be deleted, for its task."""
 FINALIZER: Final = f"{PREFIX}exit"
 """Keeps a pod that was deleted until its exit is recorded."""
 NODE_NAME_MAX: Final = 253

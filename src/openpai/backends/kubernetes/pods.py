@@ -22,6 +22,7 @@ from openpai.backends.kubernetes.names import (
     EPOCH_LABEL,
     FINALIZER,
     JOB_LABEL,
+    NOTICE_ANNOTATION,
     PART_LABEL,
     SCOPE_LABEL,
     host_name,
@@ -35,6 +36,7 @@ from openpai.backends.kubernetes.volumes import PodVolumes
 from openpai.kube.objects.kinds import PODS, SERVICES
 from openpai.lifecycle.model import ExitReport
 from openpai.ports.backend import LaunchTask
+from openpai.runtime.notice import CHECKPOINT_VARIABLE, NO_CHECKPOINTS_VARIABLE, NOTICE_FILE, NOTICE_VARIABLE
 from openpai.runtime.script import HOSTS_FILE, SCRIPT_FILE
 
 TASK: Final = "/usr/local/pai"
@@ -44,6 +46,14 @@ MESSAGE_FILE: Final = "/dev/termination-log"
 CONTAINER: Final = "task"
 PORTS_MAX: Final = 64
 """How many ports of the node a pod on the cluster's network may have."""
+CHECKPOINTS: Final = "/usr/local/pai-checkpoints"
+STORAGE_FOLDER: Final = ".pai-checkpoints"
+"""Where checkpoints are on a storage that the job mounts."""
+NOTICE_PART: Final = "notice"
+_NO_PLACE: Final = (
+    "no place for checkpoints is shared by the nodes: mount a storage that the job may write to, or ask the "
+    "administrator for one (pai up --kube-checkpoint-claim)"
+)
 _NODE_GONE: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _NO_DEVICES: Final = DeviceRequest()
 _NO_VOLUMES: Final = PodVolumes()
@@ -74,6 +84,8 @@ class PodOptions:
     """Taints that pods accept, beside those of a node that does not answer."""
     pull_secrets: Sequence[str] = ()
     """Secrets with registry credentials that every pod uses."""
+    checkpoint_claim: str = ""
+    """The PersistentVolumeClaim with a directory for each task's checkpoints; empty if there is none."""
     work_mb_max: int = 0
     """The limit on what a pod writes to its node's disk; 0 for no limit."""
     epoch: int = 0
@@ -104,7 +116,7 @@ def task_pod(launch: LaunchTask, options: PodOptions, seals: Seals, parts: Parts
         "enableServiceLinks": False,
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "tolerations": [*_when_silent(), *map(dict, options.tolerations)],
-        "volumes": [*_own_volumes(launch, parts.bundle), *parts.storages.volumes],
+        "volumes": [*_own_volumes(launch, parts.bundle, options), *parts.storages.volumes],
         "containers": [_container(launch, options, parts)],
     }
     if options.priority_class:
@@ -207,9 +219,14 @@ def _when_silent() -> list[dict[str, Any]]:
     return [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in _NODE_GONE]
 
 
-def _own_volumes(launch: LaunchTask, bundle: Bundle) -> list[dict[str, Any]]:
-    sources = [{"secret": {"name": name}} for name in bundle.files]
+def _own_volumes(launch: LaunchTask, bundle: Bundle, options: PodOptions) -> list[dict[str, Any]]:
+    sources: list[dict[str, Any]] = [{"secret": {"name": name}} for name in bundle.files]
+    # The node rewrites the file when the annotation changes.
+    annotation = {"path": NOTICE_PART, "fieldRef": {"fieldPath": f"metadata.annotations['{NOTICE_ANNOTATION}']"}}
+    sources.append({"downwardAPI": {"items": [annotation]}})
+    claim = options.checkpoint_claim
     return [
+        *([{"name": "pai-checkpoints", "persistentVolumeClaim": {"claimName": claim}}] if claim else []),
         {"name": "pai-task", "emptyDir": {}},
         {"name": "pai-files", "projected": {"sources": sources, "defaultMode": 0o444}},
         {"name": "pai-shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{launch.shm_mb}Mi"}},
@@ -224,7 +241,7 @@ def _container(launch: LaunchTask, options: PodOptions, parts: Parts) -> dict[st
         "env": [
             # Kubernetes would replace $(NAME).
             {"name": name, "value": text.replace("$", "$$")}
-            for name, text in _environment(launch, parts).items()
+            for name, text in _environment(launch, options, parts).items()
         ],
         "resources": _resources(launch, options, parts),
         "securityContext": _security(launch, options),
@@ -233,6 +250,7 @@ def _container(launch: LaunchTask, options: PodOptions, parts: Parts) -> dict[st
             {"name": "pai-task", "mountPath": TASK},
             {"name": "pai-files", "mountPath": FILES, "readOnly": True},
             {"name": "pai-shm", "mountPath": "/dev/shm"},  # noqa: S108
+            *_checkpoint_mount(launch, options),
             *parts.storages.mounts,
         ],
     }
@@ -253,9 +271,31 @@ def _arguments(launch: LaunchTask, options: PodOptions) -> list[str]:
     return [f"{FILES}/{ENTRY_FILE}", MESSAGE_FILE, ports, *run]
 
 
-def _environment(launch: LaunchTask, parts: Parts) -> Mapping[str, str]:
+def _checkpoint_mount(launch: LaunchTask, options: PodOptions) -> list[dict[str, Any]]:
+    if not options.checkpoint_claim:
+        return []
+    return [{"name": "pai-checkpoints", "mountPath": CHECKPOINTS, "subPath": _checkpoint_path(launch)}]
+
+
+def _checkpoint_path(launch: LaunchTask) -> str:
+    return f"{launch.key.job}/{launch.key.role}.{launch.key.index}"
+
+
+def _checkpoints(launch: LaunchTask, options: PodOptions) -> dict[str, str]:
+    """Return the variable with the task's checkpoint directory, or the one that says why there is none."""
+    if options.checkpoint_claim:
+        return {CHECKPOINT_VARIABLE: CHECKPOINTS}
+    shared = next((mount for mount in launch.mounts if not mount.is_read_only), None)
+    if shared is not None:
+        place = f"{shared.mount_path.rstrip('/')}/{STORAGE_FOLDER}/{_checkpoint_path(launch)}"
+        return {CHECKPOINT_VARIABLE: place}
+    return {NO_CHECKPOINTS_VARIABLE: _NO_PLACE}
+
+
+def _environment(launch: LaunchTask, options: PodOptions, parts: Parts) -> Mapping[str, str]:
     shared = launch.shared_env if is_inline(launch.shared_env) else {}
     environment = {**shared, **launch.env, **{variable(mount): mount.mount_path for mount in launch.mounts}}
+    environment |= {NOTICE_VARIABLE: f"{TASK}/{NOTICE_FILE}", **_checkpoints(launch, options)}
     if launch.hosts:
         environment["PAI_HOSTS_FILE"] = f"{FILES}/{HOSTS_FILE}"
     for name in parts.devices.unset:

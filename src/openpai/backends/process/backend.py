@@ -25,6 +25,7 @@ from typing import Final
 import structlog
 
 from openpai.backends.host.attempts import HostBackend
+from openpai.backends.host.checkpoints import CheckpointDirectories
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
@@ -107,7 +108,11 @@ class ProcessBackend(HostBackend[ProcessAttempt]):
                 namespaces = self._find_namespaces()
                 _say_what_separates(namespaces)
             has_users = self._task_users is not None
-            launcher = Launcher(root, str(self._logs_root), has_users=has_users, namespaces=namespaces, gpus=gpus)
+            self._checkpoints = CheckpointDirectories(root)
+            self._checkpoints.open()
+            launcher = Launcher(
+                root, str(self._logs_root), self._checkpoints, has_users=has_users, namespaces=namespaces, gpus=gpus
+            )
             self._launcher = opening.enter_context(contextlib.closing(launcher))
             self._watch = opening.enter_context(contextlib.closing(ExitWatch(self._exited)))
             # A directory that belonged to a task's user is not reused for another job of that user.
@@ -124,7 +129,8 @@ class ProcessBackend(HostBackend[ProcessAttempt]):
             opening.push_async_callback(self._sweeper.close)
             await self._sweeper.sweep()
             if self._work_bytes_max:
-                limit = WorkLimit(self._work_bytes_max, self._register, self._measure_every_s)
+                most, every_s = self._work_bytes_max, self._measure_every_s
+                limit = WorkLimit(most, self._register, self._checkpoints, every_s)
                 opening.push_async_callback(limit.close)
             opening.callback(self._register.close)
             self._opened = opening.pop_all()
@@ -164,8 +170,7 @@ class ProcessBackend(HostBackend[ProcessAttempt]):
     def terminate(self, attempt: ProcessAttempt) -> None:
         """Send SIGTERM to the wrapper, which passes it on."""
         if attempt.held is not None:
-            with contextlib.suppress(OSError):
-                attempt.directory.write_grace(attempt.grace_s)
+            self._warn(attempt)
             signal_held(attempt.held, signal.SIGTERM)
             # The wrapper may be stopped, and a stopped process passes no signal on.
             signal_held(attempt.held, signal.SIGCONT)
@@ -191,6 +196,8 @@ class ProcessBackend(HostBackend[ProcessAttempt]):
         # Not earlier: the directory records that the cgroup belongs to the attempt.
         self._limits.give_back(attempt.cgroup)
         self._register.removed(attempt)
+        if not self._register.has_job(attempt.key.job):
+            self._checkpoints.remove_unused(attempt.key.job)
 
     def _start(self, person: str, attempt: ProcessAttempt, action: LaunchTask) -> None:
         now_ms = self._clock.now_ms()

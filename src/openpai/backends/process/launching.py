@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from openpai.backends.host.checkpoints import CheckpointDirectories
 from openpai.backends.host.directory import (
     ENTRY_FILE,
     HOME_DIRECTORY,
@@ -27,6 +28,7 @@ from openpai.backends.process.memory import entry_of
 from openpai.backends.process.mounting import mount_all
 from openpai.backends.process.processes import MARKER, boot_id, kill_group, spawn
 from openpai.ports.backend import LaunchTask
+from openpai.runtime.notice import CHECKPOINT_VARIABLE, NOTICE_FILE, NOTICE_VARIABLE
 from openpai.runtime.script import HOSTS_FILE, LAUNCHER, user_script, wrapper
 
 _SHELL: Final = "/bin/sh"
@@ -67,12 +69,14 @@ class Launcher:
         self,
         root: str,
         logs_root: str,
+        checkpoints: CheckpointDirectories,
         *,
         has_users: bool = False,
         namespaces: Namespaces | None = None,
         gpus: Gpus = NO_GPUS,
     ) -> None:
         self._logs_root = logs_root
+        self._checkpoints = checkpoints
         self._gpus = gpus
         self._namespaces = namespaces
         self._wrapper = f"{root}/{_WRAPPER_FILE}"
@@ -123,6 +127,8 @@ class Launcher:
             environment |= {"CUDA_VISIBLE_DEVICES": names, "NVIDIA_VISIBLE_DEVICES": names}
         if action.hosts:
             environment["PAI_HOSTS_FILE"] = f"{directory.path}/{HOSTS_FILE}"
+        environment[NOTICE_VARIABLE] = f"{directory.path}/{NOTICE_FILE}"
+        environment[CHECKPOINT_VARIABLE] = self._checkpoints.make(action.key, user.uid if user else -1)
         is_private = user is not None and self._namespaces is not None
         owner = user.uid if user else -1
         mounted = mount_all(action.mounts, directory.path, work, _SHELL, owner=owner, is_private=is_private)

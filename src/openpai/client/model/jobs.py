@@ -151,6 +151,8 @@ class JobDetail(_Named, Answer):
     """Whether it may borrow idle resources, and be preempted there."""
     restarts: tuple[Restart, ...] = field.parts(Restart, "restarts")
     """Attempts that users requested, oldest first; every other attempt but the first is a retry."""
+    checkpoint_at_ms: int | None = field.number("jobStatus.checkpointTime")
+    """When its newest checkpoint was written, as far as the platform knows."""
     exit_code: int | None = field.number("jobStatus.appExitCode")
     exit_phrase: str = field.text("jobStatus.appExitSpec.phrase")
     exit_diagnostics: str = field.text("jobStatus.appExitDiagnostics")

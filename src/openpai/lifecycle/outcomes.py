@@ -1,0 +1,42 @@
+"""How a job attempt ended, for every end that is not the completion policy's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from openpai.lifecycle.diagnosis import STOP_REQUESTED, TIME_LIMIT_REACHED, stop_requested, time_limit_reached
+from openpai.lifecycle.facts import Preempted, StartRequested, StopRequested
+from openpai.lifecycle.model import Behavior, EndReason, Job, Outcome, Verdict
+
+
+def request_message(fact: StopRequested | StartRequested, did: str) -> str:
+    """Return who asked for something to be done to a job, and why."""
+    return f"{fact.by} {did} the job" + (f": {fact.reason}" if fact.reason else "")
+
+
+def stopped(message: str, *, is_restart: bool = False) -> Outcome:
+    """Return the outcome of an attempt that a user stopped, or ended to start another one."""
+    reason = EndReason.RESTARTED if is_restart else EndReason.STOPPED
+    return Outcome(Verdict.STOPPED, STOP_REQUESTED, stop_requested(message), message=message, end_reason=reason)
+
+
+def preempted(fact: Preempted) -> Outcome:
+    """Return the outcome of an attempt whose grants were taken back."""
+    reason = EndReason.DRAINED if fact.is_drain else EndReason.PREEMPTED
+    return Outcome(Verdict.PREEMPTED, -101, message=fact.why, end_reason=reason)
+
+
+def out_of_time(limit_ms: int) -> Outcome:
+    """Return the outcome of an attempt that reached the time limit of its job."""
+    limit, unit = (limit_ms / 60_000, "minute") if limit_ms >= 60_000 else (limit_ms / 1000, "second")
+    message = f"it reached its time limit of {limit:g} {unit}{'' if limit == 1 else 's'}"
+    diagnosis, reason = time_limit_reached(), EndReason.TIME_LIMIT
+    return Outcome(Verdict.FAILED, TIME_LIMIT_REACHED, diagnosis, message=message, end_reason=reason)
+
+
+def with_retries_used_up(outcome: Outcome, job: Job) -> Outcome:
+    """Return how a job's last attempt ended, with its used-up retries if there were any."""
+    is_counted = outcome.diagnosis is None or outcome.diagnosis.behavior is Behavior.UNKNOWN
+    if not is_counted or job.retries.counted == 0:
+        return outcome
+    return replace(outcome, message=f"{outcome.message}; jobRetryCount {job.plan.job_retry_count} is used up")
