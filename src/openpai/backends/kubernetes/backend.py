@@ -48,7 +48,6 @@ from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import Unavailable
-from openpai.runtime.notice import notice_text
 from openpai.system.supervision import background, supervise
 
 log: Final = structlog.get_logger(__name__)
@@ -250,9 +249,7 @@ class KubernetesBackend:
 
     def terminate(self, attempt: PodAttempt) -> None:
         """Delete the pod; its node sends SIGTERM, and SIGKILL after the grace period."""
-        notice = attempt.notice
-        text = notice_text(notice.reason, notice.message, attempt.grace_s, self._clock.now_ms()) if notice else ""
-        self._deletions.end(attempt, attempt.grace_s, text)
+        self._deletions.end(attempt, attempt.grace_s, noticed_at_ms=self._clock.now_ms())
 
     def destroy(self, attempt: PodAttempt) -> None:
         """Delete the pod with the shortest grace period."""

@@ -18,6 +18,7 @@ from openpai.kube.client import STRATEGIC_PATCH, KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.objects.kinds import PODS
 from openpai.kube.objects.pods import Pod
+from openpai.runtime.notice import notice_text
 from openpai.system.supervision import background
 
 log: Final = structlog.get_logger(__name__)
@@ -48,15 +49,18 @@ class Deletions:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def end(self, attempt: PodAttempt, grace_s: float, notice: str = "") -> None:
+    def end(self, attempt: PodAttempt, grace_s: float, *, noticed_at_ms: int | None = None) -> None:
         """Delete the pod of an attempt: its node sends SIGTERM, and SIGKILL after the grace period.
 
-        With a notice, the pod is annotated with it first, and its node has a moment to pass it on to the task.
+        With `noticed_at_ms`, the pod is annotated first with why and until when, and its node has a moment to pass
+        that on to the task.
         """
         before, now = attempt.pod_grace_s, grace_seconds(grace_s)
         attempt.pod_grace_s = min(now, before or now)
-        if notice and before is None and now > NOTICE_S:
-            self._writes.add(partial(self._annotate, attempt, notice))
+        notice = attempt.notice
+        if notice and noticed_at_ms is not None and before is None and now > NOTICE_S:
+            text = notice_text(notice.reason, notice.message, grace_s, noticed_at_ms)
+            self._writes.add(partial(self._annotate, attempt, text))
         else:
             self._writes.add(partial(self._delete, attempt))
         if before is not None:
