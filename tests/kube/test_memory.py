@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from openpai.backends.kubernetes.memory import Grants, Memory
@@ -9,7 +11,7 @@ from openpai.backends.kubernetes.seals import Identity, Seals
 from openpai.kube import client as client_module
 from openpai.kube.client import KubeClient
 from openpai.kube.objects import NAMESPACES
-from openpai.lifecycle.model import AttemptKey
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from tests.kube.standin_connection import StandInAccess, connection_of
 
 PLACE = "jobs"
@@ -49,3 +51,15 @@ async def test_two_servers_may_write_first(monkeypatch: pytest.MonkeyPatch) -> N
             each.grants.heard(grant(4, device))
             await each.save()
         assert (await memory(client)).grants.of_node("n1") == {0: 4, 1: 4}
+
+
+async def test_a_fence_leaves_the_others_to_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "Connection", connection_of)
+    async with KubeClient(StandInAccess()) as client:
+        await client.create(NAMESPACES, {"metadata": {"name": PLACE}})
+        made = await memory(client)
+        made.grants.heard(grant(8, device=1))
+        made.grants.heard(replace(grant(7, device=1), node="", fence=ExitReport(1, ExitReason.STALE_GRANT, "late")))
+        await made.save()
+        assert (await memory(client)).grants.of_node("n1") == {1: 8}
+        assert (await memory(client)).grants.of_node("") == {}

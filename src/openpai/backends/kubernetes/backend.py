@@ -301,9 +301,9 @@ class KubernetesBackend:
         if self._logs is not None:
             self._logs.forget(attempt.key)
         try:
-            if attempt.devices:
-                # The grant outlives its pod.
-                await until_answered(self._memory.save)
+            # The grant outlives its pod.
+            if attempt.devices and (error := await until_answered(self._memory.save)) is not None:
+                log.error("the newest grants of devices are not saved", pod=attempt.name, error=str(error))
             if attempt.uid:
                 await self._deletions.let_go(attempt.name, attempt.uid)
             if attempt.devices:

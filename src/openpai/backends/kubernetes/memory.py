@@ -35,7 +35,9 @@ class Grants(NewestGrants):
         """Nodes with grants that are not written."""
 
     def heard(self, identity: Identity) -> None:
-        """Record the grant of a pod that is there."""
+        """Record the grant of a pod that is there. A fence has no node, and its grant is in use nowhere."""
+        if identity.fence is not None:
+            return
         fresh = [device for device in identity.devices if self._newest_of(identity.node, device) < identity.grant]
         if fresh:
             self._record(identity.node, fresh, identity.grant)
