@@ -29,6 +29,7 @@ SEARCHES: Final = {
     "slow": {"text": r"^Run.*CUDA.*\bnan\b", "regex": "true"},
 }
 DAY_MS: Final = 86_400_000
+MOMENTS: Final = 50_000
 
 
 async def ended(server: Server, name: str) -> str:
@@ -50,12 +51,12 @@ def write(directory: Path, size: int) -> int:
     now_ms = int(time.time() * 1000)
     with (directory / "stdout.log").open("wb") as file, (directory / "moments").open("w") as moments:
         written = 0
-        for number in range(max(1, size // len(block))):
+        for _ in range(max(1, size // len(block))):
             written += file.write(block)
-            at_ms = now_ms - DAY_MS + DAY_MS * written // max(size, written)
-            if number % 4 == 0:
-                moments.write(f"{at_ms} {written} 0 0\n")
         written += file.write(LAST)
+        for number in range(1, MOMENTS + 1):
+            at_ms = now_ms - DAY_MS + DAY_MS * number // MOMENTS
+            moments.write(f"{at_ms} {written * number // MOMENTS} 0 0\n")
     return written
 
 

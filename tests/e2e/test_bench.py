@@ -29,6 +29,7 @@ _KUBE = pytest.mark.skipif(bool(why_not()), reason=why_not() or "Kubernetes is t
             "kubernetes_jobs --what create --pods 16 --gang 8 --nodes 2 --turns 1", "created_per_s", marks=_KUBE
         ),
         ("kubernetes --what decode --pods 50", "kb_per_pod"),
+        ("task_use --tasks 3 --rounds 2", "core_percent_of_100_tasks"),
         ("logs --gb 0.02 --search-gb 0.01 --times 2", "search_worst_s"),
         ("followed_logs --readers 20 --seconds 5 --nodes 2 --log-mb 1", "memory_mb"),
     ],

@@ -90,6 +90,7 @@ GET     /api/v2/jobs/{job}/job-attempts/healthz                         job.list
 GET     /api/v2/jobs/{job}/job-attempts                                 job.read
 GET     /api/v2/jobs/{job}/job-attempts/{number}                        job.read
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts                        job.read
+GET     /api/v2/jobs/{job}/usage                                        job.read
 GET     /api/v2/jobs/{job}/work                                         job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/work         job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs         job.logs

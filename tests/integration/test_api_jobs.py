@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from openpai.api.task_cache import TASKS_OF_SMALL
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator import commands
 from openpai.ports.cluster_settings import CLUSTER
+from openpai.ports.task_usage import Counters, DeviceUse, TaskSample
 from openpai.store.cluster_settings import SqlSettingsStore
 
 from .api_world import World, job_file
@@ -308,3 +310,23 @@ async def test_a_large_job_is_computed_once_for_all_readers_and_again_when_it_ch
     await world.exited(AttemptKey(id_, 0, "worker", 3, 0), 1, f"Traceback:\nValueError: {line}\n")
     assert line in (await world.ask("GET", "/jobs/ann~large")).text
     assert line not in (await world.ask("GET", "/jobs/ann~large", "bob")).text
+
+
+async def test_what_the_tasks_of_a_job_use(world: World) -> None:
+    job = await world.submit()
+    await world.grant()
+    world.commands.leader = object()
+    key = AttemptKey(job, 0, "worker", 0, 0)
+    assert (await world.get("/jobs/ann~train/usage")) == {"tasks": []}
+    gpu = DeviceUse(3, 100.0, 0.0, 10, 80, 612.5, 700.0, 64)
+    for at_ms, cpu_s in ((1000, 1.0), (3000, 4.0)):
+        samples = [TaskSample(key, at_ms, Counters(cpu_s, 5, 6), 1 << 20, 3, 1, (gpu,))]
+        world.commands.measures.learn([*samples, TaskSample(replace(key, job="b" * 32), at_ms, Counters())])
+    [task] = (await world.get("/jobs/ann~train/usage"))["tasks"]
+    assert (task["taskRoleName"], task["cpus"], task["cpusRequested"], task["stoppedProcesses"]) == (
+        "worker",
+        1.5,
+        1,
+        1,
+    )
+    assert (task["diskReadBytes"], task["networkSentBytes"], task["gpus"][0]["powerWatts"]) == (5, None, 612.5)

@@ -40,6 +40,7 @@ from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
 from openpai.ports.backend import Backend, SharedBackend
 from openpai.ports.clock import Clock
+from openpai.ports.task_usage import MeasuresTasks
 from openpai.runtime.plugins import Plugins
 from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
@@ -226,6 +227,9 @@ async def _running(
         stack.push_async_callback(backend.close)
         _watch_moments(rooms, stack, backend)
         _guard_room(settings, rooms, stack, backend)
+        if isinstance(backend, MeasuresTasks):
+            measuring = supervise("measure tasks", partial(rooms.commands.measures.measure_forever, backend))
+            stack.callback(measuring.cancel)
         if promised is not None:
             await promise(promised, rooms.kept, backend, rooms.clock)
         yield

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "list": ("openpai.cli.job_read:list_", "List jobs, newest first."),
     "show": ("openpai.cli.job_read:show", "Show a job: its state, its tasks, and why it waits or failed."),
     "logs": ("openpai.cli.job_logs:logs", "Print the log of a task, or follow it with -f."),
+    "top": ("openpai.cli.job_top:top", "Show what the running tasks of a job use: processors, memory, GPUs."),
     "fetch": ("openpai.cli.job_fetch:fetch", "Fetch the files that tasks left in their working directories."),
     "events": ("openpai.cli.job_read:events", "Show what happened to a job, oldest first."),
     "why": (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,7 +21,7 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.logs.kept_work import KeptDirectories
 from openpai.logs.reading import CHUNK_BYTES, Piece, directory_of, is_arriving, no_logs, path_of, read_piece
 from openpai.logs.removing import remove_logs
-from openpai.logs.searching import compiled, search_part
+from openpai.logs.searching import Block, compiled, read_block, search_block
 from openpai.logs.watching import PERIOD_S, IsOver, Watch, Watcher
 from openpai.logs.write_times import read_moments
 from openpai.ports.logs import STREAMS, LogChunk, LogHit, LogPattern, Moment, Searched
@@ -118,18 +119,25 @@ class FileLogs:
     ) -> Searched:
         expression = compiled(pattern)
         path = path_of(directory_of(self._root, key), stream)
+        loop = asyncio.get_running_loop()
         hits: list[LogHit] = []
-        at, size, searched = max(offset, 0), 0, 0
-        while len(hits) < hits_max and searched < bytes_max:
-            # One part at a time, so that searches take turns, and one that was given up ends soon.
-            work = (path, expression, at, hits_max - len(hits))
-            part = await asyncio.get_running_loop().run_in_executor(self._search_pool, search_part, *work)
-            hits += part.hits
-            searched += max(part.at - at, 0)
-            at, size = part.at, part.size
-            if at >= size:
-                break
-        return Searched(tuple(hits), at, size)
+        searches: deque[tuple[Block, asyncio.Future[list[tuple[LogHit, int]]]]] = deque()
+        start = read_to = max(offset, 0)
+        at, size = start, read_to + 1
+        while True:
+            while len(searches) < SEARCH_THREADS and read_to < size and read_to - start < bytes_max:
+                block = await loop.run_in_executor(self._search_pool, read_block, path, read_to)
+                read_to, size = block.after, block.size
+                work = (block, expression, hits_max)
+                searches.append((block, loop.run_in_executor(self._search_pool, search_block, *work)))
+            if not searches:
+                return Searched(tuple(hits), at, size)
+            block, searching = searches.popleft()
+            at = block.after
+            for hit, after in await searching:
+                hits.append(hit)
+                if len(hits) == hits_max:
+                    return Searched(tuple(hits), after, size)
 
     async def moments(self, key: AttemptKey) -> tuple[Moment, ...]:
         return await self._in_thread(read_moments, directory_of(self._root, key))

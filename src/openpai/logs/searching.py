@@ -2,13 +2,12 @@
 
 Expressions are RE2's, whose time grows with the length of the log only, whatever the expression and the log are. A
 file is read in blocks instead of mapped: a task that cut its log short would end the server. Plain blocking functions,
-meant for a thread; a call searches a part that takes some ten milliseconds.
+meant for threads: RE2 searches blocks in parallel.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import re2
 
@@ -48,41 +47,42 @@ def compiled(pattern: LogPattern) -> Any:
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What was found in a part of a file, and where the rest of it begins."""
+class Block(NamedTuple):
+    """Whole lines of a file: the first `end` bytes of `data`, which begin at `offset`; the next begin at `after`."""
 
-    hits: tuple[LogHit, ...]
-    at: int
+    offset: int
+    data: bytes
+    end: int
+    after: int
     size: int
 
 
-def search_part(path: str, expression: Any, at: int, hits_max: int) -> Part:
-    """Search whole lines of at most a block from `at`, a start of a line."""
+def read_block(path: str, at: int) -> Block:
+    """Return the lines from `at`, a start of a line; none at the end of the file."""
     piece = read_piece(path, at, BLOCK_BYTES)
     if not piece.data:
-        return Part((), max(piece.offset, piece.size), piece.size)
-    data = piece.data
-    end = len(data)
+        return Block(piece.offset, b"", 0, max(piece.offset, piece.size), piece.size)
+    end = len(piece.data)
     if piece.offset + end < piece.size:
         # The last line goes on in the next block, unless it is too long to be held.
-        end = data.rfind(b"\n", max(0, end - LINE_MAX)) + 1 or end
-    hits: list[LogHit] = []
+        end = piece.data.rfind(b"\n", max(0, end - LINE_MAX)) + 1 or end
+    return Block(piece.offset, piece.data, end, piece.offset + end, piece.size)
+
+
+def search_block(block: Block, expression: Any, hits_max: int) -> list[tuple[LogHit, int]]:
+    """Return the hits in a block, each with where the line after it begins."""
+    data, end = block.data, block.end
+    hits: list[tuple[LogHit, int]] = []
     begin = 0
-    while begin < end and (found := expression.search(data, begin, end)) is not None:
+    while begin < end and len(hits) < hits_max and (found := expression.search(data, begin, end)) is not None:
         start = found.start()
-        if start == end and begin < end and data[end - 1 : end] == b"\n":
+        if start == end and data[end - 1 : end] == b"\n":
             # After the last line end, where no line begins.
-            begin = end
             break
         first, after = _around(data, start, end)
-        hits.append(_hit(data, piece.offset, (first, start, after)))
         begin = data.find(b"\n", start, end) + 1 or end
-        if len(hits) >= hits_max:
-            break
-    else:
-        begin = end
-    return Part(tuple(hits), piece.offset + begin, piece.size)
+        hits.append((_hit(data, block.offset, (first, start, after)), block.offset + begin))
+    return hits
 
 
 def _around(data: bytes, start: int, end: int) -> tuple[int, int]:

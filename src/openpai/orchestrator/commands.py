@@ -25,6 +25,7 @@ from openpai.orchestrator.holdings import in_the_way
 from openpai.orchestrator.job_keys import with_keys
 from openpai.orchestrator.job_storages import with_storages
 from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.measuring import TaskMeasures
 from openpai.orchestrator.nodes import NodeCommands
 from openpai.orchestrator.recording import change_job
 from openpai.orchestrator.secrets import hidden
@@ -44,6 +45,7 @@ from openpai.ports.identity import Sealer
 from openpai.ports.platform import Holding, Submitted, Submitter
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, NewJob
+from openpai.ports.task_usage import TaskUse
 from openpai.ports.usage import BeyondQuota, UsageStore
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 from openpai.protocol.job import JobSpec
@@ -81,6 +83,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
         self._storages = storages
         self._check_room = check_room
         self._plugins = plugins
+        self.measures = TaskMeasures()
 
     async def submit(self, by: Submitter, text: bytes) -> Submitted:
         if by.idempotency_key:
@@ -214,6 +217,10 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands):
             return (_backing_off(found, self._clock.now_ms()),)
         seen = await leader.backend.observe() if any(map(_is_placed, found.job.tasks.values())) else ()
         return (*_waits(leader, found.job), *_starting(found, seen), *_silent(found, seen))
+
+    async def task_use(self, job: str) -> tuple[TaskUse, ...]:
+        await self._leading()
+        return tuple(use for key, use in self.measures.newest().items() if key.job == job)
 
     async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
         id_ = await self._find(user, name)

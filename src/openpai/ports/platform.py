@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from openpai.access.quotas import Quota
+from openpai.ports.task_usage import TaskUse
 from openpai.ports.usage import AuditEntry
 from openpai.protocol.errors import Unavailable
 from openpai.scheduler.interface import Amount, Inspection, VcView
@@ -188,6 +189,9 @@ class Platform(Protocol):
 
     async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
         """Return the jobs that hold what a waiting job needs, largest first; empty when it does not wait."""
+
+    async def task_use(self, job: str) -> tuple[TaskUse, ...]:
+        """Return what each running task of a job, by its id, uses; empty where that is not measured."""
 
     async def node_holdings(self, name: str) -> tuple[Holding, ...]:
         """Return what jobs hold on a node, the largest first. Raises NoNodeError."""

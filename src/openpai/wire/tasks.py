@@ -138,3 +138,52 @@ class LogSearch(Document):
     next: Annotated[
         str | None, Doc("where the search goes on; null when all was searched", example="stdout=2147483648")
     ]
+
+
+class GpuUse(Document):
+    """What a GPU of a task does; null where that is not measured."""
+
+    index: Annotated[int, Doc("its number on the node", example=0)]
+    busyPercent: Annotated[
+        float | None, Doc("share of the time in which a kernel ran; 100 also while it waits for others", example=98)
+    ]
+    tensorPercent: Annotated[float | None, Doc("how busy its tensor cores are, from Hopper on", example=61.5)]
+    memoryBytes: Annotated[int | None, Doc(example=34359738368)]
+    memoryTotalBytes: Annotated[int | None, Doc(example=85899345920)]
+    powerWatts: Annotated[float | None, Doc(example=612.5)]
+    powerLimitWatts: Annotated[float | None, Doc(example=700)]
+    temperatureCelsius: Annotated[float | None, Doc(example=64)]
+
+
+class TaskUse(Document):
+    """What a running task uses, measured every few seconds; null where that is not measured."""
+
+    taskRoleName: RoleName
+    taskIndex: Annotated[int, Doc(example=0)]
+    jobAttemptId: Annotated[int, Doc(example=0)]
+    attemptId: Annotated[int, Doc(example=0)]
+    time: Ms
+    cpus: Annotated[float | None, Doc("processors used since the sample before; null for the first", example=3.5)]
+    cpusRequested: Annotated[int, Doc(example=4)]
+    cpuSeconds: Annotated[float, Doc("processor time since the task started", example=5123.4)]
+    memoryBytes: Annotated[int, Doc("without the cache of files", example=2147483648)]
+    memoryRequestedBytes: Annotated[int, Doc(example=8589934592)]
+    diskReadBytes: Annotated[int | None, Doc("since the task started", example=1073741824)]
+    diskWrittenBytes: Annotated[int | None, Doc("since the task started", example=1048576)]
+    diskReadPerSecond: Annotated[float | None, Doc("bytes", example=52428800)]
+    diskWrittenPerSecond: Annotated[float | None, Doc("bytes", example=1024)]
+    networkReceivedBytes: Annotated[
+        int | None, Doc("since the task started; null where tasks share the network of their node", example=None)
+    ]
+    networkSentBytes: Annotated[int | None, Doc("since the task started", example=None)]
+    networkReceivedPerSecond: Annotated[float | None, Doc("bytes", example=None)]
+    networkSentPerSecond: Annotated[float | None, Doc("bytes", example=None)]
+    processes: Annotated[int, Doc(example=9)]
+    stoppedProcesses: Annotated[int, Doc("how many of them are stopped, as by SIGSTOP", example=0)]
+    gpus: Sequence[GpuUse]
+
+
+class JobUse(Document):
+    """What the running tasks of a job use."""
+
+    tasks: Sequence[TaskUse]

@@ -62,6 +62,8 @@ DOCUMENTS = {
     "Results": jobs.BulkResults,
     "SshTask": job_events.SshAddress,
     "LogHit": tasks.LogSearchHit,
+    "TaskUse": tasks.TaskUse,
+    "GpuUse": tasks.GpuUse,
     "StorageTest": storages.StorageTest,
     "StorageView": storages.StorageDetail,
     "Submitted": jobs.Submitted,

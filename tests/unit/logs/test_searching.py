@@ -11,7 +11,7 @@ import pytest
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs import searching
 from openpai.logs.files import FileLogs
-from openpai.logs.searching import LINE_MAX, SHOWN_BYTES, compiled, search_part
+from openpai.logs.searching import LINE_MAX, SHOWN_BYTES, compiled, read_block, search_block
 from openpai.ports.logs import LogPattern
 from openpai.protocol.errors import InvalidParameters
 
@@ -22,12 +22,14 @@ def hits_in(path: Path, pattern: LogPattern, hits_max: int = 10_000) -> list[tup
     found: list[tuple[int, bytes]] = []
     at = 0
     while True:
-        part = search_part(str(path), compiled(pattern), at, hits_max)
-        found += [(hit.offset, hit.data) for hit in part.hits]
-        assert part.at > at or part.at >= part.size
-        if part.at >= part.size:
+        block = read_block(str(path), at)
+        hits = search_block(block, compiled(pattern), hits_max)
+        found += [(hit.offset, hit.data) for hit, _ in hits]
+        after = hits[-1][1] if len(hits) == hits_max else block.after
+        assert after > at or after >= block.size
+        if after >= block.size:
             return found
-        at = part.at
+        at = after
 
 
 @pytest.mark.parametrize("block", [64, 1000, 1 << 20])
@@ -93,7 +95,7 @@ def test_a_pattern_that_is_none_is_refused(text):
         compiled(LogPattern(text, is_regex=True))
 
 
-async def test_a_search_goes_on_where_it_stopped(tmp_path):
+async def test_a_search_goes_on_where_it_stopped(tmp_path, monkeypatch):
     logs = FileLogs(tmp_path, lambda _: True)
     directory = tmp_path / KEY.path()
     directory.mkdir(parents=True)
@@ -105,6 +107,13 @@ async def test_a_search_goes_on_where_it_stopped(tmp_path):
         rest = await logs.search(KEY, "stdout", LogPattern("0$", is_regex=True), some.at, hits_max=999, bytes_max=1)
         assert len(rest.hits) == 93
         assert rest.at == rest.size
+        (directory / "stdout.log").write_bytes(b"".join(b"step %06d\n" % number for number in range(100_000)))
+        monkeypatch.setattr(searching, "BLOCK_BYTES", 5000)
+        some = await logs.search(KEY, "stdout", LogPattern("99$", is_regex=True), 0, hits_max=2000, bytes_max=1 << 30)
+        assert [hit.offset for hit in some.hits] == [12 * number for number in range(99, 100_000, 100)]
+        half = await logs.search(KEY, "stdout", LogPattern("99"), 0, hits_max=2000, bytes_max=600_000)
+        assert 600_000 <= half.at <= 610_000
+        assert half.size == 1_200_000
         none = await logs.search(KEY, "stderr", LogPattern("x"), 0, hits_max=1, bytes_max=1)
         assert (none.hits, none.at, none.size) == ((), 0, 0)
     finally:

@@ -10,12 +10,12 @@ from starlette.responses import StreamingResponse
 from openpai.api.answers import Reply, reply
 from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for
-from openpai.api.job_attempts import TASK, Number, TaskAttemptPath, attempt_of, task_of
+from openpai.api.job_attempts import TASK, Number, TaskAttemptPath, attempt_of, spec_of, task_of
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
-from openpai.api.shapes.tasks import kept_files, task_detail
+from openpai.api.shapes.tasks import kept_files, task_detail, task_use
 from openpai.protocol.errors import Refused
-from openpai.wire.tasks import KeptFiles, TaskDetail
+from openpai.wire.tasks import JobUse, KeptFiles, TaskDetail
 
 router = Router("tasks")
 TAR: Final = "application/x-tar"
@@ -29,6 +29,22 @@ async def list_task_attempts(
     row = await job_for(request, caller, job)
     attempt = await attempt_of(request, caller, row, number)
     return reply(task_detail(row, attempt, await task_of(request, caller, row, number, role, index)))
+
+
+@router.serves("GET /api/v2/jobs/{job}/usage", "Show what the running tasks of a job use")
+async def get_job_usage(request: Request, caller: Annotated[Caller, needs("job.read")], job: str) -> Reply[JobUse]:
+    """Return the processors, memory, disks, network and GPUs that the running tasks of a job use, as measured last.
+
+    Tasks are measured every five seconds, on machines with very many tasks less often. A task that has just started,
+    and one on a backend that measures nothing, is not in the answer.
+    """
+    row = await job_for(request, caller, job)
+    context = context_of(request)
+    spec = await spec_of(context, row)
+    places = {role.name: number for number, role in enumerate(spec.task_roles)}
+    uses = await context.services.platform.task_use(row.id)
+    found = sorted(uses, key=lambda use: (places.get(use.sample.key.role, len(places)), use.sample.key.index))
+    return reply(JobUse(tasks=[task_use(use, spec) for use in found]))
 
 
 @router.serves("GET /api/v2/jobs/{job}/work", "List what tasks left in their working directories")

@@ -17,6 +17,7 @@ from openpai.lifecycle.states import TASK_STATES, State
 from openpai.ports.kept_work import KeptAttempt
 from openpai.ports.queries import JobRow, TaskAttemptRow
 from openpai.ports.store import Slot
+from openpai.ports.task_usage import DeviceUse, TaskUse
 from openpai.protocol.job import JobSpec
 from openpai.runtime.environment import SSH_LABEL
 from openpai.wire import tasks as wire
@@ -109,6 +110,53 @@ def kept_files(kept: KeptAttempt) -> wire.KeptTaskFiles:
         "isCounted": kept.is_counted,
         "keptUntil": kept.kept_until_ms,
     }
+
+
+def task_use(use: TaskUse, spec: JobSpec) -> wire.TaskUse:
+    """Return what a running task uses, beside what its role asks for."""
+    key, sample, rates = use.sample.key, use.sample, use.rates
+    counters = sample.counters
+    asked = next((role.resources for role in spec.task_roles if role.name == key.role), None)
+    return {
+        "taskRoleName": key.role,
+        "taskIndex": key.index,
+        "jobAttemptId": key.job_attempt,
+        "attemptId": key.task_attempt,
+        "time": sample.at_ms,
+        "cpus": None if rates is None else round(rates.cpus, 3),
+        "cpusRequested": asked.cpus if asked else 0,
+        "cpuSeconds": round(counters.cpu_s, 2),
+        "memoryBytes": sample.memory_bytes,
+        "memoryRequestedBytes": asked.memory_mb << 20 if asked else 0,
+        "diskReadBytes": counters.disk_read_bytes,
+        "diskWrittenBytes": counters.disk_written_bytes,
+        "diskReadPerSecond": _rounded(rates.disk_read if rates else None),
+        "diskWrittenPerSecond": _rounded(rates.disk_written if rates else None),
+        "networkReceivedBytes": counters.network_received_bytes,
+        "networkSentBytes": counters.network_sent_bytes,
+        "networkReceivedPerSecond": _rounded(rates.network_received if rates else None),
+        "networkSentPerSecond": _rounded(rates.network_sent if rates else None),
+        "processes": sample.processes,
+        "stoppedProcesses": sample.stopped,
+        "gpus": [_gpu_use(device) for device in sample.devices],
+    }
+
+
+def _gpu_use(device: DeviceUse) -> wire.GpuUse:
+    return {
+        "index": device.index,
+        "busyPercent": device.busy_percent,
+        "tensorPercent": device.tensor_percent,
+        "memoryBytes": device.memory_bytes,
+        "memoryTotalBytes": device.memory_total_bytes,
+        "powerWatts": device.power_w,
+        "powerLimitWatts": device.power_limit_w,
+        "temperatureCelsius": device.temperature_c,
+    }
+
+
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 1)
 
 
 def ssh_address(task: TaskHistory) -> SshAddress | None:

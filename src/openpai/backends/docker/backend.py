@@ -29,6 +29,7 @@ from openpai.backends.docker.engine import EngineError
 from openpai.backends.docker.images import Images
 from openpai.backends.docker.launching import Launcher
 from openpai.backends.docker.machine import connect, machine_of, unavailable
+from openpai.backends.docker.measuring import ContainerMeasuring
 from openpai.backends.docker.networks import SUBNETS_DEFAULT, Networks, machine_address
 from openpai.backends.docker.security import PORTS_MAX, Allowed, missing_protection
 from openpai.backends.docker.watching import Watcher, attempt_in, left_without_container
@@ -39,12 +40,14 @@ from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
 from openpai.backends.host.machine import LOOPBACK, outward_address, port_taken
+from openpai.backends.host.measuring import HostMeasuring
 from openpai.backends.host.register import AttemptRegister
 from openpai.backends.host.trash import Trash
 from openpai.backends.host.worklimit import MEASURE_EVERY_S, WorkLimit
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, LaunchTask, NodeSeen
 from openpai.ports.clock import Clock
+from openpai.ports.task_usage import TaskSample
 from openpai.system.supervision import background, note_failure, supervise
 
 log: Final = structlog.get_logger(__name__)
@@ -112,6 +115,9 @@ class DockerBackend(HostBackend[HostAttempt]):
             self._register = AttemptRegister(self, grants, self._nodes, self._clock)
             if lacks := missing_protection(found.security):
                 log.warning("containers are less confined than they should be", engine=lacks)
+            self._measuring = ContainerMeasuring(
+                self._engine, HostMeasuring(self._clock, found.gpus), has_network=not self._allowed.host_network
+            )
             self._images = Images(self._engine)
             opening.push_async_callback(self._images.close)
             limits = Limits(
@@ -184,6 +190,10 @@ class DockerBackend(HostBackend[HostAttempt]):
             self._register.apply(action, self._start)
             if number % _ACTIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
+
+    async def measure(self) -> tuple[TaskSample, ...]:
+        """Return what each running task uses."""
+        return await self._measuring.measure([attempt for attempt in self._register if attempt.is_running])
 
     # The methods of `Runner`.
 

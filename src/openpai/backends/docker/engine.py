@@ -84,6 +84,8 @@ class ContainerState(NamedTuple):
     error: str
     started_at_ms: int | None
     ended_at_ms: int | None
+    pid: int = 0
+    """Its first process on this machine; 0 unless it runs."""
 
     @property
     def has_ended(self) -> bool:
@@ -180,6 +182,7 @@ class Engine:
             error=state.get("Error") or "",
             started_at_ms=_ms(state.get("StartedAt")),
             ended_at_ms=_ms(state.get("FinishedAt")),
+            pid=int(state.get("Pid") or 0),
         )
 
     async def written(self, name: str) -> Written:

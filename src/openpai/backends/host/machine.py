@@ -47,6 +47,8 @@ class Gpus(NamedTuple):
 
 
 NO_GPUS: Final = Gpus(0)
+VIRTUAL: Final = "virtual"
+"""The model of devices that are only numbers."""
 
 
 def cpus_offered(cpus: int, wanted: int | None) -> int:
@@ -62,7 +64,7 @@ async def this_machine(
     Each of several nodes has all processors and memory: they are for trials, not for fair sharing.
     `gpus_per_node` replaces the driver's number, `cpus_per_node` the system's.
     """
-    gpus = await find_gpus() if gpus_per_node is None else Gpus(gpus_per_node, "virtual" if gpus_per_node else "")
+    gpus = await find_gpus() if gpus_per_node is None else Gpus(gpus_per_node, VIRTUAL if gpus_per_node else "")
     host = socket.gethostname()
     seen = tuple(
         NodeSeen(

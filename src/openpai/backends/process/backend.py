@@ -30,7 +30,9 @@ from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
 from openpai.backends.host.machine import LOOPBACK, port_taken, this_machine
+from openpai.backends.host.measuring import HostMeasuring
 from openpai.backends.host.register import KILLED, AttemptRegister
+from openpai.backends.host.task_use import Place
 from openpai.backends.host.trash import Trash
 from openpai.backends.host.worklimit import MEASURE_EVERY_S, WorkLimit
 from openpai.backends.process.attempts import ProcessAttempt, attempt_in, blamed, reap, verdict
@@ -45,6 +47,7 @@ from openpai.backends.process.sweeping import Sweeper
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, LaunchTask, NodeSeen
 from openpai.ports.clock import Clock
+from openpai.ports.task_usage import TaskSample
 from openpai.system.supervision import note_failure
 
 log: Final = structlog.get_logger(__name__)
@@ -114,6 +117,7 @@ class ProcessBackend(HostBackend[ProcessAttempt]):
                 root, str(self._logs_root), self._checkpoints, has_users=has_users, namespaces=namespaces, gpus=gpus
             )
             self._launcher = opening.enter_context(contextlib.closing(launcher))
+            self._measuring = HostMeasuring(self._clock, gpus)
             self._watch = opening.enter_context(contextlib.closing(ExitWatch(self._exited)))
             # A directory that belonged to a task's user is not reused for another job of that user.
             self._trash = Trash(root, 0 if has_users else SPARES_MAX)
@@ -156,6 +160,16 @@ class ProcessBackend(HostBackend[ProcessAttempt]):
             self._register.apply(action, partial(self._start, person))
             if number % _ACTIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
+
+    async def measure(self) -> tuple[TaskSample, ...]:
+        """Return what each running task uses."""
+        running = [attempt for attempt in self._register if attempt.is_running and attempt.pid is not None]
+        places = [
+            # Processor time is only in cgroups of version 2; without it that of the processes is added up.
+            Place(attempt.key, attempt.pid, attempt.cgroup, memory=attempt.cgroup, cpu=attempt.cgroup)
+            for attempt in running
+        ]
+        return await self._measuring.measure(places, {attempt.key: attempt.devices for attempt in running})
 
     # The methods of `Runner`.
 

@@ -133,6 +133,11 @@ class Jobs(Naming):
         return Call("GET", f"{self.path(name)}/config", as_text)
 
     @asks
+    def task_use(self, name: str) -> Call[tuple[model.TaskUse, ...]]:
+        """Return what the running tasks of a job use, as it was measured last."""
+        return Call("GET", f"{self.path(name)}/usage", listed(model.TaskUse.read, "tasks"))
+
+    @asks
     def kept_work(self, name: str) -> Call[tuple[WorkKept, ...]]:
         """Return which files are kept that the job's tasks left in their working directories."""
         return Call("GET", f"{self.path(name)}/work", listed(WorkKept.read, "kept"))

@@ -35,7 +35,7 @@ _PLACE: Final = {
     "quotas": "Quota",
     "reports": "Report Use",
     "storages": "FilePage FileView StorageTest StorageView",
-    "tasks": "Cause FINAL_STATES LogHit LogPiece SUCCEEDED SshTask TaskView",
+    "tasks": "Cause FINAL_STATES GpuUse LogHit LogPiece SUCCEEDED SshTask TaskUse TaskView",
     "tokens": "Checked Login NewToken TokenView",
     "users": "User",
 }

@@ -111,6 +111,15 @@ def real(*keys: str) -> float:
     return value(*keys, convert=as_real)
 
 
+def measured(*keys: str) -> float | None:
+    """Declare a number that may not be known, None for anything else."""
+    return value(*keys, convert=_as_measured)
+
+
+def _as_measured(found: Any) -> float | None:
+    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+
+
 def flag(*keys: str) -> bool:
     """Declare a truth value, False if missing."""
     return value(*keys, convert=bool)

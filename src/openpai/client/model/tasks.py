@@ -12,8 +12,10 @@ from openpai.client.model.reading import (
     amount,
     flag,
     mapping,
+    measured,
     needed,
     number,
+    parts,
     text,
     texts,
     value,
@@ -105,6 +107,41 @@ class SshTask(_OfTask, Answer):
     host: str = needed("sshIp", str)
     port: int = needed("sshPort", int)
     command: str = text("command")
+    document: Document = whole()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse(Answer):
+    """What a GPU of a task does; None where that is not measured."""
+
+    index: int = needed("index", int)
+    busy_percent: float | None = measured("busyPercent")
+    tensor_percent: float | None = measured("tensorPercent")
+    memory_bytes: float | None = measured("memoryBytes")
+    memory_total_bytes: float | None = measured("memoryTotalBytes")
+    power_w: float | None = measured("powerWatts")
+    power_limit_w: float | None = measured("powerLimitWatts")
+    temperature_c: float | None = measured("temperatureCelsius")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskUse(_OfTask, Answer):
+    """What a running task uses; None where that is not measured."""
+
+    role: str = needed("taskRoleName", str)
+    index: int = needed("taskIndex", int)
+    at_ms: int = needed("time", int)
+    cpus: float | None = measured("cpus")
+    cpus_requested: int = amount("cpusRequested")
+    memory_bytes: int = amount("memoryBytes")
+    memory_requested_bytes: int = amount("memoryRequestedBytes")
+    disk_read_per_s: float | None = measured("diskReadPerSecond")
+    disk_written_per_s: float | None = measured("diskWrittenPerSecond")
+    network_received_per_s: float | None = measured("networkReceivedPerSecond")
+    network_sent_per_s: float | None = measured("networkSentPerSecond")
+    processes: int = amount("processes")
+    stopped: int = amount("stoppedProcesses")
+    gpus: tuple[GpuUse, ...] = parts(GpuUse, "gpus")
     document: Document = whole()
 
 

@@ -1,0 +1,182 @@
+"""Measures the GPUs of this machine: memory, power, temperature and activity.
+
+NVIDIA's through NVML, where the package nvidia-ml-py is installed and a driver answers; AMD's through the files of the
+kernel's driver, which need no library. Devices are numbered as the backend grants them. A value that a card does not
+report is left out. Plain blocking functions, meant for one thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import structlog
+
+from openpai.ports.task_usage import DeviceUse
+
+log: Final = structlog.get_logger(__name__)
+AMD_ROOT: Final = Path("/sys/class/drm")
+_AMD: Final = "0x1002"
+_TENSOR_METRIC: Final = 5
+
+
+class GpuReader(Protocol):
+    """Reads what GPUs do at the moment."""
+
+    def read(self, devices: Iterable[int]) -> dict[int, DeviceUse]:
+        """Return the state of these devices; one that does not answer is left out."""
+        ...
+
+
+class NoGpus:
+    """A machine on which no GPU can be measured."""
+
+    def read(self, devices: Iterable[int]) -> dict[int, DeviceUse]:
+        """Return nothing."""
+        return {}
+
+
+def open_gpus(names: Sequence[str] = (), *, amd_root: Path = AMD_ROOT) -> GpuReader:
+    """Return a reader of this machine's GPUs; `names` are the identifiers of granted devices, by their numbers."""
+    with contextlib.suppress(ImportError):
+        nvml = import_module("pynvml")
+        try:
+            nvml.nvmlInit()
+        except nvml.NVMLError as error:
+            log.debug("NVML cannot be used", error=str(error))
+        else:
+            return NvidiaGpus(nvml, names)
+    cards = _amd_cards(amd_root)
+    return AmdGpus(cards) if cards else NoGpus()
+
+
+class NvidiaGpus:
+    """NVIDIA's GPUs, whole or in slices, through NVML."""
+
+    def __init__(self, nvml: Any, names: Sequence[str] = ()) -> None:
+        self._nvml = nvml
+        self._names = names
+        self._handles: dict[int, Any] = {}
+        self._activity: dict[int, Any] = {}
+        """The last sample of the counters of each device; None where it has none."""
+
+    def read(self, devices: Iterable[int]) -> dict[int, DeviceUse]:
+        """Return the state of these devices."""
+        found = {}
+        for device in devices:
+            with contextlib.suppress(self._nvml.NVMLError, IndexError):
+                found[device] = self._device(device, self._handle(device))
+        return found
+
+    def _handle(self, device: int) -> Any:
+        if device not in self._handles:
+            name = self._names[device] if self._names else ""
+            by_name, by_index = self._nvml.nvmlDeviceGetHandleByUUID, self._nvml.nvmlDeviceGetHandleByIndex
+            self._handles[device] = by_name(name) if "-" in name else by_index(int(name or device))
+        return self._handles[device]
+
+    def _device(self, device: int, handle: Any) -> DeviceUse:
+        nvml = self._nvml
+        memory = self._asked(nvml.nvmlDeviceGetMemoryInfo, handle)
+        rates = self._asked(nvml.nvmlDeviceGetUtilizationRates, handle)
+        power_mw = self._asked(nvml.nvmlDeviceGetPowerUsage, handle)
+        limit_mw = self._asked(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+        return DeviceUse(
+            device,
+            busy_percent=None if rates is None else float(rates.gpu),
+            tensor_percent=self._tensor_percent(device, handle),
+            memory_bytes=None if memory is None else int(memory.used),
+            memory_total_bytes=None if memory is None else int(memory.total),
+            power_w=None if power_mw is None else power_mw / 1000,
+            power_limit_w=None if limit_mw is None else limit_mw / 1000,
+            temperature_c=self._asked(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
+        )
+
+    def _tensor_percent(self, device: int, handle: Any) -> float | None:
+        """Return how busy the tensor cores were since the last call; None for cards before Hopper."""
+        nvml = self._nvml
+        if device not in self._activity:
+            support = self._asked(nvml.nvmlGpmQueryDeviceSupport, handle)
+            # Cards that cannot are not asked again.
+            self._activity[device] = self._sampled(handle) if support and support.isSupportedDevice else None
+            return None
+        before = self._activity[device]
+        if before is None or (now := self._sampled(handle)) is None:
+            return None
+        self._activity[device] = now
+        wanted = nvml.c_nvmlGpmMetricsGet_t()
+        wanted.version = nvml.NVML_GPM_METRICS_GET_VERSION
+        wanted.numMetrics, wanted.sample1, wanted.sample2 = 1, before, now
+        wanted.metrics[0].metricId = _TENSOR_METRIC
+        answer = self._asked(nvml.nvmlGpmMetricsGet, wanted)
+        self._asked(nvml.nvmlGpmSampleFree, before)
+        return None if answer is None else round(float(answer.metrics[0].value), 1)
+
+    def _sampled(self, handle: Any) -> Any:
+        sample = self._asked(self._nvml.nvmlGpmSampleAlloc)
+        if sample is None:
+            return None
+        try:
+            self._nvml.nvmlGpmSampleGet(handle, sample)
+        except self._nvml.NVMLError:
+            self._asked(self._nvml.nvmlGpmSampleFree, sample)
+            return None
+        return sample
+
+    def _asked(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what NVML answers; None where the card does not know it."""
+        try:
+            return function(*arguments)
+        except self._nvml.NVMLError:
+            return None
+
+
+class AmdGpus:
+    """AMD's GPUs, through the files of the amdgpu driver."""
+
+    def __init__(self, cards: Sequence[Path]) -> None:
+        self._cards = cards
+
+    def read(self, devices: Iterable[int]) -> dict[int, DeviceUse]:
+        """Return the state of these devices."""
+        return {device: self._device(device) for device in devices if device < len(self._cards)}
+
+    def _device(self, device: int) -> DeviceUse:
+        card = self._cards[device]
+        sensors = next(iter(sorted(card.glob("hwmon/hwmon*"))), card)
+        power_uw = _number(sensors / "power1_average")
+        power_uw = _number(sensors / "power1_input") if power_uw is None else power_uw
+        limit_uw, milli_c = _number(sensors / "power1_cap"), _number(sensors / "temp1_input")
+        return DeviceUse(
+            device,
+            busy_percent=_number(card / "gpu_busy_percent"),
+            memory_bytes=_number(card / "mem_info_vram_used"),
+            memory_total_bytes=_number(card / "mem_info_vram_total"),
+            power_w=None if power_uw is None else power_uw / 1e6,
+            power_limit_w=None if limit_uw is None else limit_uw / 1e6,
+            temperature_c=None if milli_c is None else milli_c / 1000,
+        )
+
+
+def _amd_cards(root: Path) -> list[Path]:
+    """Return the directories of AMD's cards, by the addresses of their slots, as ROCm numbers them."""
+    with contextlib.suppress(OSError):
+        cards = [card / "device" for card in root.glob("card[0-9]*") if "-" not in card.name]
+        ours = [card for card in cards if _text(card / "vendor") == _AMD and (card / "mem_info_vram_total").exists()]
+        return sorted(ours, key=lambda card: card.resolve().name)
+    return []
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path)
+    return int(text) if text.lstrip("-").isdecimal() else None

@@ -1,0 +1,97 @@
+"""What running tasks use: processors, memory, disks, network and GPUs.
+
+`MeasuresTasks` is what a backend that can measure its tasks does; `TaskUsage` is the one entrance to the results, for
+the API, for the detection of hangs, and for monitoring, which keeps them. A value that cannot be measured is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from openpai.lifecycle.model import AttemptKey
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """A GPU of a task at a moment."""
+
+    index: int
+    """Its number on the node."""
+    busy_percent: float | None = None
+    """The share of the time in which a kernel ran. It is 100 also while a kernel waits for others."""
+    tensor_percent: float | None = None
+    """How busy its tensor cores are, where the driver measures that."""
+    memory_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    temperature_c: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What a task has used since it started. Counters never decrease."""
+
+    cpu_s: float = 0.0
+    disk_read_bytes: int | None = None
+    disk_written_bytes: int | None = None
+    network_received_bytes: int | None = None
+    """None where tasks share the network of their node."""
+    network_sent_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSample:
+    """What a backend measured of one running task attempt."""
+
+    key: AttemptKey
+    at_ms: int
+    counters: Counters
+    memory_bytes: int = 0
+    """Without the file cache."""
+    processes: int = 0
+    stopped: int = 0
+    """How many of its processes are stopped, as by SIGSTOP or a debugger."""
+    devices: tuple[DeviceUse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a task used per second between its last two samples."""
+
+    cpus: float
+    disk_read: float | None = None
+    disk_written: float | None = None
+    network_received: float | None = None
+    network_sent: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskUse:
+    """The newest sample of a task; `rates` is None until there are two."""
+
+    sample: TaskSample
+    rates: Rates | None = None
+
+
+@runtime_checkable
+class MeasuresTasks(Protocol):
+    """A backend that can measure what its tasks use."""
+
+    async def measure(self) -> tuple[TaskSample, ...]:
+        """Return a sample of every running task attempt; one that cannot be measured now is left out."""
+        ...
+
+
+class TaskUsage(Protocol):
+    """The newest samples of all running tasks, on the server that leads."""
+
+    def newest(self) -> Mapping[AttemptKey, TaskUse]:
+        """Return what every running task uses, as it was measured last."""
+        ...
+
+    def on_samples(self, take: Callable[[Sequence[TaskUse]], None]) -> None:
+        """Have `take` called with all samples of each round, every few seconds; it must return at once."""
+        ...

@@ -1,0 +1,48 @@
+"""The newest samples of tasks, and their rates."""
+
+from __future__ import annotations
+
+import pytest
+
+from openpai.lifecycle.model import AttemptKey
+from openpai.orchestrator.measuring import TaskMeasures
+from openpai.ports.task_usage import Counters, Rates, TaskSample, TaskUse
+
+KEY = AttemptKey("a" * 32, 0, "worker", 0, 0)
+
+
+def sample(at_ms: int, cpu_s: float, read: int | None = None) -> TaskSample:
+    return TaskSample(KEY, at_ms, Counters(cpu_s, read))
+
+
+def test_rates_are_between_two_samples_and_rounds_are_passed_on() -> None:
+    measures = TaskMeasures()
+    rounds: list[tuple[TaskUse, ...]] = []
+    measures.on_samples(lambda uses: (_ for _ in ()).throw(ValueError("of another")))
+    measures.on_samples(lambda uses: rounds.append(tuple(uses)))
+    measures.learn([sample(1000, 1.0, 100)])
+    assert measures.newest()[KEY].rates is None
+    measures.learn([sample(3000, 4.0, 300)])
+    assert measures.newest()[KEY].rates == Rates(1.5, 100.0)
+    # Measured twice in a millisecond, and a clock that was set back.
+    measures.learn([sample(3000, 4.0, 300)])
+    assert measures.newest()[KEY].rates == Rates(1.5, 100.0)
+    measures.learn([])
+    assert measures.newest() == {}
+    assert [len(uses) for uses in rounds] == [1, 1, 1, 0]
+
+
+async def test_nothing_is_left_when_another_server_leads() -> None:
+    class Backend:
+        rounds = 0
+
+        async def measure(self) -> tuple[TaskSample, ...]:
+            self.rounds += 1
+            if self.rounds == 3:
+                raise OSError("the end")
+            return (sample(self.rounds, 1.0),)
+
+    measures = TaskMeasures()
+    with pytest.raises(OSError, match="the end"):
+        await measures.measure_forever(Backend(), period_s=0)
+    assert measures.newest() == {}
