@@ -26,7 +26,10 @@ _ASKED: Final = frozenset(
     {"authorization", "content-type", "accept", "idempotency-key", "last-event-id", "if-match", "if-none-match"}
 )
 _ANSWERED: Final = frozenset(
-    {"content-type", "content-length", "content-disposition", "location", "link", "etag", "retry-after", "allow"}
+    {
+        *("content-type", "content-length", "content-disposition", "location", "link", "etag", "retry-after", "allow"),
+        *("x-log-offset", "x-log-end", "x-log-size", "x-accel-buffering"),
+    }
 )
 _PATIENCE: Final = httpx.Timeout(30.0, connect=3.0)
 _LOOK_EVERY_S: Final = 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+from openpai.lifecycle.model import AttemptKey
 from openpai.ports.accounts import AccountStore
 from openpai.ports.clock import Clock
 from openpai.ports.cluster_settings import SettingsStore
@@ -68,6 +69,10 @@ async def _no_complaint() -> None:
     return None
 
 
+async def _every_log_is_here(key: AttemptKey) -> None:
+    """Find nothing elsewhere."""
+
+
 async def _nothing_to_check() -> Mapping[str, str]:
     return {}
 
@@ -95,6 +100,8 @@ class Services:
     sign_on: SignOn | None = field(default=None, kw_only=True)
     """Other identity providers."""
     storages: Storages = field(kw_only=True)
+    find_log: Callable[[AttemptKey], Awaitable[None]] = field(default=_every_log_is_here, kw_only=True)
+    """Raises NotLeading if the leader has the log of an attempt, and this server does not."""
     work: KeptWork | None = field(default=None, kw_only=True)
     """What tasks left in their working directories, where that is kept."""
     sealer: Sealer = field(kw_only=True)

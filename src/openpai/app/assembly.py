@@ -24,6 +24,7 @@ from openpai.app.health import DatabaseHealth, Readiness
 from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.keys import unlock
 from openpai.app.leadership import Follower, Leadership
+from openpai.app.log_places import LogPlaces
 from openpai.app.runtime_plugins import installed_plugins
 from openpai.app.settings import DAYS_MAX, GB_MAX, Settings
 from openpai.app.startup import promise, promised_at_start
@@ -87,6 +88,7 @@ class _Rooms:
     storages: SqlStorageStore
     commands: PlatformCommands
     logs: FileLogs
+    log_places: LogPlaces
     work: KeptDirectories
     checkpoints: KeptCheckpoints
     database_health: DatabaseHealth
@@ -122,6 +124,7 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
                 check_database=rooms.database_health.check,
                 readiness=rooms.readiness.check,
                 work=rooms.work,
+                find_log=rooms.log_places.require,
             )
         )  # fmt: skip
         stack.push_async_callback(server.api.state.forwarder.close)
@@ -161,12 +164,13 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     work = KeptDirectories(places / KEPT, clock, kept_ms, checkpoints)
     logs = FileLogs(data.logs, _IsOver(commands, queries), kept=work, may_arrive=settings.backend == "kubernetes")
     stack.push_async_callback(logs.close)
+    log_places = LogPlaces(data.logs, store, kept, commands, clock)
     users = SqlAccountStore(database)
     database_health = DatabaseHealth(database)
     readiness = Readiness(database, store, Room(data.root).check, lambda: commands.leader)
     return _Rooms(
-        data, clock, store, queries, users, vault, kept, usage, storages, commands, logs, work, checkpoints,
-        database_health, readiness, plugins,
+        data, clock, store, queries, users, vault, kept, usage, storages, commands, logs, log_places, work,
+        checkpoints, database_health, readiness, plugins,
     )  # fmt: skip
 
 
@@ -178,7 +182,7 @@ async def _leadership(
     term: Callable[[int], AbstractAsyncContextManager[object]] = nullcontext
     if isinstance(backend, SharedBackend):
         await backend.reach()
-        term = partial(_term, backend, running)
+        term = partial(_term, backend, running, rooms.log_places)
     else:
         await stack.enter_async_context(running())
     new_leader = partial(
@@ -209,11 +213,12 @@ async def _leadership(
 
 @asynccontextmanager
 async def _term(
-    backend: SharedBackend, running: Callable[[], AbstractAsyncContextManager[None]], epoch: int
+    backend: SharedBackend, running: Callable[[], AbstractAsyncContextManager[None]], places: LogPlaces, epoch: int
 ) -> AsyncIterator[None]:
     """Use a cluster that several servers share only while this one leads."""
     backend.lead_in(epoch)
     async with running():
+        await places.announce(epoch)
         yield
 
 

@@ -33,6 +33,10 @@ MARKED: Final = "markedDevices"
 """`{"nodes": {NODE: {INDEX: IDENTITY}}}`: which devices administrators marked as bad, where that is known: on some
 nodes a device may change its index. Written by the leader."""
 
+LOGS: Final = "logs"
+"""`{"place": IDENTITY}`: the directory into which logs come, where servers have one each; written by the
+leader."""
+
 KUBERNETES: Final = "kubernetes"
 """`{"secret": HEX}`: what seals the pods of the platform; made by the first server that needs it."""
 

@@ -137,6 +137,7 @@ async def get_log(
         raise invalid("timestamps and since do not go with follow, nor since with tail-mode, tail-lines or offset")
     if query.follow and (query.plain or query.download):
         raise invalid("plain and download do not go with follow")
+    await context_of(request).services.find_log(found.key)
     if query.follow:
         return await _followed(request, found, streams, query, partial(_may_read, request, caller, row.id))
     services = context_of(request).services
