@@ -52,7 +52,9 @@ class HivedWorld:
         self.nodes = FakeNodes(client, namespace)
         self.names: list[str] = []
         self.port = free_port()
-        self._extender: subprocess.Popen[bytes] | None = None
+        self.extender: subprocess.Popen[bytes]
+        """The process that was started last."""
+        self._extenders: list[subprocess.Popen[bytes]] = []
         self._scheduler: subprocess.Popen[bytes] | None = None
 
     async def __aenter__(self) -> Self:
@@ -63,7 +65,7 @@ class HivedWorld:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        for process in (self._scheduler, self._extender):
+        for process in (self._scheduler, *self._extenders):
             if process is not None:
                 process.kill()
                 process.wait(30)
@@ -76,11 +78,11 @@ class HivedWorld:
     def priority_class(self, level: str) -> str:
         return f"hived-{self.nodes.id}-{level}"
 
-    async def start(self, first: int = 2, rest: int = 2, cpu: str = str(LEAVES)) -> None:
+    async def start(self, first: int = 2, rest: int = 2, cpu: str = str(LEAVES), *more: str) -> None:
         """Add nodes, of which virtual cluster a was promised the `first`, and start extender and kube-scheduler."""
         self.names = await self.nodes.add(first + rest, gpus=0, cpu=cpu)
         self.configure(first, rest)
-        await self.start_extender()
+        await self.start_extender(*more)
         self._start_scheduler()
 
     def configure(self, first: int, rest: int) -> None:
@@ -89,25 +91,26 @@ class HivedWorld:
         text = CONFIG.format(count=len(self.names), nodes=listed, first=first, rest=rest)
         (self.place / "hived.yaml").write_text(text)
 
-    async def start_extender(self) -> None:
-        """Start the extender, and wait until it answers."""
+    async def start_extender(self, *more: str) -> None:
+        """Start the extender, and wait until it answers, or with a lease until it listens."""
         ready = self.place / "ready.json"
         ready.unlink(missing_ok=True)
         command = [
             sys.executable, "-c", RUN, "scheduler", "extender", "--config", str(self.place / "hived.yaml"),
             "--kubeconfig", str(self.kubeconfig), "--listen", f"127.0.0.1:{self.port}", "--ready-file", str(ready),
+            *more,
         ]  # fmt: skip
-        self._extender = self._run("extender", command)
+        self.extender = self._run("extender", command)
+        self._extenders.append(self.extender)
         async with asyncio.timeout(PATIENCE_S):
             while not ready.exists():
-                assert self._extender.poll() is None, (self.place / "extender.log").read_text()
+                assert self.extender.poll() is None, (self.place / "extender.log").read_text()
                 await asyncio.sleep(0.02)
 
     def kill_extender(self) -> None:
         """End the extender as a crash does."""
-        assert self._extender is not None
-        self._extender.kill()
-        self._extender.wait(30)
+        self.extender.kill()
+        self.extender.wait(30)
 
     def _start_scheduler(self) -> None:
         enable = {"name": annotations.ENABLE, "ignoredByScheduler": True}
@@ -213,6 +216,12 @@ class HivedWorld:
         except KubeError as error:
             if not error.is_missing:
                 raise
+
+    async def healthy(self, status: int) -> None:
+        """Wait until this is the status of the extender's health."""
+        async with asyncio.timeout(PATIENCE_S), httpx.AsyncClient(timeout=PATIENCE_S) as http:
+            while (await http.get(f"http://127.0.0.1:{self.port}/healthz")).status_code != status:  # noqa: ASYNC110  it is another process
+                await asyncio.sleep(0.1)
 
     async def inspect(self, path: str) -> Any:
         async with httpx.AsyncClient(timeout=PATIENCE_S) as http:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from openpai.kube.client import KubeClient
 from tests.kube.hived_world import HivedWorld
 from tests.kube.server import why_not
+from tests.ports import free_port
 
 pytestmark = [
     pytest.mark.full,
@@ -99,3 +101,33 @@ async def test_preemption_works_also_on_nodes_that_are_not_full_for_kubernetes(w
     await world.placed(*await world.gang("low", 2))
     await world.placed(*await world.gang("high", 2, level="high", priority=100))
     assert {pod.name for pod in world.nodes.pods} == {"high-0", "high-1"}
+
+
+async def test_of_two_extenders_one_answers_and_the_other_takes_over(world: HivedWorld) -> None:
+    lease = ("--lease", f"{world.namespace}/extender")
+    await world.start(2, 0, "4", *lease)
+    await world.healthy(200)
+    await world.placed(*await world.gang("train", 2))
+    before = await world.inspect("affinitygroups/")
+    first, first_port = world.extender, world.port
+    world.port = free_port()
+    await world.start_extender(*lease)
+    await world.healthy(503)
+    assert "does not answer questions now, the holder of the lease is " in await world.inspect("clusterstatus")
+
+    first.send_signal(signal.SIGSTOP)
+    await world.healthy(200)
+    ours = [each for each in before["items"] if each["metadata"]["name"] == f"{world.nodes.id}/train"]
+    assert ours
+    after = (await world.inspect("affinitygroups/"))["items"]
+    assert [each for each in after if each["metadata"]["name"] == f"{world.nodes.id}/train"] == ours
+    # The one that wakes up stands by, and takes over at once from one that stops in good order.
+    first.send_signal(signal.SIGCONT)
+    world.port, second_port = first_port, world.port
+    await world.healthy(503)
+    world.port = second_port
+    await world.healthy(200)
+    world.extender.terminate()
+    world.extender.wait(30)
+    world.port = first_port
+    await world.healthy(200)

@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import json
 import os
+import re
+import secrets
 import signal
 import socket
 import time
@@ -28,6 +30,7 @@ from openpai.protocol.errors import Refused
 if TYPE_CHECKING:
     from openpai.extender.objects import Pod as HivedPod
     from openpai.extender.service import Service
+    from openpai.extender.serving import Answering
     from openpai.extender.settings import ExtenderSettings
     from openpai.kube.changes import Changes
     from openpai.kube.client import KubeClient
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from openpai.kube.objects.nodes import Node
     from openpai.kube.objects.pods import Pod
 
+_LEASE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 RELOAD_EVERY_S: Final = 5.0
 WOKEN: Final = "hivedscheduler.microsoft.com/pod-woken-at-ms"
 CONFIG_KIND: Final = "a configuration in HiveD's format"
@@ -58,12 +62,19 @@ def extender(
     ready_file: Annotated[
         Path | None, typer.Option(help="Write {url, pid} here, as JSON, once questions are answered.")
     ] = None,
+    lease: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMESPACE/NAME",
+            help="Answer questions only while this process holds this Lease, so that several may run.",
+        ),
+    ] = None,
     json: output.Json = False,
 ) -> None:
     """Schedule pods of a Kubernetes cluster as HiveD does, as an extender of kube-scheduler.
 
     It takes HiveD's configuration file and answers HiveD's HTTP API. A change of the file takes effect within seconds,
-    and stops no pod. Run one process per cluster.
+    and stops no pod. Run one process per cluster, or several with the same --lease, of which one answers.
     """
     from openpai.app.console import set_up_logging
     from openpai.extender.settings import host_and_port, read_settings
@@ -73,12 +84,14 @@ def extender(
     host, port = host_and_port(listen or settings.address)
     if (tls_cert is None) != (tls_key is None):
         raise Refused("BadConfigurationError", "a certificate needs its key", "give both --tls-cert and --tls-key")
+    if lease is not None and not _LEASE.fullmatch(lease):
+        raise Refused("BadConfigurationError", f"{lease!r} names no Lease", "give --lease NAMESPACE/NAME")
     for warning in settings.cells.warnings:
         output.aside(warning)
     set_up_logging()
     with contextlib.closing(_listener(host, port)) as listener:
         tls = {"ssl_certfile": tls_cert, "ssl_keyfile": tls_key} if tls_cert else {}
-        asyncio.run(_serve(settings, access, config, _Front(listener, tls, ready_file, is_json=json)))
+        asyncio.run(_serve(settings, access, config, _Front(listener, tls, ready_file, is_json=json), lease))
 
 
 class _Front:
@@ -92,7 +105,7 @@ class _Front:
         self._ready_file = ready_file
         self._is_json = is_json
 
-    def announce(self, access: ClusterAccess) -> None:
+    def announce(self, access: ClusterAccess, lease: str | None) -> None:
         """Say that questions are answered from now on."""
         if self._ready_file is not None:
             unfinished = self._ready_file.with_suffix(".part")
@@ -100,14 +113,19 @@ class _Front:
             unfinished.rename(self._ready_file)
         if self._is_json:
             output.document({"url": self.url, "apiServer": access.server})
+        elif lease:
+            output.say(f"The extender listens at {self.url}/v1/extender, and answers while it holds lease {lease}.")
         else:
             output.say(f"The extender answers at {self.url}/v1/extender for {access.server}.")
 
 
-async def _serve(settings: ExtenderSettings, access: ClusterAccess, config: Path, front: _Front) -> None:
+async def _serve(
+    settings: ExtenderSettings, access: ClusterAccess, config: Path, front: _Front, lease: str | None
+) -> None:
     import uvicorn
 
     from openpai.extender.server import application
+    from openpai.extender.serving import Answering
     from openpai.system.supervision import count_what_nobody_catches, supervise
 
     class Server(uvicorn.Server):
@@ -119,26 +137,92 @@ async def _serve(settings: ExtenderSettings, access: ClusterAccess, config: Path
 
     loop = asyncio.get_running_loop()
     count_what_nobody_catches(loop)
-    async with extending(settings, access) as service:
+    answering = Answering()
+    async with contextlib.AsyncExitStack() as stack:
+        if lease is None:
+            answering.service = await stack.enter_async_context(_following(settings, access, config, answering))
+        else:
+            leading = supervise("lease of the extender", lambda: lead(lease, settings, access, config, answering))
+            stack.push_async_callback(_cancelled, leading)
         server = Server(
             uvicorn.Config(
-                application(service), ws="none", log_config=None, access_log=False, lifespan="off",
+                application(answering), ws="none", log_config=None, access_log=False, lifespan="off",
                 timeout_graceful_shutdown=1, **front.tls,
             )
         )  # fmt: skip
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, lambda: setattr(server, "should_exit", True))
-        reloading = supervise("configuration of the extender", lambda: _follow_file(service, config, settings))
-        front.announce(access)
+        front.announce(access, lease)
+        await server.serve(sockets=[front.listener])
+
+
+async def lead(
+    lease: str, settings: ExtenderSettings, access: ClusterAccess, config: Path, answering: Answering
+) -> None:
+    """Answer questions whenever this process holds the lease, each time from what the cluster shows then."""
+    from openpai.extender.settings import read_settings
+    from openpai.kube.client import KubeClient
+    from openpai.kube.election import RENEW_EVERY_S, Election
+
+    namespace, name = lease.split("/")
+    identity = f"{socket.gethostname()}_{secrets.token_hex(8)}"
+    async with KubeClient(access) as client:
+        election = answering.election = Election(client, namespace, name, identity)
         try:
-            await server.serve(sockets=[front.listener])
+            while True:
+                await election.acquire()
+                log.info("this extender leads", lease=lease, holder=identity)
+                with contextlib.suppress(Refused):
+                    settings = read_settings(await asyncio.to_thread(read_text, config, CONFIG_KIND))
+                term = asyncio.create_task(_term(settings, access, config, answering))
+                keeping = asyncio.create_task(election.keep())
+                try:
+                    await asyncio.wait({term, keeping}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    answering.service = None
+                    for task in (term, keeping):
+                        await _cancelled(task)
+                log.warning("this extender leads no longer", lease=lease)
+                await asyncio.sleep(RENEW_EVERY_S)
+        finally:
+            await election.release()
+
+
+async def _term(settings: ExtenderSettings, access: ClusterAccess, config: Path, answering: Answering) -> None:
+    async with _following(settings, access, config, answering) as service:
+        answering.service = service
+        await asyncio.Event().wait()
+
+
+@contextlib.asynccontextmanager
+async def _following(
+    settings: ExtenderSettings, access: ClusterAccess, config: Path, answering: Answering
+) -> AsyncIterator[Service]:
+    from openpai.system.supervision import supervise
+
+    async with extending(settings, access, answering) as service:
+        reloading = supervise("configuration of the extender", lambda: _follow_file(service, config, settings))
+        try:
+            yield service
         finally:
             reloading.cancel()
 
 
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    (error,) = await asyncio.gather(task, return_exceptions=True)
+    if isinstance(error, Exception):
+        log.error("the extender cannot follow the cluster", error=str(error))
+
+
 @contextlib.asynccontextmanager
-async def extending(settings: ExtenderSettings, access: ClusterAccess) -> AsyncIterator[Service]:
-    """Follow a cluster's nodes and pods; yield the extender once everything that runs is recovered."""
+async def extending(
+    settings: ExtenderSettings, access: ClusterAccess, answering: Answering | None = None
+) -> AsyncIterator[Service]:
+    """Follow a cluster's nodes and pods; yield the extender once everything that runs is recovered.
+
+    `answering` says whether this process may still write.
+    """
     from openpai.extender.objects import is_healthy, pod_of
     from openpai.extender.scheduling import Extender
     from openpai.extender.service import Service
@@ -166,7 +250,7 @@ async def extending(settings: ExtenderSettings, access: ClusterAccess) -> AsyncI
             for reason in reasons.values():
                 log.error("nothing is placed on a node while a pod with unknown cells runs", node=node, reason=reason)
         log.info("recovered", pods=len(found.pods), groups=len(found.groups), nodes=len(nodes))
-        service = Service(found, _Binder(client), lambda: time.time_ns() // 1_000_000, settings.block_ms)
+        service = Service(found, _Binder(client, answering), lambda: time.time_ns() // 1_000_000, settings.block_ms)
         following = (
             supervise("nodes of the extender", lambda: _follow_nodes(service, changed_nodes)),
             supervise("pods of the extender", lambda: _follow_pods(service, changed_pods)),
@@ -225,15 +309,22 @@ async def _follow_file(service: Service, config: Path, settings: ExtenderSetting
 
 
 class _Binder:
-    """Writes to the API server."""
+    """Writes to the API server, while this process is the one that may."""
 
-    def __init__(self, client: KubeClient) -> None:
+    def __init__(self, client: KubeClient, answering: Answering | None) -> None:
         self._client = client
+        self._answering = answering
+
+    def _check(self) -> None:
+        # After a pause in the middle of an answer another process may have decided otherwise.
+        if self._answering is not None:
+            self._answering.now()
 
     async def bind(self, binding: dict[str, Any]) -> None:
         """Create a Binding."""
         from openpai.kube.objects import PODS
 
+        self._check()
         metadata = binding["metadata"]
         await self._client.raw("POST", PODS.path(metadata["namespace"], metadata["name"], "binding"), binding)
 
@@ -241,12 +332,14 @@ class _Binder:
         """Delete a pod."""
         from openpai.kube.objects import PODS
 
+        self._check()
         await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
 
     async def wake(self, pod: HivedPod) -> None:
         """Change an annotation: kube-scheduler looks again at a waiting pod that changes."""
         from openpai.kube.objects import PODS
 
+        self._check()
         metadata = {"uid": pod.uid, "annotations": {WOKEN: str(time.time_ns() // 1_000_000)}}
         await self._client.patch(PODS, pod.name, {"metadata": metadata}, pod.namespace)
 

@@ -19,7 +19,8 @@ from starlette.routing import Route
 from openpai.extender.inspecting import group_document, group_list
 from openpai.extender.scheduling import Answer, Blocked, Decided, Waiting
 from openpai.extender.service import Service
-from openpai.protocol.errors import PaiError, Refused
+from openpai.extender.serving import Answering
+from openpai.protocol.errors import PaiError, Refused, Unavailable
 from openpai.scheduler.cells.inspection import cluster_status, physical_cells, virtual_clusters
 
 NAME: Final = "hivedscheduler"
@@ -41,9 +42,9 @@ log: Final = structlog.get_logger(__name__)
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def application(service: Service) -> Starlette:
+def application(answering: Answering) -> Starlette:
     """Return the HTTP application of an extender."""
-    api = _Api(service)
+    api = _Api(answering)
     extender, inspect = "/v1/extender", "/v1/inspect"
     return Starlette(
         routes=[
@@ -80,14 +81,22 @@ def _guarded(handler: Handler, *, in_body: bool = False) -> Handler:
 
 
 class _Api:
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
+
+    @property
+    def _service(self) -> Service:
+        return self._answering.now()
 
     async def paths(self, _request: Request) -> Response:
         return JSONResponse({"paths": PATHS})
 
     async def healthz(self, _request: Request) -> Response:
-        unreadable = self._service.extender.unreadable
+        try:
+            unreadable = self._service.extender.unreadable
+        except Unavailable as error:
+            # Not ready, so that a Service sends no questions here.
+            return JSONResponse({"status": "standby", "message": error.message}, 503)
         return JSONResponse({"status": "ok", "unreadablePods": unreadable})
 
     async def filter(self, request: Request) -> Response:

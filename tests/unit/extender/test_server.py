@@ -14,6 +14,7 @@ import pytest
 from openpai.extender.objects import Pod
 from openpai.extender.server import application
 from openpai.extender.service import Service
+from openpai.extender.serving import Answering
 from openpai.protocol.errors import PaiError, Refused
 from tests.unit.extender.cluster import NODES, Pods
 
@@ -28,7 +29,7 @@ class Api:
         self.woken: list[str] = []
         self.refusal: PaiError | None = None
         self.service = Service(self.pods.extender, self, lambda: 0)
-        transport = httpx.ASGITransport(application(self.service), raise_app_exceptions=False)
+        transport = httpx.ASGITransport(application(Answering(self.service)), raise_app_exceptions=False)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://extender")
 
     async def bind(self, binding: dict[str, Any]) -> None:
