@@ -182,6 +182,8 @@ async def test_only_the_newest_version_is_replaced(place: Place) -> None:
     old = {"metadata": {"name": "m", "resourceVersion": first.metadata.resource_version}, "data": {"a": "3"}}
     assert (await refused(client.replace(CONFIG_MAPS, "m", old, namespace))).is_conflict
     assert (await refused(client.patch(CONFIG_MAPS, "m", old, namespace))).is_conflict
+    version = first.metadata.resource_version
+    assert (await refused(client.delete(CONFIG_MAPS, "m", namespace, resource_version=version))).is_conflict
     assert (await client.get(CONFIG_MAPS, "m", namespace)).data == {"a": "2"}
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from openpai.kube.client import KubeClient
 
 _AGE: Final = (b"age-encryption.org/", b"-----BEGIN AGE")
+_KEY_BYTES_MAX: Final = 1 << 20
 _PIECE: Final = 1 << 20
 _LOOK_S: Final = 0.5
 
@@ -122,7 +123,7 @@ def _opened(file: Path, identities: Sequence[Path], target: Path) -> Path:
         raise BadConfiguration(f"{file} is encrypted", "give the private key with --identity FILE")
     keys = []
     for path in identities:
-        text = path.expanduser().read_text("utf-8")
+        text = _key_text(path)
         lines = [line for line in text.splitlines() if line.startswith("AGE-SECRET-KEY-")]
         try:
             keys += [pyrage.x25519.Identity.from_str(line) for line in lines]
@@ -137,6 +138,22 @@ def _opened(file: Path, identities: Sequence[Path], target: Path) -> Path:
         message = f"{file} cannot be opened with this key: {error}"
         raise BadConfiguration(message, "give the private key of a --recipient of the backup") from error
     return target
+
+
+def _key_text(path: Path) -> str:
+    """Return the content of a file of private keys."""
+    advice = "give the private key of a --recipient of the backup; nothing was changed"
+    try:
+        with path.expanduser().open("rb") as file:
+            text = file.read(_KEY_BYTES_MAX + 1)
+        if len(text) > _KEY_BYTES_MAX:
+            raise BadConfiguration(f"{path} is larger than any file of private keys", advice)
+        return text.decode("utf-8")
+    except OSError as error:
+        raise BadConfiguration(f"identity file {path} cannot be read: {error.strerror or error}", advice) from error
+    except (UnicodeDecodeError, RuntimeError) as error:
+        # RuntimeError: ~user of a user who does not exist.
+        raise BadConfiguration(f"{path} is no private key of age or SSH: {error}", advice) from error
 
 
 async def _look(client: KubeClient, at: Target) -> tuple[Any, int]:
@@ -222,7 +239,10 @@ def _pod(deployment: Any, name: str) -> dict[str, Any]:
     template = deployment["spec"]["template"]
     container = {key: value for key, value in template["spec"]["containers"][0].items() if not key.endswith("Probe")}
     container |= {"args": ["admin", "restore", "-", "--force"], "stdin": True, "stdinOnce": True, "name": "server"}
-    spec = {**template["spec"], "containers": [container], "restartPolicy": "Never"}
+    # It has the server's labels, which let it reach the database where there are network policies. It must not get the
+    # server's requests for that: a condition that nothing sets keeps it from being ready.
+    gates = [{"conditionType": "openpai/serves"}]
+    spec = {**template["spec"], "containers": [container], "restartPolicy": "Never", "readinessGates": gates}
     labels = template["metadata"]["labels"]
     return {"metadata": {"name": name, "labels": labels}, "spec": spec}
 

@@ -119,6 +119,7 @@ def taint_rule(
 
     Pods that run on it go on.
     """
+    device_selector = {"driver": device.driver, "pool": device.pool, "device": device.name}
     value = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "-" for letter in reason)[
         :63
     ].strip("-_.")
@@ -127,7 +128,7 @@ def taint_rule(
         "kind": DEVICE_TAINT_RULES.name,
         "metadata": {"name": name, "labels": dict(labels)},
         "spec": {
-            "deviceSelector": {"driver": device.driver, "pool": device.pool, "device": device.name},
+            "deviceSelector": device_selector,
             "taint": {"key": TAINT_KEY, "value": value, "effect": "NoSchedule"},
         },
     }

@@ -22,6 +22,7 @@ from openpai.kube.objects.kinds import Kind
 
 log: Final = structlog.get_logger(__name__)
 _PART: Final = "bad-device"
+_NO_DRIVER: Final = "none.openpai"
 
 
 class Taints:
@@ -34,13 +35,14 @@ class Taints:
         self._scope = scope
         self._epoch = epoch
         self._labels = {SCOPE_LABEL: scope, PART_LABEL: _PART}
-        self._written: dict[str, Any] | None = None
+        self._written: dict[str, tuple[dict[str, Any] | None, str]] | None = None
+        """By name, each rule as this server wrote it, None if another did or for no device yet, and its version."""
         self._is_refused = False
 
     async def sync(self, bad: Mapping[tuple[str, str], tuple[Found, str]]) -> None:
         """Write a rule for each of these devices, by node and identity, with the reason; remove all other rules.
 
-        Raises LeaseLost if another server leads.
+        Raises LeaseLost if another server leads, whose rules then stay as they are.
         """
         if self._is_refused:
             return
@@ -58,29 +60,39 @@ class Taints:
 
     async def _write(self, wanted: Mapping[str, tuple[Found, str]]) -> None:
         if self._written is None:
+            # A leader touches every rule in its first pass, so that no version that an earlier one read is the newest.
             labels = ",".join(f"{name}={value}" for name, value in self._labels.items())
-            self._written = {rule.name: None for rule in await self._client.list(self._kind, labels=labels)}
+            found = await self._client.list(self._kind, labels=labels)
+            self._written = {rule.name: (None, rule.metadata.resource_version) for rule in found}
         labelled = {**self._labels, EPOCH_LABEL: str(self._epoch)}
         bodies = {
             name: taint_rule(name, labelled, device, reason, self._kind.api_version)
             for name, (device, reason) in wanted.items()
         }
-        if bodies != self._written:
-            # A server that was paused may believe that it leads, and that its devices are the bad ones.
-            await check(self._client, self._namespace, self._scope, self._epoch)
+        written = self._written
+        if bodies == {name: body for name, (body, _) in written.items()}:
+            return
+        # A server that was paused may believe that it leads, and that its devices are the bad ones. A rule is made for
+        # no device, and changed only from a version that this server read or wrote: the check is between the two.
+        for name in sorted(bodies.keys() - written.keys()):
+            written[name] = (None, await self._create(bodies[name]))
+        await check(self._client, self._namespace, self._scope, self._epoch)
         for name, body in bodies.items():
-            if self._written.get(name) == body:
-                continue
-            if name in self._written:
-                changed = {"metadata": {"labels": labelled}, "spec": body["spec"]}
-                await self._client.patch(self._kind, name, changed)
-            else:
-                await self._client.create(self._kind, body)
-            self._written[name] = body
-        for name in sorted(self._written.keys() - wanted.keys()):
+            was, version = written[name]
+            if was != body:
+                changed = {"metadata": {"labels": labelled, "resourceVersion": version}, "spec": body["spec"]}
+                rule = await self._client.patch(self._kind, name, changed)
+                written[name] = (body, rule.metadata.resource_version)
+        for name in sorted(written.keys() - bodies.keys()):
             try:
-                await self._client.delete(self._kind, name)
+                await self._client.delete(self._kind, name, resource_version=written[name][1])
             except KubeError as error:
                 if not error.is_missing:
                     raise
-            del self._written[name]
+            del written[name]
+
+    async def _create(self, body: Mapping[str, Any]) -> str:
+        """Create a rule that is about no device yet, and return its version."""
+        nothing = {"driver": _NO_DRIVER, "pool": "none", "device": "none"}
+        rule = await self._client.create(self._kind, {**body, "spec": {**body["spec"], "deviceSelector": nothing}})
+        return rule.metadata.resource_version
