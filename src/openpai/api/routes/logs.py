@@ -172,6 +172,7 @@ async def search_log(
     _, found = await place.find(request, caller)
     streams = streams_of(place.name)
     services = context_of(request).services
+    await services.find_log(found.key)
     if found.ended_at_ms is not None:
         await services.logs.arrived(found.key)
     with searching(caller.user):
