@@ -136,7 +136,7 @@ async def test_the_log_of_a_running_task_is_read_and_followed_through_any_server
         assert ticket.status_code == 401
         async with httpx.AsyncClient(base_url=replica.client.base_url) as stranger:
             assert (await stranger.get(str(uri))).text.startswith("one\n")
-        found = await replica.client.get(f"{path}/stdout/search", params={"q": "for"})
+        found = await replica.client.get(f"{path}/stdout/search", params={"text": "for"})
         assert (found.status_code, f"for {replica.log.parent.name}" in found.text) == (200, True)
 
 
