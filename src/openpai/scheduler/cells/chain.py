@@ -248,7 +248,11 @@ class VcShare:
 
     def claimed_below(self, priority: int) -> int:
         """Return how many devices are claimed at lower priorities."""
-        return sum(number for at, number in self.claimed_at.items() if at < priority)
+        below = 0
+        for at, number in self.claimed_at.items():
+            if at < priority:
+                below += number
+        return below
 
     def binding_of(self, node_cell: NodeCell, mask: int) -> CellBinding | None:
         """Return its binding that covers all of these devices of a node, or None."""

@@ -171,11 +171,11 @@ class Hived:
 
     def still_lacks_devices(self, requests: Sequence[GangRequest]) -> bool:
         """Return whether gangs that found no room together find none now for sure; much quicker than `schedule`."""
-        if not any(missing_devices(self.cluster, request) for request in requests):
+        if len(requests) > 1:
+            return any(missing_devices(self.cluster, request) for request in requests)
+        if not missing_devices(self.cluster, requests[0]):
             return False
-        if len(requests) == 1:
-            _remember(self._failed, shape_of(requests[0]), self.cluster.freed[requests[0].virtual_cluster])
-            self.cluster.watch(requests[0])
+        self.cluster.watch(requests[0])
         return True
 
     def forget_failure(self, request: GangRequest) -> None:

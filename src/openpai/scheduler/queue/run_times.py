@@ -2,7 +2,7 @@
 
 The latest run times are kept for several kinds of gangs: jobs of the same name pattern and size, of the same user and
 size, of the same user, of the same size, and all of a virtual cluster. A guess uses the narrowest kind of which enough
-gangs have finished. Each gang that finishes is compared with the guess about it, which measures the accuracy.
+gangs have finished. Gangs that finish are compared with the guesses about them, which measures the accuracy.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import sqrt
 from typing import Any, Final, NamedTuple
 
 from openpai.scheduler.model import Gang
-from openpai.scheduler.queue.accuracy import Guesses
+from openpai.scheduler.queue.accuracy import LATEST, Guesses
 from openpai.scheduler.queue.limits import gpus_of
 
 REMEMBERED: Final = 1000
@@ -28,8 +29,17 @@ ENOUGH: Final = 4
 KINDS_MAX: Final = 20_000
 """The number of kinds to keep; beyond it, the kind whose last gang finished longest ago is removed."""
 
-NEIGHBOURS: Final = 4
+NEIGHBOURS: Final = 8
 """A gang is compared with this many submitted directly before and after it: they often belong together."""
+
+NEAR_MS: Final = 60 * 60 * 1000
+"""One submitted at the same time counts twice as much as one submitted an hour before or after."""
+
+USUAL: Final = 2
+"""The median run time of a kind counts as much as this many gangs submitted at the same time."""
+
+COMPARED: Final = 4
+"""Once enough gangs have finished to judge the guesses, one of this many is compared with its guess."""
 
 _NUMBERS: Final = re.compile(r"[0-9]+|\b[0-9a-f]{6,}\b")
 
@@ -96,20 +106,30 @@ class _Latest:
         self.total_ms += ran_ms
 
     def near(self, submitted_ms: int, now_ms: int) -> int:
-        """Return the median of those submitted nearest to that time; a running gang counts as half over."""
-        key = submitted_ms, 0
-        at, running_at = bisect_left(self.submitted, key), bisect_left(self.running, key)
-        found = [
-            (abs(other_ms - submitted_ms), ran_ms)
-            for other_ms, ran_ms in self.submitted[max(0, at - NEIGHBOURS) : at + NEIGHBOURS]
-        ]
-        found += [
-            (abs(other_ms - submitted_ms), 2 * (now_ms - since_ms))
-            for other_ms, since_ms in self.running[max(0, running_at - NEIGHBOURS) : running_at + NEIGHBOURS]
-        ]
-        found.sort()
-        near = sorted([ran_ms for _, ran_ms in found[: 2 * NEIGHBOURS]])
-        return near[len(near) // 2]
+        """Return the run time to expect of a gang submitted at that time: a mean of those submitted nearest to it.
+
+        The square roots are averaged, so that one gang that ran for weeks counts, but does not hide many short ones.
+        A running gang counts as long as half of those are that ran longer than it did so far.
+        """
+        ordered = self.ordered
+        weights = float(USUAL)
+        total = weights * sqrt(ordered[len(ordered) // 2])
+        at = bisect_left(self.submitted, (submitted_ms, 0))
+        for other_ms, ran_ms in self.submitted[max(0, at - NEIGHBOURS) : at + NEIGHBOURS]:
+            weight = NEAR_MS / (NEAR_MS + abs(other_ms - submitted_ms))
+            weights += weight
+            total += weight * sqrt(ran_ms)
+        at = bisect_left(self.running, (submitted_ms, 0))
+        for other_ms, since_ms in self.running[max(0, at - NEIGHBOURS) : at + NEIGHBOURS]:
+            weight = NEAR_MS / (NEAR_MS + abs(other_ms - submitted_ms))
+            weights += weight
+            total += weight * sqrt(self.typical_after(now_ms - since_ms))
+        return round((total / weights) ** 2)
+
+    def typical_after(self, ran_ms: int) -> int:
+        """Return the median of the run times longer than that; twice as long if there are too few."""
+        first, count = self.longer_than(ran_ms)
+        return self.ordered[first + count // 2] if count >= ENOUGH else 2 * max(0, ran_ms)
 
     def longer_than(self, after_ms: int) -> tuple[int, int]:
         """Return the index of the first longer run time, and the number of longer ones."""
@@ -129,8 +149,9 @@ class RunTimes:
     def note(self, gang: Gang, ran_ms: int, now_ms: int = 0) -> None:
         """Record the run time of a finished gang, and the accuracy of the guess about it."""
         kinds, name = kinds_of(gang), gang.virtual_cluster
-        self._compare(gang, kinds, ran_ms, now_ms)
-        self._finished[name] = self._finished.get(name, 0) + 1
+        finished = self._finished[name] = self._finished.get(name, 0) + 1
+        if finished <= LATEST or finished % COMPARED == 0:
+            self._compare(gang, kinds, ran_ms, now_ms)
         self._longest[name] = max(ran_ms, self._longest.get(name, 0))
         for kind in kinds:
             # The dictionary is ordered by when a gang of the kind last finished.

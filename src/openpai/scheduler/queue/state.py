@@ -155,6 +155,8 @@ class SchedulerState:
 
     def update_turns(self) -> None:
         """Update turns with `Order.SHORTEST`, where something changed and enough gangs have finished since."""
+        if Order.SHORTEST not in self.orders.values():
+            return
         for name in self.queue.due(self.core.cluster.freed):
             if self.orders.get(name) is Order.SHORTEST:
                 given_ms, finished = self.turns_given.get(name, (-TURNS_MAX_MS, 0))

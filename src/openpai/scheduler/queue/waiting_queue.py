@@ -181,18 +181,28 @@ class Queue:
         """Return the groups to consider now: something was freed or added there since they were last considered."""
         return set(self._due(freed))
 
+    def is_due(self, group: str, freed: dict[str, int]) -> bool:
+        """Return whether a group is to be considered now."""
+        if group not in self._groups:
+            return False
+        if group in self._touched:
+            return True
+        now = freed.get(group, 0) + (freed[""] if group in self._interruptible else 0)
+        return self._seen.get(group) != now
+
     def _due(self, freed: dict[str, int]) -> dict[str, int]:
         """Return the groups to consider, with the counts of freed things that matter to them."""
         anywhere = freed[""]
         if anywhere == self._all_seen and not self._touched:
             return {}
-        seen, touched, worth = self._seen, self._touched, {}
-        for group in self._groups:
-            now = freed.get(group, 0)
-            if group in self._interruptible:
-                now += anywhere
-            if seen.get(group) != now or group in touched:
-                worth[group] = now
+        seen, touched, interruptible, worth = self._seen, self._touched, self._interruptible, {}
+        for group, lanes in self._groups.items():
+            if lanes:
+                now = freed.get(group, 0)
+                if interruptible and group in interruptible:
+                    now += anywhere
+                if group in touched or seen.get(group) != now:
+                    worth[group] = now
         return worth
 
     def heads(

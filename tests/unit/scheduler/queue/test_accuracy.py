@@ -19,7 +19,7 @@ def test_run_times_are_compared_with_what_was_guessed_from_those_before() -> Non
     for number, ran_ms in enumerate((1000, 1000, 1000, 1000, 2000, 4000, 100)):
         known.note(Gang("", (Ask(0, 0, 1),), "a", submitted_at_ms=number, user="u"), ran_ms, number)
     # Four gangs must have finished before one is guessed.
-    assert known.guesses.of("a") == Accuracy(0, 0, 3, 1, 4.0)
+    assert known.guesses.of("a") == Accuracy(0, 0, 3, 1, 3.565)
     assert known.guesses.of("b") == Accuracy()
 
 

@@ -1,0 +1,79 @@
+"""Which run time is expected of a gang, from those like it that finished or still run."""
+
+from __future__ import annotations
+
+from openpai.scheduler.model import Ask, Gang
+from openpai.scheduler.queue.accuracy import LATEST
+from openpai.scheduler.queue.run_times import COMPARED, RunTimes
+from tests.unit.scheduler.queue.queues import HOUR_MS
+
+MINUTE_MS = HOUR_MS // 60
+
+
+def one(submitted_ms: int) -> Gang:
+    """Return a gang about which only its time of submission is known."""
+    return Gang("", (Ask(0, 0, 1),), "a", submitted_at_ms=submitted_ms)
+
+
+def known(*ran: tuple[int, int]) -> RunTimes:
+    """Return run times of gangs, each with its time of submission."""
+    found = RunTimes()
+    for submitted_ms, ran_ms in ran:
+        found.note(one(submitted_ms), ran_ms)
+    return found
+
+
+def test_nothing_is_expected_until_four_have_finished_and_then_what_all_of_them_had_in_common() -> None:
+    assert known(*[(at, MINUTE_MS) for at in range(3)]).expected(one(9), 9) is None
+    assert known(*[(at, MINUTE_MS) for at in range(4)]).expected(one(9), 9) == MINUTE_MS
+
+
+def test_gangs_submitted_at_the_same_time_count_more_than_those_of_another_day() -> None:
+    day = 24 * HOUR_MS
+    times = known(*[(at, MINUTE_MS) for at in range(8)], *[(day + at, 10 * HOUR_MS) for at in range(8)])
+    early, late = times.expected(one(4), day), times.expected(one(day + 4), day)
+    assert early is not None
+    assert late is not None
+    assert MINUTE_MS <= early < 2 * HOUR_MS
+    assert 6 * HOUR_MS < late <= 10 * HOUR_MS
+
+
+def test_one_gang_that_ran_for_weeks_neither_hides_the_others_nor_counts_for_nothing() -> None:
+    alike = [(at, HOUR_MS) for at in range(15)]
+    found = known(*alike, (15, 30 * 24 * HOUR_MS)).expected(one(12), 20)
+    mean = (15 * HOUR_MS + 30 * 24 * HOUR_MS) // 16
+    assert found is not None
+    assert HOUR_MS < found < mean // 4
+
+
+def test_gangs_that_run_longer_than_others_did_raise_what_is_expected_of_those_submitted_with_them() -> None:
+    times = known(*[(at, MINUTE_MS * (1 + at % 4)) for at in range(40)])
+    for at in range(8):
+        times.begin(one(10 * HOUR_MS + at), 10 * HOUR_MS)
+    found = [times.expected(one(10 * HOUR_MS + 9), 10 * HOUR_MS + passed_ms) for passed_ms in (0, HOUR_MS, 9 * HOUR_MS)]
+    first, later, last = (each or 0 for each in found)
+    assert 0 < first < later < last
+    for at in range(8):
+        times.end(one(10 * HOUR_MS + at), 10 * HOUR_MS)
+    assert (times.expected(one(10 * HOUR_MS + 9), 19 * HOUR_MS) or 0) <= first
+
+
+def test_a_clock_that_was_set_back_breaks_nothing() -> None:
+    times = known(*[(at, MINUTE_MS) for at in range(4)])
+    times.begin(one(5), HOUR_MS)
+    assert times.expected(one(6), 0) is not None
+
+
+def test_once_the_guesses_can_be_judged_only_some_gangs_are_compared() -> None:
+    times = RunTimes()
+    for at in range(LATEST + 10 * COMPARED + 4):
+        times.note(one(at), MINUTE_MS)
+    ratios = times.guesses.dump()["runs"]["a"]
+    assert len(ratios) == LATEST
+    judged = RunTimes()
+    for at in range(LATEST):
+        judged.note(one(at), MINUTE_MS)
+    assert judged.guesses.of("a").runs == LATEST - 4
+    for at in range(COMPARED):
+        judged.note(one(LATEST + at), MINUTE_MS)
+    assert judged.guesses.of("a").runs == LATEST - 3
