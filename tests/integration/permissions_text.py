@@ -43,6 +43,9 @@ node.list              +     +    +    +    +    +      +      +      +     +
 node.change            -     -    -    -    -    +      -      +      -     -
 cluster.read           -     -    -    -    -    +      -      +      -     -
 cluster.change         -     -    -    -    -    +      -      +      -     -
+exit_spec.list         +     +    +    +    +    +      +      +      +     +
+exit_spec.test         -     -    -    -    -    +      -      +      -     -
+exit_spec.change       -     -    -    -    -    +      -      +      -     -
 scheduler.snapshot     -     -    -    -    -    +      -      +      -     -
 alert.list             +     +    +    +    +    +      +      +      +     +
 job.list               +     +    +    +    +    +      +      +      +     +
@@ -190,6 +193,12 @@ GET     /api/v2/storage/server/{name}                                   storage.
 GET     /api/v2/quotas                                                  quota.list
 PUT     /api/v2/quotas                                                  quota.change
 DELETE  /api/v2/quotas                                                  quota.change
+GET     /api/v2/exit-specs                                              exit_spec.list
+GET     /api/v2/exit-specs/history                                      exit_spec.test
+POST    /api/v2/exit-specs/test                                         exit_spec.test
+GET     /api/v2/exit-specs/{name}                                       exit_spec.list
+PUT     /api/v2/exit-specs/{name}                                       exit_spec.change
+DELETE  /api/v2/exit-specs/{name}                                       exit_spec.change
 GET     /api/v2/quotas/me                                               quota.own
 GET     /api/v2/reports/use                                             report.own
 GET     /api/v2/audit                                                   audit.own
@@ -217,6 +226,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "DELETE /api/v2/jobs/{job}/tag": {"value": "tag"},
     "PUT /api/v2/jobs/{job}/priority": {"value": "prod"},
     "PUT /api/v2/jobs/{job}/rank": {"value": "front"},
+    "PUT /api/v2/exit-specs/{name}": {"spec": {"disabled": True}},
     "PUT /api/v2/quotas": {"virtualCluster": "team", "gpusRunning": 1},
 }
 _SEARCH: Final = (

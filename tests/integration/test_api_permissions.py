@@ -25,7 +25,14 @@ from openpai.protocol.errors import Unavailable
 from .api_world import World
 from .permissions_text import BODIES, QUERIES, ROUTES, WHO_MAY
 
-_NAMES: Final = {"nodes": "n1", "storages": "data", "config": "data", "server": "data", "logs": "stdout"}
+_NAMES: Final = {
+    "nodes": "n1",
+    "storages": "data",
+    "config": "data",
+    "server": "data",
+    "logs": "stdout",
+    "exit-specs": "cuda_oom",
+}
 _FILLED: Final = {
     "job": "ann~train",
     "number": "0",

@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "token": ("openpai.cli.token:app", "Tokens: your logins, and tokens for programs."),
     "storage": ("openpai.cli.storage:app", "Storages: named places for data."),
     "quota": ("openpai.cli.quota:app", "Quotas: limits for users."),
+    "exit-spec": ("openpai.cli.exit_spec:app", "Exit specs: causes of failures, and the rules that find them."),
     "report": ("openpai.cli.report:report", "Report use in hours of GPUs, CPUs and memory."),
     "audit": ("openpai.cli.audit:app", "The audit log: who did what."),
     "alert": ("openpai.cli.alert:app", "Alerts: what needs attention."),

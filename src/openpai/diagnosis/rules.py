@@ -21,8 +21,12 @@ from openpai.protocol.exit_codes import EXIT_SPECS
 
 PATTERN_MAX: Final = 2000
 """Characters of a pattern."""
-_OWN_SIGNALS: Final = frozenset({132, 133, 134, 135, 136, 139})
-_FAILURES: Final = frozenset({*range(1, 129), *range(160, 256)})
+PROGRAM_MAX: Final = 5000
+"""Instructions that RE2 makes of a pattern: a measure of what it costs."""
+MEMORY_MAX: Final = 32 << 20
+"""Bytes that a search may use for what it remembers between lines."""
+OWN_SIGNALS: Final = frozenset({132, 133, 134, 135, 136, 139})
+FAILURES: Final = frozenset({*range(1, 129), *range(160, 256)})
 
 
 class Role(StrEnum):
@@ -100,37 +104,59 @@ class Rule:
     is_general: bool = False
     """Whether it names a sort of error rather than its cause, so that every other rule goes before it."""
     samples: tuple[str, ...] = ()
+    is_edited: bool = False
+    """Whether an administrator wrote it. The patterns of these are searched apart: together they cost far more."""
 
     def applies_to(self, exit_code: int | None) -> bool:
         """Return whether the rule says something about a task with this exit code; None if its own is not known."""
         return self.exits is None or exit_code is None or exit_code in self.exits
 
 
+def _options() -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = MEMORY_MAX
+    return options
+
+
+class _Search:
+    """One search for the patterns of several rules, which are numbered."""
+
+    def __init__(self, rules: Sequence[tuple[int, Rule]]) -> None:
+        self._owners = [number for number, rule in rules for _ in rule.patterns]
+        self._set = re2.Set.SearchSet(_options())
+        for _, rule in rules:
+            for pattern in rule.patterns:
+                self._set.Add(pattern)
+        try:
+            self._set.Compile()
+        except re2.error:
+            message = "together the patterns of the rules need too much memory"
+            raise InvalidRules(f"{message}; shorten bounded repetitions such as .{{0,200}}") from None
+
+    def find(self, line: str) -> set[int]:
+        """Return the numbers of the rules of which a pattern is in a line."""
+        return {self._owners[index] for index in self._set.Match(line) or ()} if self._owners else set()
+
+
 @dataclass(frozen=True)
 class RuleSet:
-    """All rules, and one search for the patterns of all of them."""
+    """All rules, and a search for the patterns of all of them."""
 
     rules: tuple[Rule, ...]
     causes: Mapping[str, Cause]
-    _owners: list[int] = field(init=False, repr=False, compare=False)
-    _search: Any = field(init=False, repr=False, compare=False)
+    _searches: tuple[_Search, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Compile the patterns."""
-        search = re2.Set.SearchSet()
-        owners = []
-        for number, rule in enumerate(self.rules):
-            for pattern in rule.patterns:
-                search.Add(pattern)
-                owners.append(number)
-        search.Compile()
-        object.__setattr__(self, "_owners", owners)
-        object.__setattr__(self, "_search", search)
+        numbered = list(enumerate(self.rules))
+        parts = ([each for each in numbered if each[1].is_edited is edited] for edited in (False, True))
+        object.__setattr__(self, "_searches", tuple([_Search(part) for part in parts if part]))
 
     def observe(self, line: str) -> list[Rule]:
         """Return the rules of which a pattern is in a line, in the order of the rules."""
-        found = self._search.Match(line)
-        return [self.rules[number] for number in sorted({self._owners[index] for index in found})] if found else []
+        found = set().union(*(search.find(line) for search in self._searches))
+        return [self.rules[number] for number in sorted(found)]
 
 
 @cache
@@ -146,14 +172,15 @@ def read_rules(text: str) -> RuleSet:
     except yaml.YAMLError as error:
         raise InvalidRules(f"the rules are not YAML: {error}") from None
     _require_keys(data, {"causes", "rules"}, "the rules")
-    causes = {str(name): _cause(str(name), body) for name, body in _mapping(data["causes"], "causes").items()}
+    causes = {str(name): read_cause(str(name), body) for name, body in _mapping(data["causes"], "causes").items()}
     if not isinstance(data["rules"], list):
         raise InvalidRules("rules: expected a list")
-    return RuleSet(tuple(_rule(body, f"rules[{at}]", causes) for at, body in enumerate(data["rules"])), causes)
+    return RuleSet(tuple(read_rule(body, f"rules[{at}]", causes) for at, body in enumerate(data["rules"])), causes)
 
 
-def _cause(name: str, body: object) -> Cause:
-    where = f"causes.{name}"
+def read_cause(name: str, body: object, where: str = "") -> Cause:
+    """Return a cause; raise InvalidRules."""
+    where = where or f"causes.{name}"
     found = _mapping(body, where)
     _require_keys(found, {"summary", "domain", "retry", "row"}, where, {"advice", "action"})
     # YAML reads `retry: no` as false.
@@ -169,7 +196,8 @@ def _cause(name: str, body: object) -> Cause:
     )
 
 
-def _rule(body: object, where: str, causes: Mapping[str, Cause]) -> Rule:
+def read_rule(body: object, where: str, causes: Mapping[str, Cause]) -> Rule:
+    """Return a rule; raise InvalidRules."""
     found = _mapping(body, where)
     _require_keys(
         found, {"cause", "role", "where", "patterns", "samples"}, where, {"exits", "row", "certain", "general"}
@@ -194,10 +222,13 @@ def _pattern(text: str, where: str) -> str:
     if len(text) > PATTERN_MAX:
         raise InvalidRules(f"{where}: a pattern has {len(text)} characters; at most {PATTERN_MAX} are allowed")
     try:
-        re2.compile(text)
+        program = re2.compile(text, options=_options()).programsize
     except re2.error as error:
         message = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else str(error)
         raise InvalidRules(f"{where}: {text!r} is not a pattern of RE2: {message}") from None
+    if program > PROGRAM_MAX:
+        message = f"is too costly ({program} instructions; at most {PROGRAM_MAX} are allowed)"
+        raise InvalidRules(f"{where}: {text[:80]!r} {message}; shorten bounded repetitions such as .{{0,200}}")
     return text
 
 
@@ -206,9 +237,9 @@ def _exits(found: object, where: str) -> frozenset[int] | None:
         case "any":
             return None
         case "own":
-            return _FAILURES | _OWN_SIGNALS
+            return FAILURES | OWN_SIGNALS
         case "failure":
-            return _FAILURES
+            return FAILURES
         case list() if found and all(isinstance(code, int) for code in found):
             return frozenset(found)
     raise InvalidRules(f"{where}: expected any, own, failure, or a list of exit codes; found {found!r}")

@@ -21,6 +21,7 @@ from openpai.lifecycle.stepping import new_job
 from openpai.orchestrator import gangs
 from openpai.orchestrator.applying import adopt
 from openpai.orchestrator.changes import JobUpdate, Remark
+from openpai.orchestrator.exit_specs import ExitSpecCommands
 from openpai.orchestrator.holdings import in_the_way
 from openpai.orchestrator.job_keys import with_keys
 from openpai.orchestrator.job_storages import with_storages
@@ -60,7 +61,7 @@ WAITS_OF_A_ROLE: Final = 20
 """The number of tasks of a role whose reasons to wait are reported; the others wait for the same reason."""
 
 
-class PlatformCommands(NodeCommands, VirtualClusterCommands):
+class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands):
     """`ports.platform.Platform`, on the leader and on every other server."""
 
     def __init__(

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from openpai.diagnosis.rules import RuleSet, built_in
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
 from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy
@@ -140,6 +141,10 @@ class Leader:
     """The scheduler's clock."""
     lending: tuple[int, Lending | None] = 0, None
     """What was lent and borrowed when `count_lending` looked last, and when that was."""
+    rules: RuleSet = field(default_factory=built_in)
+    """The rules of the failure analysis, with the edits of administrators."""
+    rules_version: int = 0
+    """The version of the setting that the edits come from."""
     must_resync: bool = False
     """The active jobs may differ from the store, so the leader must load them again."""
 

@@ -12,6 +12,7 @@ from typing import Final
 import structlog
 
 from openpai.orchestrator.draining import deadlines
+from openpai.orchestrator.exit_specs import learn_rules
 from openpai.orchestrator.fairness import learn_limits
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.marks import follow_marks
@@ -40,6 +41,7 @@ async def sync_nodes(leader: Leader) -> None:
             leader.nudges.timers.set()
         _update_promises(leader)
         await learn_limits(leader)
+        await learn_rules(leader)
         if isinstance(leader.backend, MarksDevices):
             bad = {note.name: dict.fromkeys(sorted(note.bad_devices), note.bad_because) for note in notes.values()}
             await leader.backend.mark_bad({node: devices for node, devices in bad.items() if devices})

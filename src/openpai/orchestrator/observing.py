@@ -17,6 +17,7 @@ from openpai.orchestrator.node_sync import sync_nodes
 from openpai.orchestrator.recording import change_jobs
 from openpai.orchestrator.secrets import WITHHELD, without_secrets
 from openpai.ports.backend import ForgetTask, KillTask, TaskSeen
+from openpai.ports.logs import LogReader
 from openpai.ports.store import Event, JobRecord
 from openpai.protocol.errors import PaiError, Refused
 
@@ -85,8 +86,8 @@ async def _facts(leader: Leader, found: JobRecord, seen: TaskSeen) -> list[Fact]
     if started_at_ms is not None and found.job.tasks[seen.key.task].phase is TaskPhase.STARTING:
         facts.append(TaskStarted(seen.key, started_at_ms))
     if seen.exit is not None:
-        tail = await _tail(leader, seen.key) if needs_log(seen.exit) else ""
-        diagnosis = _shown_diagnosis(leader, found, diagnose(seen.exit, tail))
+        tail = await tail_of(leader.logs, seen.key) if needs_log(seen.exit) else ""
+        diagnosis = _shown_diagnosis(leader, found, diagnose(seen.exit, tail, leader.rules))
         report = replace(seen.exit, message=_shown(leader, found, seen.exit.message))
         if report.reason is not ExitReason.EXITED:
             report = replace(report, code=diagnosis.code)
@@ -129,14 +130,14 @@ async def _root(leader: Leader, found: JobRecord, facts: Sequence[Fact]) -> Root
     if len(compared) < 2:
         return None
     ends = [
-        TaskEnd(report, await _tail(leader, job.key(task)), ended_at_ms, was_ended)
+        TaskEnd(report, await tail_of(leader.logs, job.key(task)), ended_at_ms, was_ended)
         for task, report, ended_at_ms, was_ended in compared
     ]
     findings = []
     for end in ends:
-        findings.append(find_end(end))
+        findings.append(find_end(end, leader.rules))
         await asyncio.sleep(0)  # others have their turn between the logs
-    root = root_of(ends, findings=findings)
+    root = root_of(ends, leader.rules, findings)
     if root is None:
         return None
     at, diagnosis = root
@@ -186,11 +187,12 @@ def _ended_at(report: ExitReport, started_at_ms: int | None, now_ms: int) -> int
     return max(ended_at_ms, started_at_ms or ended_at_ms)
 
 
-async def _tail(leader: Leader, key: AttemptKey) -> str:
+async def tail_of(logs: LogReader, key: AttemptKey) -> str:
+    """Return the end of a task attempt's log, for a diagnosis; empty if it cannot be read."""
     tail = b""
     for stream in _READ_FOR_DIAGNOSIS:
         try:
-            chunk = await leader.logs.read(key, stream, -TAIL_BYTES, TAIL_BYTES)
+            chunk = await logs.read(key, stream, -TAIL_BYTES, TAIL_BYTES)
         except (PaiError, OSError):
             continue  # a log that cannot be read must not keep a job from ending
         # A stream may end in the middle of a line.

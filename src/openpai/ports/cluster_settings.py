@@ -37,6 +37,10 @@ LOGS: Final = "logs"
 """`{"place": IDENTITY}`: the directory into which logs come, where servers have one each; written by the
 leader."""
 
+EXIT_SPECS: Final = "exit-specs"
+"""`{"edits": {NAME: BODY}, "based": {NAME: FINGERPRINT}, "revision": N, "history": [REVISION, ...]}`: exit specs as
+administrators changed them, the bundled ones that they replace, and every change, the newest last."""
+
 KUBERNETES: Final = "kubernetes"
 """`{"secret": HEX}`: what seals the pods of the platform; made by the first server that needs it."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol
 
 from openpai.access.quotas import Quota
+from openpai.diagnosis.rules import RuleSet
 from openpai.ports.task_usage import TaskUse
 from openpai.ports.usage import AuditEntry
 from openpai.protocol.errors import Unavailable
@@ -137,6 +139,62 @@ class ClusterConfig:
     """`user~job` of the jobs that run on without their guarantee because of the last change."""
 
 
+class Origin(StrEnum):
+    """Where an exit spec comes from."""
+
+    BUNDLED = "bundled"
+    CHANGED = "changed"
+    """A bundled one that an administrator changed."""
+    DISABLED = "disabled"
+    ADDED = "added"
+
+
+@dataclass(frozen=True, slots=True)
+class ExitSpecView:
+    """An exit spec: a cause with its rules."""
+
+    name: str
+    origin: Origin
+    body: Mapping[str, Any]
+    """As `diagnosis.exit_specs.read_spec` reads it."""
+    bundled: Mapping[str, Any] | None = None
+    """The bundled one, if there is one."""
+    changed_by: str = ""
+    changed_at_ms: int | None = None
+    is_outdated: bool = False
+    """Whether the bundled one is not the one that the administrator changed: the platform was upgraded since."""
+    problem: str = ""
+    """Why this version of the platform cannot use the edit, so that the bundled one is in effect; empty if it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExitSpecChange:
+    """One change of an exit spec."""
+
+    revision: int
+    name: str
+    at_ms: int
+    by: str
+    action: str
+    """changed, added, disabled or reverted."""
+    reason: str
+    body: Mapping[str, Any] | None
+    """The exit spec after the change; None for the bundled one, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExitSpecEdit:
+    """The new state of an exit spec."""
+
+    body: Mapping[str, Any] | None
+    """None reverts it to the bundled one."""
+    reason: str = ""
+    is_forced: bool = False
+    """Whether samples of other exit specs may show another cause than before."""
+    revision: int | None = None
+    """The revision of all exit specs that the change started from; None for any."""
+
+
 class Platform(Protocol):
     """The commands, one method each. Jobs are named by their owner and name; unknown ones raise NoJobError."""
 
@@ -228,6 +286,25 @@ class Platform(Protocol):
 
         Raises NoVirtualClusterError when there is none to remove, RemoveRunningVcError while jobs use one that is
         removed, ReadOnlyVcError for `default`, BadConfigurationError for what cannot be promised.
+        """
+
+    async def exit_specs(self) -> tuple[ExitSpecView, ...]:
+        """Return every exit spec, by name, with the edits of administrators, on any server."""
+
+    async def exit_spec_history(self, name: str = "") -> tuple[ExitSpecChange, ...]:
+        """Return the changes of exit specs, or of one, the newest first, on any server."""
+
+    async def edited_rules(self, name: str = "", body: Mapping[str, Any] | None = None) -> tuple[RuleSet, RuleSet]:
+        """Return the rules in effect, and as they would be with an edit, on any server.
+
+        Raises InvalidParameters with the fault of the edit.
+        """
+
+    async def change_exit_spec(self, name: str, change: ExitSpecEdit, by: str) -> ExitSpecView:
+        """Replace, add or disable an exit spec, or revert it to the bundled one; it holds from the next diagnosis on.
+
+        Raises InvalidParameters with the fault of the edit, NoExitSpecError for one that is not there, and
+        ConflictSettingError when the specs are not at the given revision any more.
         """
 
     async def inspect(self) -> Inspection:

@@ -40,6 +40,7 @@ STATUS_OF: Final[dict[str, int]] = {
     "NoFileError": 404,
     "NoQuotaError": 404,
     "NoSettingError": 404,
+    "NoExitSpecError": 404,
     "NoNodeError": 404,
     "MethodNotAllowedError": 405,
     "ConflictJobError": 409,

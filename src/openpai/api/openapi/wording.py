@@ -19,6 +19,7 @@ _OF_PATH: Final = {
     "storage/server/{name}": "name of the storage",
     "affinitygroups/{name}": "name of the affinity group",
     "logs/{name}": "stdout, stderr, runtime or all",
+    "exit-specs/{name}": "name of the exit spec",
     "files/{path}": "path in the storage",
     "extension/{path}": "keys of the extension, as in `acls/admin`",
 }
@@ -43,6 +44,8 @@ _NAMED: Final = {
     "user": "name of the user; empty for each user without a quota of their own",
     "actor": "by these users; may be repeated",
     "action": "only these actions, as in `group.change`; may be repeated",
+    "name": "only changes of this exit spec",
+    "reason": "the reason for the change",
     "limit": "how many at most",
     "offset": "how many to skip at the beginning",
 }

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from openpai.client.model.alerts import *
     from openpai.client.model.audit import *
     from openpai.client.model.clusters import *
+    from openpai.client.model.exit_specs import *
     from openpai.client.model.groups import *
     from openpai.client.model.job_events import *
     from openpai.client.model.jobs import *
@@ -28,6 +29,7 @@ _PLACE: Final = {
     "alerts": "Alert",
     "audit": "AuditEntry AuditPage",
     "clusters": "ClusterConfig Resources VirtualCluster",
+    "exit_specs": "ExitSpec ExitSpecChange ExitSpecTest",
     "groups": "Group",
     "job_events": "Estimate Event Wait",
     "jobs": "JobDetail JobPage JobSummary Result Results Submitted",

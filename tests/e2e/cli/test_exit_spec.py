@@ -1,0 +1,87 @@
+"""An administrator changes an exit spec while the server runs: tested on past failures, saved, used, and reverted."""
+
+from __future__ import annotations
+
+import json
+
+JOB = """
+protocolVersion: 2
+name: NAME
+type: job
+prerequisites: [{type: dockerimage, name: image, uri: python}]
+taskRoles:
+  worker:
+    instances: 1
+    dockerImage: image
+    resourcePerInstance: {cpu: 1, memoryMB: 64, gpu: 0}
+    commands: ['echo "licence server lic7: no seat left"; exit 9']
+"""
+SPEC = """
+summary: The licence server gave no licence.
+domain: platform
+retry: no
+row: 237
+advice: [Ask the licence desk.]
+rules:
+- role: root
+  where: line
+  patterns: ['licence server \\S+: no seat left']
+  samples: ['licence server lic1: no seat left']
+"""
+
+
+def failed(pai, tmp_path, name):
+    """Run a job that fails, and return its cause."""
+    (tmp_path / "job.yaml").write_text(JOB.replace("NAME", name))
+    assert pai("job", "submit", str(tmp_path / "job.yaml"), "--watch").code == 1
+    return json.loads(pai("job", "show", name, "--json").out)["jobStatus"]["appExitCause"]
+
+
+def test_an_exit_spec_is_tested_saved_used_at_once_and_reverted(pai, tmp_path):
+    assert failed(pai, tmp_path, "before")["name"] == "unknown"
+    file = tmp_path / "licence.yaml"
+    file.write_text(SPEC)
+    tested = pai("exit-spec", "test", "licence", "--file", str(file), "--jobs", "10").out
+    assert "1 of the newest 1 failed job would have another cause:" in tested
+    assert "admin~before" in tested
+    assert "licence server lic7: no seat left" in " ".join(tested.split())
+    assert "No exit spec was ever changed" in pai("exit-spec", "history").out
+
+    saved = pai("exit-spec", "edit", "licence", "--file", str(file), "--reason", "new simulator", "--yes")
+    assert "Exit spec licence is saved" in saved.out
+    cause = failed(pai, tmp_path, "after")
+    assert (cause["name"], cause["domain"], cause["advice"]) == ("licence", "platform", ["Ask the licence desk."])
+    assert "Ask the licence desk." in pai("job", "show", "after").out
+    # What is printed can be saved again.
+    (tmp_path / "again.yaml").write_text(pai("exit-spec", "show", "licence").out)
+    assert pai("exit-spec", "edit", "licence", "--file", str(tmp_path / "again.yaml"), "--yes").code == 0
+
+    file.write_text(SPEC.replace("'licence server \\S+: no seat left'", "'(licence', 'x'", 1))
+    wrong = pai("exit-spec", "edit", "licence", "--file", str(file), "--yes")
+    assert wrong.code != 0
+    assert "rules[0].patterns: '(licence' is not a pattern of RE2: missing )" in " ".join(wrong.err.split())
+    assert "nothing was changed" in wrong.err
+
+    assert pai("exit-spec", "revert", "licence", "--reason", "moved away").code == 0
+    history = json.loads(pai("exit-spec", "history", "licence", "--json").out)
+    assert [(one["action"], one["user"]) for one in history] == [
+        ("reverted", "admin"), ("added", "admin"), ("added", "admin"),
+    ]  # fmt: skip
+    assert [one["reason"] for one in history] == ["moved away", "", "new simulator"]
+    assert failed(pai, tmp_path, "at-last")["name"] == "unknown"
+    assert pai("exit-spec", "revert", "licence", "--to", "1").code == 0
+    assert "licence" in pai("exit-spec", "list", "--changed").out
+    audit = json.loads(pai("audit", "list", "--json").out)
+    assert "exit_spec.change" in json.dumps(audit)
+
+
+def test_a_bundled_exit_spec_is_disabled_and_tried_on_a_log(pai, tmp_path):
+    log = tmp_path / "log"
+    log.write_bytes(b"\0\xff" * 100 + b"\nTraceback (most recent call last):\nImportError: libfoo.so: no\n")
+    said = pai("exit-spec", "test", "--log", str(log)).out
+    name = "missing_module"
+    assert name in said
+    assert pai("exit-spec", "edit", name, "--disable", "--force", "--yes", "--jobs", "0").code == 0
+    assert name not in pai("exit-spec", "test", "--log", str(log)).out
+    assert pai("exit-spec", "revert", name).code == 0
+    assert name in pai("exit-spec", "test", "--log", str(log)).out
