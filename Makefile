@@ -51,13 +51,29 @@ $(VENV)/generator/.installed: pyproject.toml | $(VENV)/.installed
 	@{ $(call install,$(VENV)/generator,--group generator); } || \
 		echo "no openapi-python-client: the test of generated clients will skip"
 
-demo: $(VENV)/.demo ## set up, start the platform, run a real distributed training job
+# The portal's own sources, and what describes the API: without a change of these it is not built again.
+PORTAL := $(shell find portal -path portal/node_modules -prune -o -path portal/.build -prune -o -type f -print 2>/dev/null) \
+	$(wildcard src/openpai/wire/*.py src/openpai/api/routes/*.py)
+src/openpai/portal/index.html: $(PORTAL)
+	@$(RUN)/python portal/build.py && touch $@
+
+$(VENV)/.portal: pyproject.toml | $(RUN)/python
+	@$(call install,$(VENV),--group portal)
+	@touch $@
+
+.PHONY: portal portal-if-possible
+portal: $(VENV)/.demo $(VENV)/.portal src/openpai/portal/index.html ## build the web portal (once, under a minute)
+
+portal-if-possible:
+	@$(MAKE) --no-print-directory portal || echo "going on without the web portal; \`make portal\` says what is missing"
+
+demo: $(VENV)/.demo portal-if-possible ## set up, start the platform with its portal, run a real distributed training job
 	@$(RUN)/python examples/demo.py --port $(PORT)
 
-test: $(VENV)/.installed ## all tests but the longest sweeps
+test: $(VENV)/.installed portal-if-possible ## all tests but the longest sweeps
 	$(RUN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=30 -m "not full"
 
-test-full: $(VENV)/.installed $(VENV)/generator/.installed ## every test, with long sweeps and many more random examples
+test-full: $(VENV)/.installed $(VENV)/generator/.installed portal-if-possible ## every test, with long sweeps and many more random examples
 	$(RUN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=30 --hypothesis-profile=full
 
 test-python: ## the core of the suite on another Python: make test-python PY=/usr/bin/python3.13
@@ -71,6 +87,8 @@ lint: $(VENV)/.installed ## format, lint, types, import contracts
 	$(RUN)/ruff check .
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
+	@if [ -f portal/.build/types.done ]; then $(RUN)/python portal/build.py --check; else \
+		echo "the portal's types are checked once \`make portal\` has built it"; fi
 
 # Side by side, because mypy uses one processor only.
 check: $(VENV)/.installed ## lint, and the quick tests of the cores, in under a minute
@@ -93,4 +111,4 @@ bench: $(VENV)/.installed ## measure everything; one JSON document
 	@$(RUN)/python -m bench
 
 clean: ## remove what the other commands made
-	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .demo portal/node_modules portal/.build src/openpai/portal .mypy_cache .ruff_cache .pytest_cache .hypothesis

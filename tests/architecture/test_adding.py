@@ -30,7 +30,7 @@ _NAMED: Final = re.compile(r"`((?:src|tests|docs|bench)/[\w./*-]+|pyproject\.tom
 _NOT_IN_THE_CLIENT: Final = frozenset(
     {"extension", "virtualcluster", "admin", "email", "description", "externalname", "job-attempts", "affinitygroups"}
     | {"pods", "server", "query", "query_range", "readyz", "healthz", "v1", "return", "config"}
-    | {"", "clusterstatus", "physicalcluster", "virtualclusters"}
+    | {"browser", "", "clusterstatus", "physicalcluster", "virtualclusters"}
 )
 
 # Files that hold no noun of their own; every other file is named as the file of its routes.

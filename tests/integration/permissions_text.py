@@ -72,6 +72,7 @@ audit.own              +     +    +    +    +    +      +      +      +     +
 
 ROUTES: Final = """
 POST    /api/v2/jobs                                                    job.submit
+POST    /api/v2/jobs/check                                              job.submit
 GET     /api/v2/jobs                                                    job.list
 GET     /api/v2/jobs/{job}                                              job.read
 GET     /api/v2/jobs/{job}/attempts/{number}                            job.read
@@ -144,6 +145,7 @@ POST    /api/{v2/tokens|v1/token}/application                           token.cr
 DELETE  /api/{v2/tokens|v1/token}/{token}                               token.revoke
 GET     /api/{v2/tokens|v1/token}/check                                 token.check
 DELETE  /api/{v2|v1}/authn/basic/logout                                 logout
+DELETE  /api/v2/authn/browser/logout                                    logout
 GET     /api/v2/{users|user}                                            user.list
 GET     /api/v2/{users|user}/me                                         user.details:me
 GET     /api/v2/{users|user}/{username}                                 user.read
@@ -211,11 +213,13 @@ GET     /prometheus/api/v1/query_range                                  node.lis
 GET     /api/{v2|v1}/authn/info                                         -
 POST    /api/{v2/tokens|v1/token}                                       -
 POST    /api/{v2|v1}/authn/basic/login                                  -
+POST    /api/v2/authn/browser/login                                     -
 GET     /api/{v2|v1}/authn/oidc/login                                   -
 GET     /api/{v2|v1}/authn/oidc/return                                  -
 POST    /api/{v2|v1}/authn/oidc/return                                  -
 GET     /api/{v2|v1}/authn/oidc/logout                                  -
 POST    /api/v2/authn/oidc/token                                        -
+POST    /api/v2/authn/oidc/browser                                      -
 ANY     /api/{v2/info|v2/|v1/}                                          -
 """  # noqa: E501
 

@@ -108,6 +108,7 @@ OPEN: Final[Mapping[str, str]] = {
     "GET /api/v2/authn/info": "info.read",
     "POST /api/v1/authn/basic/login": "login",
     "POST /api/v2/authn/basic/login": "login",
+    "POST /api/v2/authn/browser/login": "login",
     "POST /api/v1/token": "login",
     "POST /api/v2/tokens": "login",
     "GET /api/v1/authn/oidc/login": "login",
@@ -117,6 +118,7 @@ OPEN: Final[Mapping[str, str]] = {
     "POST /api/v1/authn/oidc/return": "login",
     "POST /api/v2/authn/oidc/return": "login",
     "POST /api/v2/authn/oidc/token": "login",
+    "POST /api/v2/authn/oidc/browser": "login",
     "GET /api/v1/authn/oidc/logout": "login",
     "GET /api/v2/authn/oidc/logout": "login",
 }

@@ -21,6 +21,7 @@ from openpai.api.forwarding import Forwarder
 from openpai.api.gate import Gate
 from openpai.api.log_tickets import Tickets
 from openpai.api.openapi.writing import complete
+from openpai.api.portal import PortalFiles, PortalPages
 from openpai.api.rate_limits import LoginLimiter, RateLimiter, TooManyRequests
 from openpai.api.services import Services
 from openpai.api.sessions import Sessions
@@ -32,7 +33,8 @@ from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 # The files of `routes`. Their routes are tried in this order: the most frequent first.
 _FILES: Final = (
     "jobs job_bulk job_changes job_attempts job_events tasks logs nodes clusters scheduler tokens authn oidc "
-    "prometheus users user_fields groups storages storage_files quotas exit_specs reports audit alerts kubernetes info"
+    "browser_sessions prometheus users user_fields groups storages storage_files quotas exit_specs reports audit "
+    "alerts kubernetes info"
 )
 ROUTERS: Final = tuple(import_module(f"openpai.api.routes.{name}") for name in _FILES.split())
 OPERATIONS: Final = {name: one for module in ROUTERS for name, one in module.router.operations.items()}
@@ -83,6 +85,9 @@ def create_api(services: Services) -> FastAPI:
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _no_api)
     api.add_middleware(Auditing, services=services)
+    files = PortalFiles(services.portal) if services.portal else None
+    if files is not None and files.is_built:
+        api.add_middleware(PortalPages, files=files)
     api.add_middleware(
         Gate,
         sessions=context.sessions,

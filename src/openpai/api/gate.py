@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openpai.api.answers import refusal
 from openpai.api.bodies import invalid
+from openpai.api.browser_sessions import with_session
 from openpai.api.client_address import address_of, with_origin
 from openpai.api.legacy_paths import as_described, is_file
 from openpai.api.rate_limits import RateLimiter, TooManyRequests, network_of
@@ -67,7 +68,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope = with_origin({**scope, "path": as_described(scope["path"])}, self._sealer)
+        scope = with_session(with_origin({**scope, "path": as_described(scope["path"])}, self._sealer))
         # A file that is put into a storage is streamed there and never held in memory.
         is_upload = scope["method"] == "PUT" and is_file(scope["path"])
         limit_bytes = self._upload_max_bytes if is_upload else self._body_max_bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.accounts import AccountStore
@@ -104,5 +105,7 @@ class Services:
     """Raises NotLeading if the leader has the log of an attempt, and this server does not."""
     work: KeptWork | None = field(default=None, kw_only=True)
     """What tasks left in their working directories, where that is kept."""
+    portal: Path | None = field(default=None, kw_only=True)
+    """Where the built web portal is, if it may be there."""
     sealer: Sealer = field(kw_only=True)
     """Encrypts and authenticates state that clients carry for the server."""

@@ -11,8 +11,10 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
+import openpai
 from openpai.api.app import create_api
 from openpai.api.services import Services
 from openpai.api.services import Settings as Manners
@@ -60,6 +62,8 @@ DAY_MS = 86_400_000
 KEYS_KEPT_MS = 7 * DAY_MS
 
 MOMENT_S: Final = 1.0
+PORTAL: Final = Path(openpai.__file__).parent / "portal"
+"""Where `make portal` puts the web portal, and where a wheel has it."""
 
 
 @dataclass(slots=True)
@@ -125,6 +129,7 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
                 readiness=rooms.readiness.check,
                 work=rooms.work,
                 find_log=rooms.log_places.require,
+                portal=PORTAL,
             )
         )  # fmt: skip
         stack.push_async_callback(server.api.state.forwarder.close)

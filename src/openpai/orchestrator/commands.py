@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from openpai.access.quotas import quotas_for
+from openpai.access.quotas import Quota, quotas_for
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.completion import plan_of
 from openpai.lifecycle.facts import StartRequested, StopRequested
@@ -43,7 +43,7 @@ from openpai.ports.backend import NODE_SILENT, KillTask, TaskSeen
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.cluster_settings import SettingsStore
 from openpai.ports.identity import Sealer
-from openpai.ports.platform import Holding, Submitted, Submitter
+from openpai.ports.platform import Checked, Holding, Submitted, Submitter
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, NewJob
 from openpai.ports.task_usage import TaskUse
@@ -92,6 +92,26 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands):
             if known is not None:
                 return await self._again(by, text, *known)
         self._check_room()
+        record_, spec, warnings, quotas = await self._checked(by, text)
+        event = Event(record_.job.id, record_.job.submitted_at_ms, "Submitted", f"{by.user} submitted the job", 0)
+        config = dump_masked(spec)
+        new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit, quotas)
+        try:
+            await self._store_new(new)
+        except AlreadySubmitted as already:
+            return await self._again(by, text, already.job, already.name)
+        except BeyondQuota as beyond:
+            raise no_room(by.user, beyond) from beyond
+        return Submitted(record_.job.id, by.user, spec.name, warnings)
+
+    async def check(self, by: Submitter, text: bytes) -> Checked:
+        spec, warnings = (await self._checked(by, text))[1:3]
+        return Checked(spec.name, spec.virtual_cluster, spec.gpus_total, warnings)
+
+    async def _checked(
+        self, by: Submitter, text: bytes
+    ) -> tuple[JobRecord, JobSpec, tuple[str, ...], tuple[Quota, ...]]:
+        """Return the job of a file that may be submitted, with warnings and the quotas that apply."""
         taken = await self._secrets_of_clone(by) if by.clone_of else None
         is_long = len(text) > LONG_JOB_BYTES
         read = await asyncio.to_thread(self._read, text, taken) if is_long else self._read(text, taken)
@@ -102,16 +122,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands):
         record_ = self._new_record(by, spec)
         if self.leader is not None:
             check_hardware(self.leader, record_, replace(read, spec=spec), by.virtual_clusters)
-        event = Event(record_.job.id, record_.job.submitted_at_ms, "Submitted", f"{by.user} submitted the job", 0)
-        config = dump_masked(spec)
-        new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit, quotas)
-        try:
-            await self._store_new(new)
-        except AlreadySubmitted as already:
-            return await self._again(by, text, already.job, already.name)
-        except BeyondQuota as beyond:
-            raise no_room(by.user, beyond) from beyond
-        return Submitted(record_.job.id, by.user, spec.name, read.warnings)
+        return record_, spec, read.warnings, quotas
 
     def _read(self, text: bytes, taken: Mapping[str, Any] | None) -> Read:
         plugins = self._plugins

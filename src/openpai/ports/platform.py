@@ -60,6 +60,16 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True)
+class Checked:
+    """A job file that may be submitted."""
+
+    name: str
+    virtual_cluster: str
+    gpus_total: int
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
     """A node, and how much of it is in use."""
 
@@ -206,6 +216,12 @@ class Platform(Protocol):
         Refused ForbiddenUserError for a virtual cluster that is not granted, NoVirtualClusterError for one that is
         not there, NoStorageError for a storage that is not granted, and NoEnoughQuotaError beyond a quota. The same
         idempotency key again is the same job again, and harmless.
+        """
+
+    async def check(self, by: Submitter, text: bytes) -> Checked:
+        """Check a job file as `submit` does, except for what changes every moment: names and quotas that are used up.
+
+        Changes nothing, and raises the same errors.
         """
 
     async def stop(self, user: str, name: str, by: str, reason: str = "") -> None:

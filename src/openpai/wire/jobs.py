@@ -103,6 +103,15 @@ class Submitted(Document):
     warnings: Annotated[Sequence[str], Doc("settings that do not have the expected effect", example=[])]
 
 
+class CheckedJob(Document):
+    """A job file that could be submitted."""
+
+    name: JobName
+    virtualCluster: VcName
+    totalGpuNumber: Annotated[int, Doc(example=8)]
+    warnings: Annotated[Sequence[str], Doc("settings that do not have the expected effect", example=[])]
+
+
 class JobSummary(JobHead, JobStatus):
     """A job as an entry of the list."""
 

@@ -26,7 +26,7 @@ from openpai.wire.tokens import LoginInfo
 router = Router("authentication", {"/api/v2/authn": "/api/v1/authn", "/api/v2/tokens": "/api/v1/token"})
 
 
-_ERRORS: Final = "IncorrectPasswordError ForbiddenUserError ConflictUserError"
+ERRORS: Final = "IncorrectPasswordError ForbiddenUserError ConflictUserError"
 _ANN: Final = {"username": "ann", "password": "correct horse"}
 
 
@@ -50,13 +50,17 @@ async def get_login_info(request: Request) -> Reply[LoginInfo]:
     return reply({**page, "label": sign_on.sso.label, "passwordLoginURI": basic})
 
 
-@router.serves("POST /api/v2/authn/basic/login", "Log in with a password", _ERRORS, takes=Login)
+@router.serves("POST /api/v2/authn/basic/login", "Log in with a password", ERRORS, takes=Login)
 @router.serves(
-    "POST /api/v2/tokens", "Log in with a password", _ERRORS, takes=Login, id_="createToken", tags=("tokens",)
+    "POST /api/v2/tokens", "Log in with a password", ERRORS, takes=Login, id_="createToken", tags=("tokens",)
 )
 async def log_in(request: Request) -> Reply[wire.Login]:
     """Return a token for a user's name and password, as JSON or as a form; it lasts `expiration` seconds."""
-    asked = await read_body(request, Login)
+    return reply(await signed_in(request, await read_body(request, Login)))
+
+
+async def signed_in(request: Request, asked: Login) -> wire.Login:
+    """Return a new token for a name and a password; raise IncorrectPasswordError for wrong ones."""
     context = context_of(request)
     address = address_of(request.scope)
     # Count the attempt before the hash is computed, so that concurrent attempts are all counted.
@@ -70,7 +74,7 @@ async def log_in(request: Request) -> Reply[wire.Login]:
         raise wrong_password()
     login = await sign_in(context, user, asked.expiration)
     context.logins.succeeded(asked.username, address)
-    return reply(login)
+    return login
 
 
 async def _who(context: ApiContext, name: str, password: str) -> User | None:

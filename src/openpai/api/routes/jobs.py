@@ -24,12 +24,13 @@ from openpai.api.shapes.job_attempts import current_attempt
 from openpai.api.shapes.job_lists import JobsQuery, cursor_text, page_of
 from openpai.orchestrator.job_keys import public_keys
 from openpai.orchestrator.submitting import submitter_of
+from openpai.ports.platform import Submitter
 from openpai.ports.queries import JobFilter, JobPage
 from openpai.protocol.errors import Refused
 from openpai.protocol.reading import LONG_JOB_BYTES
 from openpai.protocol.writing import masked_yaml
 from openpai.wire import jobs as wire
-from openpai.wire.jobs import JobDetail, JobSummary, Submitted
+from openpai.wire.jobs import CheckedJob, JobDetail, JobSummary, Submitted
 
 router = Router("jobs")
 PAGE_MAX: Final = 1000
@@ -87,11 +88,8 @@ async def submit_job(
     context = context_of(request)
     text = await request.body()
     by = replace(
-        submitter_of(caller.principal),
-        ssh_keys=await _ssh_keys(context, caller, text),
+        await _submitter(request, caller, clone_of, text),
         idempotency_key=idempotency_key,
-        clone_of=clone_of.removeprefix(f"{caller.user}~"),
-        quotas=await context.quotas.of(caller.user),
         audit=entry_of_submission(request, caller, context.services.clock.now_ms()),
     )
     submitted = await context.services.platform.submit(by, text)
@@ -113,6 +111,42 @@ async def _ssh_keys(context: ApiContext, caller: Caller, text: bytes) -> tuple[s
     """Return the public keys in the profile of a job's owner, if the job may use them."""
     user = await context.services.users.user(caller.user) if b"ssh" in text else None
     return public_keys(user.extension) if user is not None else ()
+
+
+@router.serves(
+    "POST /api/v2/jobs/check",
+    "Check a job file",
+    "InvalidProtocolError ForbiddenUserError NoEnoughQuotaError NoVirtualClusterError NoStorageError",
+    takes=_FILE,
+    example=_EXAMPLE,
+)
+async def check_job_file(
+    request: Request, caller: Annotated[Caller, needs("job.submit")], clone_of: CloneOf = ""
+) -> Reply[CheckedJob]:
+    """Check a job file as a submission would, and submit nothing; the error of a bad file has every fault."""
+    # An editor checks after each change, and nothing changes: that is not for the audit log.
+    is_written(request)
+    text = await request.body()
+    by = await _submitter(request, caller, clone_of, text)
+    found = await context_of(request).services.platform.check(by, text)
+    return reply(
+        CheckedJob(
+            name=found.name,
+            virtualCluster=found.virtual_cluster,
+            totalGpuNumber=found.gpus_total,
+            warnings=found.warnings,
+        )
+    )
+
+
+async def _submitter(request: Request, caller: Caller, clone_of: str, text: bytes) -> Submitter:
+    context = context_of(request)
+    return replace(
+        submitter_of(caller.principal),
+        ssh_keys=await _ssh_keys(context, caller, text),
+        clone_of=clone_of.removeprefix(f"{caller.user}~"),
+        quotas=await context.quotas.of(caller.user),
+    )
 
 
 @router.serves("GET /api/v2/jobs", "List jobs", "NoNodeError", headers=_LINK)

@@ -119,10 +119,15 @@ async def end_sign_on(request: Request, provider: Provider) -> Response:
 )
 async def redeem_sign_on(request: Request, provider: Provider) -> Reply[Login]:
     """Return a token for the code of a login and its secret; each code works once, within a minute."""
+    return reply(await redeemed(request))
+
+
+async def redeemed(request: Request) -> Login:
+    """Return a new token for the code of a sign-on and its secret."""
     asked = await read_body(request, Code)
     login = await redeem(context_of(request), asked.code, asked.verifier)
     about(request, actor=login["user"], target=login["user"], owner=login["user"])
-    return reply(login)
+    return login
 
 
 @router.serves("GET /api/v2/authn/oidc/logout", "Log out at a provider", "NoApiError", **_ONWARD)

@@ -1,0 +1,79 @@
+// The one way to the server: typed by its OpenAPI document, with the cookie of the login and every error as one kind.
+import createClient from "openapi-fetch";
+import type { components, paths } from "./schema";
+
+export type Schemas = components["schemas"];
+export type Fault = Schemas["Fault"];
+
+/** An answer that is not a success, with what the server says to do next; status 0 when there was no answer. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly advice: string;
+  readonly faults: readonly Fault[];
+
+  constructor(status: number, body: Partial<Schemas["Error"]>) {
+    super(body.message ?? `the server answered with status ${status}`);
+    this.status = status;
+    this.code = body.code ?? "UnknownError";
+    this.advice = body.advice ?? "";
+    this.faults = body.faults ?? [];
+  }
+
+  /** Whether the same request may succeed later. */
+  get isTemporary(): boolean {
+    return this.status === 0 || this.status === 429 || this.status === 502 || this.status === 503 || this.status === 504;
+  }
+}
+
+type Listener = () => void;
+const onExpired = new Set<Listener>();
+
+/** Calls a listener whenever the server says that the login is over. */
+export function whenLoginEnds(listener: Listener): () => void {
+  onExpired.add(listener);
+  return () => onExpired.delete(listener);
+}
+
+// No form of another site can send this header; the server asks for it beside the cookie.
+export const OWN = { "X-Requested-With": "openpai-portal" };
+
+export const http = createClient<paths>({ headers: OWN });
+
+/** Returns the document of an answer; throws ApiError for any other answer, and for none. */
+export async function answer<T>(asked: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<T> {
+  let got: { data?: T; error?: unknown; response: Response };
+  try {
+    got = await asked;
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new ApiError(0, { code: "Unreachable", message: "the server cannot be reached" });
+  }
+  if (got.response.ok) return got.data as T;
+  const body = typeof got.error === "object" && got.error !== null ? (got.error as Partial<Schemas["Error"]>) : {};
+  if (got.response.status === 401 && !got.response.url.includes("/authn/")) for (const each of onExpired) each();
+  throw new ApiError(got.response.status, body);
+}
+
+/** Returns the text of a file or a log; throws ApiError as `answer` does. */
+export async function answerText(path: string, signal?: AbortSignal): Promise<{ text: string; headers: Headers }> {
+  const asked = fetch(path, { headers: OWN, signal });
+  const got = await answer(
+    asked.then(async (response) => {
+      if (response.ok) return { data: { text: await response.text(), headers: response.headers }, response };
+      return { error: await response.json().catch(() => ({})), response };
+    }),
+  );
+  return got;
+}
+
+/** Sends a job file as text. */
+export async function sendText<T>(path: string, text: string, headers: Record<string, string> = {}): Promise<T> {
+  const asked = fetch(path, { method: "POST", body: text, headers: { ...OWN, "Content-Type": "text/yaml", ...headers } });
+  return answer<T>(
+    asked.then(async (response) => {
+      const body = (await response.json().catch(() => ({}))) as T;
+      return response.ok ? { data: body, response } : { error: body, response };
+    }),
+  );
+}

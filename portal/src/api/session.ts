@@ -1,0 +1,63 @@
+// Who is logged in. The token itself is in a cookie that no script can read.
+import { useQuery } from "@tanstack/react-query";
+import { answer, ApiError, http, type Schemas } from "./client";
+import { queries } from "./queries";
+
+export type User = Schemas["User"];
+
+export const ME = ["me"];
+
+/** Returns the caller's account, or null without a login. */
+export function useMe() {
+  return useQuery({
+    queryKey: ME,
+    queryFn: async () => {
+      try {
+        return (await answer(http.GET("/api/v2/users/me"))) as User;
+      } catch (error) {
+        // A login that ends leaves the page as it is, with a dialog above it.
+        if (error instanceof ApiError && error.status === 401 && !queries.getQueryData(ME)) return null;
+        throw error;
+      }
+    },
+    staleTime: 60_000,
+  });
+}
+
+export function logIn(username: string, password: string) {
+  return answer(http.POST("/api/v2/authn/browser/login", { body: { username, password } }));
+}
+
+export function logInByCode(code: string, verifier: string) {
+  return answer(http.POST("/api/v2/authn/oidc/browser", { body: { code, verifier } }));
+}
+
+export function logOut() {
+  return answer(http.DELETE("/api/v2/authn/browser/logout"));
+}
+
+const SECRET = "pai-sign-on-secret";
+
+function base64url(bytes: Uint8Array): string {
+  return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/** Goes to the identity provider; `secret` proves on the way back that this browser began. */
+export async function goToProvider(loginURI: string, back: string): Promise<void> {
+  const secret = base64url(crypto.getRandomValues(new Uint8Array(32)));
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(secret));
+  sessionStorage.setItem(SECRET, secret);
+  const query = new URLSearchParams({
+    challenge: base64url(new Uint8Array(digest)),
+    redirect_uri: "/login",
+    from: back,
+  });
+  location.assign(`${loginURI}?${query}`);
+}
+
+/** Returns the secret of a sign-on that this browser began, once. */
+export function takeSecret(): string {
+  const secret = sessionStorage.getItem(SECRET) ?? "";
+  sessionStorage.removeItem(SECRET);
+  return secret;
+}

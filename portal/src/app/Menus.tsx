@@ -1,0 +1,58 @@
+// The user's menu: theme, language, documentation, log out.
+import { i18n } from "@lingui/core";
+import { Menu, useMantineColorScheme } from "@mantine/core";
+import { useQueryClient } from "@tanstack/react-query";
+import { logOut, ME, useMe } from "@/api/session";
+import { Icon } from "@/ui/Icon";
+import { notifyError } from "@/ui/notices";
+import css from "./Menus.module.css";
+import { choose, LANGUAGES, type Language } from "./language";
+
+export function Menus() {
+  const me = useMe().data;
+  const queries = useQueryClient();
+  const { colorScheme, setColorScheme } = useMantineColorScheme({ keepTransitions: true });
+  const leave = async () => {
+    try {
+      await logOut();
+    } catch (error) {
+      notifyError(error);
+      return;
+    }
+    queries.setQueryData(ME, null);
+    queries.removeQueries({ predicate: (query) => query.queryKey[0] !== ME[0] });
+  };
+  return (
+    <Menu position="top-start" width={216} shadow="md" transitionProps={{ duration: 80 }}>
+      <Menu.Target>
+        <button type="button" className={css.me}>
+          <span className={css.face} aria-hidden="true">{me?.username.slice(0, 1).toUpperCase()}</span>
+          <span className={css.name}>
+            {me?.username}
+            {me?.admin && <small>{i18n.t("administrator")}</small>}
+          </span>
+          <Icon name="up" size={15} />
+        </button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>{i18n.t("Theme")}</Menu.Label>
+        {(["light", "dark", "auto"] as const).map((scheme) => (
+          <Menu.Item key={scheme} leftSection={<Icon name={scheme === "dark" ? "moon" : "sun"} size={16} />}
+            rightSection={colorScheme === scheme && <Icon name="check" size={15} />} onClick={() => setColorScheme(scheme)}>
+            {scheme === "light" ? i18n.t("Light") : scheme === "dark" ? i18n.t("Dark") : i18n.t("As the system")}
+          </Menu.Item>
+        ))}
+        <Menu.Label>{i18n.t("Language")}</Menu.Label>
+        {(Object.keys(LANGUAGES) as Language[]).map((language) => (
+          <Menu.Item key={language} leftSection={<Icon name="language" size={16} />} lang={language}
+            rightSection={i18n.locale === language && <Icon name="check" size={15} />} onClick={() => void choose(language)}>
+            {LANGUAGES[language]}
+          </Menu.Item>
+        ))}
+        <Menu.Divider />
+        <Menu.Item component="a" href="/docs" target="_blank" leftSection={<Icon name="terminal" size={16} />}>{i18n.t("REST API")}</Menu.Item>
+        <Menu.Item leftSection={<Icon name="logout" size={16} />} onClick={() => void leave()}>{i18n.t("Log out")}</Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

@@ -1,0 +1,23 @@
+// Every page: its address, its name, and the file that is loaded when it is opened. A new page is a line here and a
+// folder in features.
+import { i18n } from "@lingui/core";
+import type { ComponentType } from "react";
+import type { IconName } from "@/ui/Icon";
+
+export interface PageEntry {
+  /** As the router reads it: `$job` is a part that differs. */
+  path: string;
+  name: () => string;
+  icon: IconName;
+  load: () => Promise<{ default: ComponentType }>;
+  /** In the navigation and the command palette; other pages are reached from them. */
+  isListed: boolean;
+}
+
+export const PAGES: readonly PageEntry[] = [
+  { path: "/", name: () => i18n.t("Home"), icon: "home", isListed: true, load: () => import("@/features/home/HomePage") },
+  { path: "/jobs", name: () => i18n.t("Jobs"), icon: "jobs", isListed: true, load: () => import("@/features/jobs/JobsPage") },
+  { path: "/jobs/$job", name: () => i18n.t("Job"), icon: "jobs", isListed: false, load: () => import("@/features/job/JobPage") },
+  { path: "/submit", name: () => i18n.t("Submit a job"), icon: "submit", isListed: true, load: () => import("@/features/submit/SubmitPage") },
+  { path: "/cluster", name: () => i18n.t("Cluster"), icon: "cluster", isListed: true, load: () => import("@/features/cluster/ClusterPage") },
+];

@@ -1,0 +1,43 @@
+// The filters of the list, as they stand in the address, and as the server takes them.
+import type { JobsQuery } from "@/api/jobs";
+import type { Query } from "@/ui/address";
+
+export const SORTS = ["submissionTime", "jobName", "username", "vc", "state", "totalGpuNumber", "totalTaskNumber", "retries", "jobPriority", "completionTime"] as const;
+export type Sort = (typeof SORTS)[number];
+
+export interface Order {
+  by: Sort;
+  isAscending: boolean;
+}
+
+export function orderOf(query: Query): Order {
+  const [by, direction] = (query["sort"] ?? "").split(",");
+  const found = SORTS.find((sort) => sort === by);
+  return found ? { by: found, isAscending: direction === "ASC" } : { by: "submissionTime", isAscending: false };
+}
+
+/** Returns what the server is asked for the filters of an address. */
+export function jobsQueryOf(query: Query): JobsQuery {
+  const order = orderOf(query);
+  const asked: JobsQuery = {
+    username: query["user"],
+    vc: query["vc"],
+    state: query["state"],
+    keyword: query["q"],
+    jobPriority: query["priority"],
+    tagsContain: query["tag"],
+    node: query["node"],
+  };
+  const given = Object.fromEntries(Object.entries(asked).filter(([, value]) => value)) as JobsQuery;
+  return { ...given, order: `${order.by},${order.isAscending ? "ASC" : "DESC"}` };
+}
+
+/** Returns the command that lists the same jobs. */
+export function commandOf(query: Query): string[] {
+  const words = ["job", "list"];
+  if (query["user"]) words.push("--user", query["user"]);
+  if (query["vc"]) words.push("--vc", query["vc"]);
+  for (const state of (query["state"] ?? "").split(",").filter(Boolean)) words.push("--state", state.toLowerCase());
+  if (query["q"]) words.push("--keyword", query["q"]);
+  return words;
+}

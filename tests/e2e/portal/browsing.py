@@ -1,0 +1,65 @@
+"""What a test does at the portal: log in, open a page, and have it examined for people who cannot see it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from tests.e2e.server import PASSWORD, ROOT
+
+expect = pytest.importorskip("playwright.sync_api", reason="the package playwright, which drives the browser").expect
+BUILT: Final = ROOT / "src/openpai/portal"
+AXE: Final = ROOT / "portal/node_modules/axe-core/axe.min.js"
+WITHIN_MS: Final = 60_000
+_RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+_HARMLESS: Final = ("status of 401", "status of 400", "status of 403", "status of 404", "status of 409")
+
+
+class Visitor:
+    """One user with a window of their own."""
+
+    def __init__(self, browser: Any, url: str, **options: Any) -> None:
+        options.setdefault("viewport", {"width": 1280, "height": 800})
+        options.setdefault("reduced_motion", "reduce")
+        self.context = browser.new_context(base_url=url, locale=options.pop("locale", "en-US"), **options)
+        self.context.set_default_timeout(WITHIN_MS)
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def _hear(self, message: Any) -> None:
+        if message.type in ("error", "warning") and not any(word in message.text for word in _HARMLESS):
+            self.complaints.append(message.text)
+
+    def log_in(self, user: str = "admin", password: str = PASSWORD) -> None:
+        """Log in as the portal does, without its page."""
+        answer = self.context.request.post("/api/v2/authn/browser/login", data={"username": user, "password": password})
+        assert answer.ok, answer.text()
+
+    def open(self, path: str, heading: str) -> None:
+        """Open an address, and wait until its page is there."""
+        self.page.goto(path)
+        self.page.get_by_role("heading", name=heading, level=1).wait_for()
+
+    def examine(self) -> list[str]:
+        """Return what is wrong with this page for people with disabilities, with the element of each."""
+        self.page.locator("main h1").first.wait_for()
+        expect(self.page.locator("[aria-busy=true]")).to_have_count(0, timeout=WITHIN_MS)
+        # A script that is evaluated is not subject to the policy, as one that is added to the page would be.
+        self.page.evaluate(AXE.read_text())
+        found = self.page.evaluate("rules => axe.run({runOnly: rules})", _RULES)
+        return [
+            f"{one['id']}: {node['html'][:160]} {node.get('failureSummary', '')[:200]}"
+            for one in found["violations"]
+            for node in one["nodes"][:3]
+        ]
+
+    def overflow(self) -> int:
+        """Return by how many pixels this page is wider than the window."""
+        return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
+
+    def close(self) -> None:
+        """Close the window."""
+        self.context.close()

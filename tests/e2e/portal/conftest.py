@@ -1,0 +1,47 @@
+"""A platform with simulated nodes, its portal as built here, and a real browser that looks at it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.portal.browsing import AXE, BUILT, Visitor
+from tests.e2e.server import Server
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright, which drives the browser")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a platform of four nodes with eight GPUs each."""
+    if not (BUILT / "index.html").exists() or not AXE.exists():
+        pytest.skip("the portal is not built here: make portal")
+    options = ("--backend", "simulated", "--gpus-per-node", "8", "--share", "vision: 1 node, speech: 8 GPUs")
+    found = Server.start(tmp_path_factory.mktemp("portal"), 0, *options)
+    yield found
+    found.end()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[playwright.Browser]:
+    """Return Debian's Chromium."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("chromium is not installed")
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def visitor(server: Server, browser: playwright.Browser, tmp_path: Path) -> Iterator[Visitor]:
+    """Return a user at the portal, logged in as administrator; what the browser complains about fails the test."""
+    found = Visitor(browser, server.url)
+    found.log_in()
+    yield found
+    found.close()
+    assert found.complaints == []

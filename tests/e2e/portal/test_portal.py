@@ -1,0 +1,71 @@
+"""The portal in a real browser, against the real server: the way from the login to a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.portal.browsing import Visitor
+from tests.e2e.server import PASSWORD, Server
+
+pytestmark = pytest.mark.slow
+PAGES = (("/", "Hello, admin"), ("/jobs", "Jobs"))
+
+
+def test_a_user_logs_in_where_they_wanted_to_go_and_out_again(server: Server, browser: Any) -> None:
+    visitor = Visitor(browser, server.url)
+    page = visitor.page
+    page.goto("/jobs?state=RUNNING")
+    assert visitor.examine() == []
+    page.get_by_label("User name").fill("admin")
+    page.get_by_label("Password", exact=True).fill("wrong")
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_text("the user name or the password is wrong").wait_for()
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("heading", name="Jobs", level=1).wait_for()
+    assert page.url.endswith("/jobs?state=RUNNING")
+    kept = page.evaluate("JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie")
+    assert "pai_session" not in kept
+    page.get_by_role("button", name="administrator").click()
+    page.get_by_role("menuitem", name="Log out").click()
+    page.get_by_role("heading", name="Log in to OpenPAI").wait_for()
+    assert visitor.context.request.get("/api/v2/users/me").status == 401
+    visitor.close()
+    assert visitor.complaints == []
+
+
+def test_each_page_is_for_everyone(visitor: Visitor, server: Server) -> None:
+    server.submit("seen", "sleep 100")
+    for path, heading in PAGES:
+        visitor.open(path, heading)
+        assert visitor.examine() == [], path
+
+
+def test_the_list_narrows_and_its_address_brings_it_back(visitor: Visitor, server: Server) -> None:
+    for name in ("one-of-two", "two-of-two"):
+        assert server.submit(name, "sleep 100").status_code == 202
+    visitor.open("/jobs", "Jobs")
+    page = visitor.page
+    page.get_by_label("Search by name, user or virtual cluster").fill("one-of-two")
+    page.get_by_text("1 job", exact=True).wait_for()
+    page.wait_for_url("**/jobs?*q=one-of-two*")
+    page.reload()
+    page.get_by_role("link", name="one-of-two").wait_for()
+    assert (
+        page.get_by_role("link", name="two-of-two").count() == 0 or page.get_by_text("1 job", exact=True).is_visible()
+    )
+
+
+def test_a_login_that_ends_loses_nothing(visitor: Visitor, server: Server) -> None:
+    visitor.open("/jobs", "Jobs")
+    page = visitor.page
+    page.get_by_label("Search by name, user or virtual cluster").fill("typed")
+    page.wait_for_url("**/jobs?*q=typed*")
+    visitor.context.clear_cookies()
+    page.get_by_role("dialog", name="Your login has ended").wait_for()
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Log in", exact=True).click()
+    page.get_by_role("dialog").wait_for(state="detached")
+    assert page.get_by_label("Search by name, user or virtual cluster").input_value() == "typed"
