@@ -1,1 +1,83 @@
-export default function Soon() { return null; }
+// One job: its state and why, its tasks, logs, events and configuration, and what may be done to it.
+import { i18n } from "@lingui/core";
+import { Tabs } from "@mantine/core";
+import { useParams } from "@tanstack/react-router";
+import { fullName, type JobDetail } from "@/api/jobs";
+import { useAddress } from "@/ui/address";
+import { CopyCommand } from "@/ui/Copy";
+import { Link } from "@/ui/Link";
+import { Loaded } from "@/ui/Loaded";
+import { Card, Fact, Facts, Page } from "@/ui/Page";
+import { isOver, StateBadge } from "@/ui/State";
+import { Ago, Span } from "@/ui/time";
+import { Actions } from "./Actions";
+import { Config } from "./Config";
+import { Events } from "./Events";
+import { Failure } from "./Failure";
+import css from "./JobPage.module.css";
+import { Logs } from "./Logs";
+import { tasksOf, useJob } from "./queries";
+import { Tasks } from "./Tasks";
+import { Why } from "./Why";
+
+export default function JobPage() {
+  const { job = "" } = useParams({ strict: false }) as { job?: string };
+  const [query] = useAddress();
+  const found = useJob(job, query["attempt"] ?? "");
+  if (!found.data) return <Page title={job}><Card><Loaded query={found} rows={8}>{() => null}</Loaded></Card></Page>;
+  return <Shown job={found.data} asked={job} />;
+}
+
+function Shown({ job, asked }: { job: JobDetail; asked: string }) {
+  const [query, change] = useAddress();
+  const status = job.jobStatus;
+  const name = fullName({ username: status.username, name: job.name });
+  const tasks = tasksOf(job);
+  return (
+    <Page
+      title={job.name}
+      heading={<span className={css.heading}>{job.name} <StateBadge state={status.state} /></span>}
+      lead={<>{status.username} · <Link to="/jobs" query={{ vc: status.virtualCluster }}>{status.virtualCluster}</Link>{job.tags.map((tag) => <Link key={tag} className={css.tag} to="/jobs" query={{ tag }}>{tag}</Link>)}</>}
+      actions={<><CopyCommand words={["job", "show", name]} /><Actions job={job} name={asked} /></>}
+    >
+      {status.state === "WAITING" && <Why job={asked} />}
+      {status.state === "FAILED" && <Failure job={job} />}
+      <Card>
+        <Facts>
+          <Fact name={i18n.t("Submitted")}><Ago ms={status.submissionTime} /></Fact>
+          <Fact name={i18n.t("Waited")}><Span from={status.submissionTime} to={status.launchedTime ?? status.completedTime} /></Fact>
+          <Fact name={i18n.t("Ran for")}><Span from={status.launchedTime} to={status.completedTime} /></Fact>
+          <Fact name={i18n.t("Tasks")}>{tasks.length}</Fact>
+          <Fact name={i18n.t("Retries")}>{status.retries}</Fact>
+          <Fact name={i18n.t("Priority")}>{job.jobPriority ?? "default"}</Fact>
+          {job.timeLimitMinutes !== null && <Fact name={i18n.t("Time limit")}>{i18n.t("{minutes} min", { minutes: job.timeLimitMinutes })}</Fact>}
+          <Fact name={i18n.t("Attempt")}><Attempts job={job} chosen={query["attempt"] ?? ""} onChoose={(attempt) => change({ attempt })} /></Fact>
+        </Facts>
+      </Card>
+      <Tabs value={query["tab"] ?? "tasks"} onChange={(tab) => change({ tab: tab === "tasks" ? "" : (tab ?? "") })} keepMounted={false}>
+        <Tabs.List className={css.tabs}>
+          <Tabs.Tab value="tasks">{i18n.t("Tasks")}</Tabs.Tab>
+          <Tabs.Tab value="logs">{i18n.t("Logs")}</Tabs.Tab>
+          <Tabs.Tab value="events">{i18n.t("Events")}</Tabs.Tab>
+          <Tabs.Tab value="config">{i18n.t("Configuration")}</Tabs.Tab>
+        </Tabs.List>
+        <Tabs.Panel value="tasks"><Tasks tasks={tasks} name={name} attempt={status.attemptId} /></Tabs.Panel>
+        <Tabs.Panel value="logs"><Logs tasks={tasks} name={name} isOver={isOver(status.state)} /></Tabs.Panel>
+        <Tabs.Panel value="events"><Events job={asked} /></Tabs.Panel>
+        <Tabs.Panel value="config"><Config job={asked} name={job.name} /></Tabs.Panel>
+      </Tabs>
+    </Page>
+  );
+}
+
+// The API counts attempts from 0, people and the command line from 1.
+function Attempts({ job, chosen, onChoose }: { job: JobDetail; chosen: string; onChoose: (attempt: string) => void }) {
+  const last = job.jobStatus.retries + job.restarts.length;
+  if (!last) return <>1</>;
+  return (
+    <select className={css.select} aria-label={i18n.t("Attempt")} value={chosen} onChange={(event) => onChoose(event.target.value)}>
+      <option value="">{i18n.t("newest")}</option>
+      {Array.from({ length: last + 1 }, (_, number) => <option key={number} value={number}>{number + 1}</option>)}
+    </select>
+  );
+}

@@ -41,7 +41,7 @@ export function BulkBar({ chosen, clear }: { chosen: string[]; clear: () => void
         <ul className={css.list}>{chosen.slice(0, 100).map((name) => <li key={name}>{name}</li>)}</ul>
         {asked === "tag" && <TextInput label={i18n.t("Tag")} value={tag} onChange={(event) => setTag(event.target.value)} mb="md" data-autofocus />}
         <Group justify="space-between">
-          <CopyCommand words={["job", asked ?? "stop", ...chosen, ...(asked === "tag" ? [tag] : [])]} />
+          <CopyCommand words={asked === "tag" ? ["job", "tag", tag, ...chosen] : ["job", asked ?? "stop", ...chosen]} />
           <Button color={asked === "stop" ? "red" : undefined} loading={act.isPending} disabled={asked === "tag" && !tag} onClick={() => asked && act.mutate(asked)}>
             {asked === "stop" ? i18n.t("Stop") : asked === "tag" ? i18n.t("Tag") : i18n.t("Archive")}
           </Button>

@@ -10,9 +10,10 @@ import { Link } from "@/ui/Link";
 import { Problem } from "@/ui/Loaded";
 import { StateBadge } from "@/ui/State";
 import { Ago, Span } from "@/ui/time";
+import { useWindow } from "@/ui/window";
 import { orderOf, type Sort } from "./filters";
 import css from "./JobsPage.module.css";
-import { useRows, useWindow } from "./rows";
+import { useRows } from "./rows";
 
 interface Column {
   key: string;

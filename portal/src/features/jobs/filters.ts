@@ -34,10 +34,8 @@ export function jobsQueryOf(query: Query): JobsQuery {
 
 /** Returns the command that lists the same jobs. */
 export function commandOf(query: Query): string[] {
-  const words = ["job", "list"];
-  if (query["user"]) words.push("--user", query["user"]);
-  if (query["vc"]) words.push("--vc", query["vc"]);
-  for (const state of (query["state"] ?? "").split(",").filter(Boolean)) words.push("--state", state.toLowerCase());
-  if (query["q"]) words.push("--keyword", query["q"]);
+  const words = ["job", "list", ...(query["user"] ? ["--user", query["user"]] : ["--all"])];
+  const options = { vc: "--vc", state: "--state", q: "--keyword", priority: "--priority", tag: "--tag", node: "--node" };
+  for (const [key, option] of Object.entries(options)) if (query[key]) words.push(option, query[key]);
   return words;
 }
