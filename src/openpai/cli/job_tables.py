@@ -14,7 +14,7 @@ from openpai.cli.listing import listing, shown
 if TYPE_CHECKING:
     from openpai.client.model import Event, JobDetail, JobSummary, TaskView, Wait
     from openpai.client.model.job_events import Estimate
-    from openpai.client.model.tasks import WorkKept
+    from openpai.client.model.tasks import TaskProgress, WorkKept
 
 TASKS_SHOWN: Final = 30
 CAUSES_SHOWN: Final = 10
@@ -26,7 +26,7 @@ def job_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
     rows = [
         (
             job.name if job.user == own else job.full_name,
-            styled(job.state),
+            styled(job.state) + _share_text(job),
             ago(job.submitted_at_ms, now_ms),
             ran_for(job.attempt_started_at_ms, job.attempt_ended_at_ms, now_ms),
             str(job.tasks),
@@ -37,6 +37,27 @@ def job_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
     ]
     numbers, whole = ("RAN", "TASKS", "GPUS"), ("STATE", "SUBMITTED")
     return listing(("JOB", *whole, *numbers, "VC"), rows, right=numbers, whole=whole, markup=("STATE",))
+
+
+def _share_text(job: JobSummary) -> str:
+    progress = job.progress
+    if progress is None or job.state != "RUNNING":
+        return ""
+    if progress.total is None:
+        return f" step {progress.step:g}"
+    return f" {min(100.0, 100 * progress.step / progress.total):.0f} %"
+
+
+def progress_text(progress: TaskProgress, now_ms: int) -> str:
+    """Return how far a task is, how fast, how long it will take, and its metrics."""
+    parts = [progress.text()]
+    if progress.steps_per_s:
+        rate = progress.steps_per_s
+        parts.append(f"{rate:.3g} steps/s" if rate >= 1 else f"{span(1 / rate)} each")
+    if progress.left_s is not None:
+        parts.append(f"about {span(progress.left_s)} left")
+    parts += [f"{shown(name)} {value:g}" for name, value in progress.metrics.items()]
+    return f"{', '.join(parts)}, reported {ago(progress.at_ms, now_ms)}"
 
 
 def archived_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
@@ -61,6 +82,8 @@ def job_facts(job: JobDetail, now_ms: int) -> Table:
         table.add_row("waited", span((job.started_at_ms - job.submitted_at_ms) / 1000))
     ran = ran_for(job.attempt_started_at_ms, job.attempt_ended_at_ms, now_ms)
     table.add_row("ran", ran + (" in this attempt" if job.retries else ""))
+    if job.progress is not None and not job.is_final:
+        table.add_row("progress", progress_text(job.progress, now_ms))
     if job.time_limit_s is not None:
         each = "each attempt" if job.retries else "it"
         table.add_row("time limit", f"{span(job.time_limit_s)}, then {each} is stopped")

@@ -157,6 +157,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
     ("power", _power),
     ("tensor", lambda task: _mean([gpu.tensor_percent for gpu in task.gpus])),
     ("hottest", _temperature),
+    ("progress", lambda task: NONE if task.progress is None else task.progress.text()),
     ("disk read/written per s", lambda task: _pair(task.disk_read_per_s, task.disk_written_per_s)),
     ("network in/out per s", lambda task: _pair(task.network_received_per_s, task.network_sent_per_s)),
     ("processes", lambda task: f"{task.processes} ({task.stopped} stopped)" if task.stopped else str(task.processes)),

@@ -234,6 +234,9 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands):
         await self._leading()
         return tuple(use for key, use in self.measures.newest().items() if key.job == job)
 
+    def progress(self) -> Mapping[str, TaskUse]:
+        return self.measures.progress()
+
     async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
         id_ = await self._find(user, name)
         leader = await self._leading()

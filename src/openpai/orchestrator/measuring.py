@@ -6,7 +6,9 @@ Which is all that is kept here: monitoring keeps the past, and gets each round t
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from openpai.lifecycle.model import AttemptKey
@@ -14,6 +16,7 @@ from openpai.ports.task_usage import MeasuresTasks, Rates, TaskSample, TaskUse
 from openpai.system.supervision import note_failure
 
 PERIOD_S: Final = 5.0
+STEPS_KEPT: Final = 60
 _SHARE: Final = 100
 """A round may take one in so many parts of the time, so that many tasks are measured less often."""
 
@@ -23,17 +26,30 @@ class TaskMeasures:
 
     def __init__(self) -> None:
         self._newest: dict[AttemptKey, TaskUse] = {}
+        self._steps: dict[AttemptKey, deque[tuple[int, float]]] = {}
+        """When each task had made which steps."""
+        self._progress: dict[str, TaskUse] = {}
         self._takers: list[Callable[[Sequence[TaskUse]], None]] = []
 
     def newest(self) -> Mapping[AttemptKey, TaskUse]:
         return self._newest
+
+    def progress(self) -> Mapping[str, TaskUse]:
+        return self._progress
 
     def on_samples(self, take: Callable[[Sequence[TaskUse]], None]) -> None:
         self._takers.append(take)
 
     def learn(self, samples: Sequence[TaskSample]) -> None:
         """Keep these samples as the newest, with the rates since those before, and pass them on."""
-        self._newest = {sample.key: _use(self._newest.get(sample.key), sample) for sample in samples}
+        uses = (_use(self._newest.get(sample.key), sample) for sample in samples)
+        self._newest = {use.sample.key: replace(use, steps_per_s=self._pace(use.sample)) for use in uses}
+        self._steps = {key: steps for key, steps in self._steps.items() if key in self._newest}
+        self._progress = {}
+        for use in self._newest.values():
+            job = use.sample.key.job
+            if use.sample.progress and (job not in self._progress or _share(use) < _share(self._progress[job])):
+                self._progress[job] = use
         for take in self._takers:
             try:
                 take(tuple(self._newest.values()))
@@ -42,7 +58,7 @@ class TaskMeasures:
 
     def forget(self) -> None:
         """Keep nothing, because another server leads now."""
-        self._newest = {}
+        self._newest, self._steps, self._progress = {}, {}, {}
 
     async def measure_forever(self, backend: MeasuresTasks, period_s: float = PERIOD_S) -> None:
         """Measure periodically."""
@@ -54,6 +70,24 @@ class TaskMeasures:
                 await asyncio.sleep(max(period_s, _SHARE * (loop.time() - began_s)))
         finally:
             self.forget()
+
+    def _pace(self, sample: TaskSample) -> float | None:
+        if sample.progress is None:
+            return None
+        steps = self._steps.setdefault(sample.key, deque(maxlen=STEPS_KEPT))
+        step = sample.progress.step
+        if steps and step < steps[-1][1]:
+            # It began again, as with the next epoch.
+            steps.clear()
+        if not steps or step > steps[-1][1]:
+            steps.append((sample.progress_at_ms, step))
+        (first_ms, first), (last_ms, last) = steps[0], steps[-1]
+        return (last - first) / (last_ms - first_ms) * 1000 if last_ms > first_ms else None
+
+
+def _share(use: TaskUse) -> float:
+    progress = use.sample.progress
+    return 0.0 if progress is None else progress.step / (progress.total or 1.0)
 
 
 def _use(before: TaskUse | None, sample: TaskSample) -> TaskUse:

@@ -267,6 +267,12 @@ class Platform(Protocol):
     async def task_use(self, job: str) -> tuple[TaskUse, ...]:
         """Return what each running task of a job, by its id, uses; empty where that is not measured."""
 
+    def progress(self) -> Mapping[str, TaskUse]:
+        """Return the use of the task that is least far, by the ids of jobs that report progress.
+
+        Empty on a server that does not lead.
+        """
+
     async def node_holdings(self, name: str) -> tuple[Holding, ...]:
         """Return what jobs hold on a node, the largest first. Raises NoNodeError."""
 

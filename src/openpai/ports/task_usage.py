@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from openpai.lifecycle.model import AttemptKey
+from openpai.runtime.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,10 @@ class TaskSample:
     stopped: int = 0
     """How many of its processes are stopped, as by SIGSTOP or a debugger."""
     devices: tuple[DeviceUse, ...] = ()
+    progress: Progress | None = None
+    """What the task reported last."""
+    progress_at_ms: int = 0
+    """When it reported that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,16 @@ class TaskUse:
 
     sample: TaskSample
     rates: Rates | None = None
+    steps_per_s: float | None = None
+    """How fast the task progresses, over the last minutes; None until it has reported two steps."""
+
+    @property
+    def left_s(self) -> float | None:
+        """Return how long the task will take for its remaining steps at this rate; None where that is unknown."""
+        progress = self.sample.progress
+        if progress is None or progress.total is None or not self.steps_per_s:
+            return None
+        return max(0.0, progress.total - progress.step) / self.steps_per_s
 
 
 @runtime_checkable
@@ -90,6 +105,10 @@ class TaskUsage(Protocol):
 
     def newest(self) -> Mapping[AttemptKey, TaskUse]:
         """Return what every running task uses, as it was measured last."""
+        ...
+
+    def progress(self) -> Mapping[str, TaskUse]:
+        """Return the use of the task that is least far, by the ids of the jobs that report progress."""
         ...
 
     def on_samples(self, take: Callable[[Sequence[TaskUse]], None]) -> None:

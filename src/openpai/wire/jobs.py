@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, NotRequired
 
-from openpai.wire.answers import ExitCode, JobId, JobName, Ms, NullableMs, Sentence, UserName, VcName
+from openpai.wire.answers import ExitCode, JobId, JobName, Ms, NullableMs, RoleName, Sentence, UserName, VcName
 from openpai.wire.doc import Doc, Document
 from openpai.wire.exits import AttemptCause
 from openpai.wire.states import State
-from openpai.wire.tasks import Role
+from openpai.wire.tasks import Role, TaskProgress
 
 
 class RetryDetails(Document):
@@ -18,6 +18,13 @@ class RetryDetails(Document):
     user: Annotated[int, Doc(example=1)]
     platform: Annotated[int, Doc(example=0)]
     resource: Annotated[int, Doc(example=0)]
+
+
+class JobProgress(TaskProgress):
+    """What a running job reported last about its progress: that of the task that is least far."""
+
+    taskRoleName: RoleName
+    taskIndex: Annotated[int, Doc(example=0)]
 
 
 class JobStatus(Document):
@@ -36,6 +43,7 @@ class JobStatus(Document):
     completedTime: NullableMs
     appExitCode: ExitCode
     virtualCluster: VcName
+    progress: JobProgress | None
 
 
 class AttemptStatus(JobStatus, AttemptCause):

@@ -155,6 +155,17 @@ class GpuUse(Document):
     temperatureCelsius: Annotated[float | None, Doc(example=64)]
 
 
+class TaskProgress(Document):
+    """What a task reported last about its progress."""
+
+    step: Annotated[float, Doc(example=1200)]
+    total: Annotated[float | None, Doc(example=5000)]
+    metrics: Annotated[Mapping[str, float], Doc(example={"loss": 0.31})]
+    time: Ms
+    stepsPerSecond: Annotated[float | None, Doc("over the last minutes", example=2.5)]
+    secondsLeft: Annotated[float | None, Doc("for the remaining steps at this rate", example=1520)]
+
+
 class TaskUse(Document):
     """What a running task uses, measured every few seconds; null where that is not measured."""
 
@@ -181,6 +192,7 @@ class TaskUse(Document):
     processes: Annotated[int, Doc(example=9)]
     stoppedProcesses: Annotated[int, Doc("how many of them are stopped, as by SIGSTOP", example=0)]
     gpus: Sequence[GpuUse]
+    progress: TaskProgress | None
 
 
 class JobUse(Document):

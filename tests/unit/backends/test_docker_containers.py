@@ -80,7 +80,8 @@ async def test_fewer_gpus_than_the_driver_has_are_real_ones(
 
 def own(variables: list[str]) -> list[str]:
     """Return the variables that do not name the files and directories of every task."""
-    return sorted(one for one in variables if not one.startswith(("PAI_PREEMPTION_NOTICE=", "PAI_CHECKPOINT_DIR=")))
+    files = ("PAI_PREEMPTION_NOTICE=", "PAI_CHECKPOINT_DIR=", "PAI_PROGRESS_FILE=")
+    return sorted(one for one in variables if not one.startswith(files))
 
 
 class TestConfig:

@@ -68,6 +68,7 @@ DOCUMENTS = {
     "SshTask": job_events.SshAddress,
     "LogHit": tasks.LogSearchHit,
     "TaskUse": tasks.TaskUse,
+    "TaskProgress": tasks.TaskProgress,
     "GpuUse": tasks.GpuUse,
     "StorageTest": storages.StorageTest,
     "StorageView": storages.StorageDetail,

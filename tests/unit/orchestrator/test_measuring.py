@@ -7,6 +7,7 @@ import pytest
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.measuring import TaskMeasures
 from openpai.ports.task_usage import Counters, Rates, TaskSample, TaskUse
+from openpai.runtime.progress import Progress
 
 KEY = AttemptKey("a" * 32, 0, "worker", 0, 0)
 
@@ -46,3 +47,23 @@ async def test_nothing_is_left_when_another_server_leads() -> None:
     with pytest.raises(OSError, match="the end"):
         await measures.measure_forever(Backend(), period_s=0)
     assert measures.newest() == {}
+
+
+def at_step(at_ms: int, step: float, index: int = 0, total: float | None = 100) -> TaskSample:
+    key = AttemptKey("a" * 32, 0, "worker", index, 0)
+    return TaskSample(key, at_ms, Counters(), progress=Progress(step, total), progress_at_ms=at_ms)
+
+
+def test_rate_and_time_left_follow_from_the_steps_and_the_job_is_as_far_as_its_last_task() -> None:
+    measures = TaskMeasures()
+    measures.learn([at_step(1000, 10), at_step(1000, 30, 1)])
+    assert measures.progress()["a" * 32].steps_per_s is None
+    measures.learn([at_step(3000, 20), at_step(3000, 30, 1)])
+    use = measures.progress()["a" * 32]
+    assert (use.sample.key.index, use.steps_per_s, use.left_s) == (0, 5.0, 16.0)
+    measures.learn([at_step(5000, 2)])
+    assert measures.progress()["a" * 32].steps_per_s is None
+    measures.learn([at_step(7000, 4, total=None)])
+    assert (measures.progress()["a" * 32].steps_per_s, measures.progress()["a" * 32].left_s) == (1.0, None)
+    measures.learn([])
+    assert measures.progress() == {}

@@ -44,7 +44,9 @@ async def job_document(request: Request, caller: Caller, row: JobRow, attempt: A
     services = context_of(request).services
     restarts = await services.jobs.events(row.id, reason="Restarted") if row.attempt else ()
     is_interruptible = await _is_interruptible(request, row)
-    document = shapes.detail(row, attempt, restarts, services.clock.now_ms(), is_interruptible=is_interruptible)
+    use = services.platform.progress().get(row.id)
+    now_ms = services.clock.now_ms()
+    document = shapes.detail(row, attempt, restarts, now_ms, is_interruptible=is_interruptible, use=use)
     return encoded_with(document, "taskRoles", roles)
 
 

@@ -192,7 +192,8 @@ async def _pages(
 
 async def _entries(context: ApiContext, page: JobPage) -> bytes:
     now_ms = context.services.clock.now_ms()
-    return (await encoded_list(page.jobs, lambda row: shapes.summary(row, now_ms)))[1:-1]
+    uses = context.services.platform.progress()
+    return (await encoded_list(page.jobs, lambda row: shapes.summary(row, now_ms, uses.get(row.id))))[1:-1]
 
 
 def _link(request: Request, where: JobFilter, page: JobPage) -> dict[str, str]:

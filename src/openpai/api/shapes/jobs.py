@@ -6,16 +6,24 @@ from collections.abc import Iterable, Sequence
 
 from openpai.api.shapes.exits import cause, diagnostics, exit_messages, exit_spec
 from openpai.api.shapes.job_attempts import AttemptView
-from openpai.api.shapes.tasks import TaskHistory
+from openpai.api.shapes.tasks import TaskHistory, progress
 from openpai.lifecycle.model import JOB_FINAL, JobPhase, Outcome, Verdict
 from openpai.lifecycle.states import JOB_STATES
 from openpai.ports.queries import EventRow, JobRow
+from openpai.ports.task_usage import TaskUse
 from openpai.wire import jobs as wire
 from openpai.wire.exits import AttemptCause, FirstCause
 from openpai.wire.job_attempts import OldAttemptHead
 
 
-def _status(row: JobRow, now_ms: int) -> wire.JobStatus:
+def _progress(use: TaskUse | None) -> wire.JobProgress | None:
+    found = None if use is None else progress(use)
+    if use is None or found is None:
+        return None
+    return {**found, "taskRoleName": use.sample.key.role, "taskIndex": use.sample.key.index}
+
+
+def _status(row: JobRow, now_ms: int, use: TaskUse | None) -> wire.JobStatus:
     phase = JobPhase(row.phase)
     state = JOB_STATES[phase]
     delay_s = None if row.retry_at_ms is None else max(row.retry_at_ms - now_ms, 0) / 1000
@@ -35,6 +43,7 @@ def _status(row: JobRow, now_ms: int) -> wire.JobStatus:
         "completedTime": row.ended_at_ms,
         "appExitCode": row.outcome.code if row.outcome else None,
         "virtualCluster": row.virtual_cluster,
+        "progress": _progress(use),
     }
 
 
@@ -50,11 +59,11 @@ def _head(row: JobRow) -> wire.JobHead:
     }
 
 
-def summary(row: JobRow, now_ms: int) -> wire.JobSummary:
-    """Return a job as an entry of the list."""
+def summary(row: JobRow, now_ms: int, use: TaskUse | None = None) -> wire.JobSummary:
+    """Return a job as an entry of the list, with the progress of the task that is least far."""
     return {
         **_head(row),
-        **_status(row, now_ms),
+        **_status(row, now_ms, use),
         "totalGpuNumber": row.gpus_total,
         "totalTaskNumber": row.tasks_total,
         "totalTaskRoleNumber": row.roles_total,
@@ -64,7 +73,13 @@ def summary(row: JobRow, now_ms: int) -> wire.JobSummary:
 
 
 def detail(
-    row: JobRow, attempt: AttemptView, restarts: Sequence[EventRow], now_ms: int, *, is_interruptible: bool
+    row: JobRow,
+    attempt: AttemptView,
+    restarts: Sequence[EventRow],
+    now_ms: int,
+    *,
+    is_interruptible: bool,
+    use: TaskUse | None = None,
 ) -> wire.JobDetailHead:
     """Return a job with one of its attempts; the tasks of that attempt are added by `answers.encoded_with`."""
     return {
@@ -75,7 +90,7 @@ def detail(
             {"attemptId": event.job_attempt, "time": event.at_ms, "message": event.message}
             for event in (found.event for found in reversed(restarts))
         ],
-        "jobStatus": _attempt_status(row, attempt, now_ms),
+        "jobStatus": _attempt_status(row, attempt, now_ms, use if attempt.is_latest else None),
     }
 
 
@@ -87,11 +102,11 @@ def by_role(tasks: Iterable[TaskHistory]) -> dict[str, list[TaskHistory]]:
     return roles
 
 
-def _attempt_status(row: JobRow, attempt: AttemptView, now_ms: int) -> wire.AttemptStatus:
+def _attempt_status(row: JobRow, attempt: AttemptView, now_ms: int, use: TaskUse | None) -> wire.AttemptStatus:
     ending = _ending(attempt.outcome)
     spec = ending["appExitSpec"]
     return {
-        **_status(row, now_ms),
+        **_status(row, now_ms, use),
         "attemptId": attempt.number,
         "attemptState": attempt.state,
         "appId": f"{attempt.number}_{row.id}",

@@ -139,6 +139,22 @@ def task_use(use: TaskUse, spec: JobSpec) -> wire.TaskUse:
         "processes": sample.processes,
         "stoppedProcesses": sample.stopped,
         "gpus": [_gpu_use(device) for device in sample.devices],
+        "progress": progress(use),
+    }
+
+
+def progress(use: TaskUse) -> wire.TaskProgress | None:
+    """Return what a task reported last about its progress."""
+    found = use.sample.progress
+    if found is None:
+        return None
+    return {
+        "step": found.step,
+        "total": found.total,
+        "metrics": found.metrics,
+        "time": use.sample.progress_at_ms,
+        "stepsPerSecond": None if use.steps_per_s is None else round(use.steps_per_s, 4),
+        "secondsLeft": _rounded(use.left_s),
     }
 
 

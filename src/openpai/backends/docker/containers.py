@@ -20,6 +20,7 @@ from openpai.backends.host.mounts import variable
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask, Mount
 from openpai.runtime.notice import CHECKPOINT_VARIABLE, NOTICE_FILE, NOTICE_VARIABLE
+from openpai.runtime.progress import PROGRESS_FILE, PROGRESS_VARIABLE
 from openpai.runtime.script import HOSTS_FILE
 
 MOUNT: Final = "/usr/local/pai"
@@ -169,6 +170,7 @@ def verdict(state: ContainerState, written: ExitReport | None, *, has_begun: boo
 def _environment(launch: LaunchTask, limits: Limits) -> Mapping[str, str]:
     environment = {**launch.shared_env, **launch.env, **{variable(mount): mount.mount_path for mount in launch.mounts}}
     environment |= {NOTICE_VARIABLE: f"{MOUNT}/{NOTICE_FILE}", CHECKPOINT_VARIABLE: CHECKPOINTS}
+    environment[PROGRESS_VARIABLE] = f"{MOUNT}/{PROGRESS_FILE}"
     if limits.keeps_work:
         environment["PAI_WORK_DIR"] = WORK
     if launch.hosts:

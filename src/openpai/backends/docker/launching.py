@@ -36,6 +36,7 @@ from openpai.backends.host.register import KILLED_BEFORE_START
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask
 from openpai.ports.clock import Clock
+from openpai.runtime.progress import PROGRESS_FILE
 from openpai.runtime.script import user_script, wrapper
 
 AT_ONCE: Final = 8
@@ -177,9 +178,9 @@ class Launcher:
         # The image's user may be any user. No other user of this machine can enter the root, which is the server's.
         logs = self._mount_of_logs(action)
         os.chmod(logs, 0o777)  # noqa: PTH101, S103  # see above
-        for name in _STREAMS:
+        for path in (*(f"{logs}/{name}.log" for name in _STREAMS), f"{directory.path}/{PROGRESS_FILE}"):
             # Owned by the server: one that is not root could not truncate a log of the image's user.
-            file = os.open(f"{logs}/{name}.log", _APPEND, 0o666)
+            file = os.open(path, _APPEND, 0o666)
             try:
                 os.fchmod(file, 0o666)
             finally:

@@ -29,8 +29,7 @@ class ContainerMeasuring:
             if place is not None:
                 places[attempt.name] = place
         self._places = places
-        devices = {attempt.key: attempt.devices for attempt in attempts}
-        return await self._measuring.measure(tuple(places.values()), devices)
+        return await self._measuring.measure(tuple(places.values()), attempts)
 
     async def _place(self, attempt: HostAttempt) -> Place | None:
         try:

@@ -23,6 +23,7 @@ from typing import Final
 
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.runtime.notice import NOTICE_FILE
+from openpai.runtime.progress import PROGRESS_FILE, TAIL_BYTES, Progress, read_progress
 from openpai.runtime.script import EXIT_FILE, FENCED, GRACE_FILE, HOSTS_FILE, SCRIPT_FILE, TICKET_FILE, ExitText, Ticket
 
 RECORD_FILE: Final = "task.json"
@@ -44,6 +45,7 @@ _OURS: Final = (
     HOSTS_FILE,
     GRACE_FILE,
     NOTICE_FILE,
+    PROGRESS_FILE,
     ENTRY_FILE,
     USERS_FILE,
 )
@@ -128,6 +130,24 @@ class TaskDirectory:
         _write(fresh, text, _NEW)
         os.chmod(fresh, 0o644, follow_symlinks=False)  # noqa: PTH101
         os.replace(fresh, self._file(NOTICE_FILE))  # noqa: PTH105
+
+    def progress(self) -> tuple[Progress, int] | None:
+        """Return what the task reported last about its progress, and when, in ms."""
+        try:
+            file = os.open(self._file(PROGRESS_FILE), os.O_RDONLY | _WARY)
+        except OSError:
+            return None
+        try:
+            about = os.fstat(file)
+            if not stat.S_ISREG(about.st_mode):
+                return None
+            text = os.pread(file, TAIL_BYTES, max(0, about.st_size - TAIL_BYTES)).decode(errors="replace")
+        except OSError:
+            return None
+        finally:
+            os.close(file)
+        found = read_progress(text)
+        return None if found is None else (found, about.st_mtime_ns // 1_000_000)
 
     def record(self) -> LaunchRecord | None:
         """Return the launch, or None if the server died before it wrote it."""
@@ -289,7 +309,7 @@ def _is_as_new(path: str) -> bool:
     if not _is_directory(path):
         return False
     try:
-        for name in (TICKET_FILE, EXIT_FILE, GRACE_FILE, NOTICE_FILE):
+        for name in (TICKET_FILE, EXIT_FILE, GRACE_FILE, NOTICE_FILE, PROGRESS_FILE):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{path}/{name}")  # noqa: PTH108  # done for each task
         with os.scandir(path) as found:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from openpai.backends.host.attempts import HostAttempt
 from openpai.backends.host.gpu_use import GpuReader, NoGpus, open_gpus
 from openpai.backends.host.machine import VIRTUAL, Gpus
 from openpai.backends.host.task_use import Measuring, Place
@@ -25,18 +26,20 @@ class HostMeasuring:
         self._measuring = Measuring()
         self._lock = asyncio.Lock()
 
-    async def measure(
-        self, places: Sequence[Place], devices: Mapping[AttemptKey, tuple[int, ...]]
-    ) -> tuple[TaskSample, ...]:
-        """Return a sample of each task; `devices` are the granted devices of each."""
+    async def measure(self, places: Sequence[Place], attempts: Iterable[HostAttempt]) -> tuple[TaskSample, ...]:
+        """Return a sample of each task with its granted devices and what it reported about its progress."""
+        by_key = {attempt.key: attempt for attempt in attempts}
         async with self._lock:
-            return await asyncio.to_thread(self._measure, places, devices, self._clock.now_ms())
+            return await asyncio.to_thread(self._measure, places, by_key, self._clock.now_ms())
 
     def _measure(
-        self, places: Sequence[Place], devices: Mapping[AttemptKey, tuple[int, ...]], now_ms: int
+        self, places: Sequence[Place], attempts: Mapping[AttemptKey, HostAttempt], now_ms: int
     ) -> tuple[TaskSample, ...]:
-        samples = self._measuring.measure(places, now_ms)
-        granted = {device for sample in samples for device in devices.get(sample.key, ())}
+        samples = [
+            _with_progress(sample, attempts[sample.key], now_ms) for sample in self._measuring.measure(places, now_ms)
+        ]
+        devices = {key: attempt.devices for key, attempt in attempts.items()}
+        granted = {device for sample in samples for device in devices[sample.key]}
         if not granted:
             return tuple(samples)
         if self._gpus is None:
@@ -46,7 +49,15 @@ class HostMeasuring:
         return tuple(
             replace(
                 sample,
-                devices=tuple(found[device] for device in devices.get(sample.key, ()) if device in found),
+                devices=tuple(found[device] for device in devices[sample.key] if device in found),
             )
             for sample in samples
         )
+
+
+def _with_progress(sample: TaskSample, attempt: HostAttempt, now_ms: int) -> TaskSample:
+    found = attempt.directory.progress()
+    if found is None:
+        return sample
+    # A task may set the time of its file.
+    return replace(sample, progress=found[0], progress_at_ms=min(found[1], now_ms))

@@ -169,7 +169,7 @@ class ProcessBackend(HostBackend[ProcessAttempt]):
             Place(attempt.key, attempt.pid, attempt.cgroup, memory=attempt.cgroup, cpu=attempt.cgroup)
             for attempt in running
         ]
-        return await self._measuring.measure(places, {attempt.key: attempt.devices for attempt in running})
+        return await self._measuring.measure(places, running)
 
     # The methods of `Runner`.
 

@@ -29,6 +29,7 @@ from openpai.backends.process.mounting import mount_all
 from openpai.backends.process.processes import MARKER, boot_id, kill_group, spawn
 from openpai.ports.backend import LaunchTask
 from openpai.runtime.notice import CHECKPOINT_VARIABLE, NOTICE_FILE, NOTICE_VARIABLE
+from openpai.runtime.progress import PROGRESS_FILE, PROGRESS_VARIABLE
 from openpai.runtime.script import HOSTS_FILE, LAUNCHER, user_script, wrapper
 
 _SHELL: Final = "/bin/sh"
@@ -128,6 +129,7 @@ class Launcher:
         if action.hosts:
             environment["PAI_HOSTS_FILE"] = f"{directory.path}/{HOSTS_FILE}"
         environment[NOTICE_VARIABLE] = f"{directory.path}/{NOTICE_FILE}"
+        environment[PROGRESS_VARIABLE] = f"{directory.path}/{PROGRESS_FILE}"
         environment[CHECKPOINT_VARIABLE] = self._checkpoints.make(action.key, user.uid if user else -1)
         is_private = user is not None and self._namespaces is not None
         owner = user.uid if user else -1

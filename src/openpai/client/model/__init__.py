@@ -37,7 +37,7 @@ _PLACE: Final = {
     "quotas": "Quota",
     "reports": "Report Use",
     "storages": "FilePage FileView StorageTest StorageView",
-    "tasks": "Cause FINAL_STATES GpuUse LogHit LogPiece SUCCEEDED SshTask TaskUse TaskView",
+    "tasks": "Cause FINAL_STATES GpuUse LogHit LogPiece SUCCEEDED SshTask TaskProgress TaskUse TaskView",
     "tokens": "Checked Login NewToken TokenView",
     "users": "User",
 }

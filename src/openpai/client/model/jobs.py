@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from openpai.client.model import reading as field
 from openpai.client.model.reading import Answer, Document
-from openpai.client.model.tasks import FINAL_STATES, Cause, TaskView, as_cause
+from openpai.client.model.tasks import FINAL_STATES, Cause, TaskProgress, TaskView, as_cause, as_progress
 
 
 class _Named:
@@ -56,6 +56,8 @@ class JobSummary(_Named, Answer):
     tags: tuple[str, ...] = field.texts("tags")
     priority: str = field.text("jobPriority")
     """crit, prod, test or oppo; empty for the default."""
+    progress: TaskProgress | None = field.value("progress", convert=as_progress)
+    """Of the task that is least far."""
     document: Document = field.whole()
 
 
@@ -153,6 +155,8 @@ class JobDetail(_Named, Answer):
     """Attempts that users requested, oldest first; every other attempt but the first is a retry."""
     checkpoint_at_ms: int | None = field.number("jobStatus.checkpointTime")
     """When its newest checkpoint was written, as far as the platform knows."""
+    progress: TaskProgress | None = field.value("jobStatus.progress", convert=as_progress)
+    """Of the task that is least far, while it runs."""
     exit_code: int | None = field.number("jobStatus.appExitCode")
     exit_phrase: str = field.text("jobStatus.appExitSpec.phrase")
     exit_diagnostics: str = field.text("jobStatus.appExitDiagnostics")

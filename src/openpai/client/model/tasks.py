@@ -16,6 +16,7 @@ from openpai.client.model.reading import (
     needed,
     number,
     parts,
+    real,
     text,
     texts,
     value,
@@ -111,6 +112,29 @@ class SshTask(_OfTask, Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskProgress(Answer):
+    """What a task reported last about its progress."""
+
+    step: float = real("step")
+    total: float | None = measured("total")
+    metrics: Mapping[str, float] = mapping("metrics")
+    at_ms: int = needed("time", int)
+    steps_per_s: float | None = measured("stepsPerSecond")
+    left_s: float | None = measured("secondsLeft")
+
+    def text(self) -> str:
+        """Return it for a person, as in `1200/5000 (24 %)`."""
+        if self.total is None:
+            return f"step {self.step:g}"
+        return f"{self.step:g}/{self.total:g} ({min(100.0, 100 * self.step / self.total):.0f} %)"
+
+
+def as_progress(document: Any) -> TaskProgress | None:
+    """Return the progress in a document; None if it has none."""
+    return TaskProgress.read(document) if isinstance(document, Mapping) else None
+
+
+@dataclass(frozen=True, slots=True)
 class GpuUse(Answer):
     """What a GPU of a task does; None where that is not measured."""
 
@@ -142,6 +166,7 @@ class TaskUse(_OfTask, Answer):
     processes: int = amount("processes")
     stopped: int = amount("stoppedProcesses")
     gpus: tuple[GpuUse, ...] = parts(GpuUse, "gpus")
+    progress: TaskProgress | None = value("progress", convert=as_progress)
     document: Document = whole()
 
 

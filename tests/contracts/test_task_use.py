@@ -1,0 +1,51 @@
+"""A backend that measures its tasks reports what each uses, whether it is stopped, and its progress."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from openpai.ports.backend import Backend, KillTask
+from openpai.ports.task_usage import MeasuresTasks, TaskSample
+from openpai.runtime.progress import Progress
+from tests.contracts.harness import Harness
+from tests.contracts.seen import Watch, a_key, a_launch
+
+REPORTS = """
+echo "120/1000 loss=0.25" >"$PAI_PROGRESS_FILE"
+n=0
+while [ $n -lt 200000 ]; do n=$((n + 1)); done
+echo up
+while :; do sleep 0.05; done
+"""
+
+
+async def sample_of(backend: Backend) -> TaskSample:
+    assert isinstance(backend, MeasuresTasks)
+    async with asyncio.timeout(60):
+        while not (found := await backend.measure()):  # noqa: ASYNC110  # a cgroup has no events
+            await asyncio.sleep(0.05)
+    (sample,) = found
+    return sample
+
+
+async def test_what_a_task_uses_and_reports(harness: Harness) -> None:
+    backend = await harness.start()
+    if not isinstance(backend, MeasuresTasks):
+        pytest.skip(f"{type(harness).__name__} does not measure its tasks")
+    assert await backend.measure() == ()
+    watch = Watch(backend)
+    await backend.apply([a_launch(harness, a_key(), REPORTS)])
+    await harness.until_said(a_key(), "up")
+    await watch.until_running(a_key())
+    sample = await sample_of(backend)
+    assert sample.key == a_key()
+    assert sample.counters.cpu_s > 0.05
+    assert sample.memory_bytes > 0
+    assert (sample.processes > 0, sample.stopped) == (True, 0)
+    assert sample.progress == Progress(120, 1000, {"loss": 0.25})
+    assert 0 < sample.progress_at_ms <= sample.at_ms
+    await backend.apply([KillTask(a_key(), 0.0)])
+    await watch.until_over(a_key())
+    assert await backend.measure() == ()
