@@ -73,6 +73,7 @@ async def test_an_entry_has_openpais_fields(world: World) -> None:
         "appCompletedTime": None,
         "appExitCode": None,
         "virtualCluster": "default",
+        "progress": None,
         "totalGpuNumber": 0,
         "totalTaskNumber": 2,
         "totalTaskRoleNumber": 1,

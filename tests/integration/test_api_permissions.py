@@ -165,6 +165,9 @@ async def _job(world: World, root: Path) -> None:
 class Shut:
     """A platform that does nothing: other tests cover what requests do."""
 
+    def progress(self) -> dict[str, Any]:
+        return {}
+
     def __getattr__(self, name: str) -> Any:
         async def nothing(*args: Any, **more: Any) -> Any:
             raise Unavailable("no server leads")

@@ -121,7 +121,7 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
             Services(
                 rooms.commands, rooms.queries, rooms.users, rooms.logs, rooms.clock, manners, lambda: server.is_ready,
                 cluster_settings=rooms.kept,
-                usage=rooms.usage,
+        usage=rooms.usage,
                 storages=storages,
                 sealer=rooms.vault,
                 sign_on=sign_on,
@@ -199,6 +199,7 @@ async def _leadership(
         clock=rooms.clock,
         settings=rooms.kept,
         usage=rooms.usage,
+        measures=rooms.commands.measures,
         storages=rooms.storages,
         plugins=rooms.plugins,
     )

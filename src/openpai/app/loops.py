@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import structlog
 
 from openpai.orchestrator.checkpoints import note_checkpoints
 from openpai.orchestrator.fairness import save_accuracy
+from openpai.orchestrator.hangs import HangWatch, watch_hangs
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.lending import count_lending
 from openpai.orchestrator.node_sync import sync_nodes
@@ -30,6 +32,7 @@ AUDIT_EVERY_S: Final = 30.0
 NODES_EVERY_S: Final = 10.0
 MEASURE_EVERY_S: Final = 10.0
 CHECKPOINTS_EVERY_S: Final = 15.0
+HANGS_EVERY_S: Final = 5.0
 INBOX_EVERY_S: Final = 1.0
 RENEW_EVERY_S: Final = 2.0
 PAUSE_AFTER_ERROR_S: Final = 1.0
@@ -51,6 +54,7 @@ async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable
         _every(leader, MEASURE_EVERY_S, lambda: count_lending(leader)),
         _every(leader, MEASURE_EVERY_S, lambda: save_accuracy(leader)),
         _every(leader, CHECKPOINTS_EVERY_S, lambda: note_checkpoints(leader)),
+        _every(leader, HANGS_EVERY_S, partial(watch_hangs, leader, HangWatch())),
         _every(leader, INBOX_EVERY_S, lambda: take_inbox(leader)),
         _every(leader, RENEW_EVERY_S, lambda: _renew(leader, holder)),
         _every(leader, 3600.0, housekeeping),

@@ -27,6 +27,7 @@ from openpai.ports.logs import LogReader
 from openpai.ports.platform import NotLeading
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import LEASE_MS, JobRecord, JobStore, LeaseLost
+from openpai.ports.task_usage import TaskUsage
 from openpai.ports.usage import UsageStore
 from openpai.runtime.builtin_plugins import BUILT_IN
 from openpai.runtime.plugins import Plugins
@@ -125,6 +126,8 @@ class Leader:
     url: str = ""
     """The URL under which other servers reach this one."""
     usage: UsageStore | None = None
+    measures: TaskUsage | None = None
+    """What running tasks use, where that is measured."""
     storages: StorageStore | None = None
     plugins: Plugins = field(default_factory=lambda: BUILT_IN)
     policy: RetryPolicy = RETRY_POLICY

@@ -100,6 +100,15 @@ class MeasuresTasks(Protocol):
         ...
 
 
+@runtime_checkable
+class KeepsEvidence(Protocol):
+    """A backend that can look into the processes of running tasks."""
+
+    async def keep_stacks(self, keys: Sequence[AttemptKey]) -> Mapping[AttemptKey, str]:
+        """Write what the processes of these tasks do to their runtime logs; return it of each in a few words."""
+        ...
+
+
 class TaskUsage(Protocol):
     """The newest samples of all running tasks, on the server that leads."""
 

@@ -95,6 +95,24 @@ def _minutes_ms(minutes: object) -> int | None:
     return max(1, round(minutes * 60)) * _SECOND_MS
 
 
+@dataclass(frozen=True, slots=True)
+class HangDetection:
+    """When a job counts as one that hangs, and how often it is then restarted."""
+
+    after_ms: int
+    restarts: int = 0
+
+
+def hang_detection(extras: Mapping[str, Any]) -> HangDetection | None:
+    """Return when a job counts as one that hangs; None if it does not ask for that."""
+    asked = extras.get("hangDetection")
+    minutes = asked.get("minutes") if isinstance(asked, Mapping) else None
+    if not isinstance(minutes, int | float) or isinstance(minutes, bool) or not minutes > 0:
+        return None
+    restarts = asked.get("restarts") if isinstance(asked, Mapping) else 0
+    return HangDetection(int(minutes * 60_000), restarts if isinstance(restarts, int) else 0)
+
+
 def grace_of(extras: Mapping[str, Any]) -> float:
     """Return how many seconds the tasks of a job have between SIGTERM and SIGKILL."""
     asked = extras.get("gracePeriodSeconds")

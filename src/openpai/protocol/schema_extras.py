@@ -105,6 +105,22 @@ class RuntimePlugin(_Open):
     taskroles: list[str] | None = _field("Task roles it is for; all unless given.", ["worker"])
 
 
+class HangDetectionRequest(_Open):
+    """When the job counts as one that hangs."""
+
+    minutes: float = Field(
+        ge=0.1,
+        le=MINUTES_MAX,
+        allow_inf_nan=False,
+        description="How long its tasks may run without output, progress, and use of processors and GPUs.",
+        examples=[15, 0.5],
+    )
+    restarts: Annotated[int, Field(ge=0, le=100)] | None = _field(
+        "How many attempts of the job may end like this; 0 unless given: a hang is only reported.",
+        2,
+    )
+
+
 class Extras(_Open):
     """Settings outside the protocol."""
 
@@ -122,6 +138,9 @@ class Extras(_Open):
         "How long a task may run on after SIGTERM, to save its work when it is preempted, drained, stopped or reaches "
         "its time limit; 30 unless given.",
         120,
+    )
+    hang_detection: HangDetectionRequest | None = _field(
+        "Report and restart the job when it hangs; without this it is not watched.", {"minutes": 15, "restarts": 2}
     )
     unique_tasks: bool | None = _field(
         "Whether no task may ever run twice at a time: one whose node does not answer starts again elsewhere only once "

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from ipaddress import IPv4Network
@@ -194,6 +194,11 @@ class DockerBackend(HostBackend[HostAttempt]):
     async def measure(self) -> tuple[TaskSample, ...]:
         """Return what each running task uses."""
         return await self._measuring.measure([attempt for attempt in self._register if attempt.is_running])
+
+    async def keep_stacks(self, keys: Sequence[AttemptKey]) -> Mapping[AttemptKey, str]:
+        """Write what the processes of these tasks do to their runtime logs."""
+        chosen = [attempt for attempt in self._register if attempt.key in keys and attempt.is_running]
+        return await self._measuring.keep_stacks(chosen, str(self._logs_root))
 
     # The methods of `Runner`.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from openpai.backends.docker.engine import Engine, EngineError
 from openpai.backends.host.attempts import HostAttempt
 from openpai.backends.host.measuring import HostMeasuring
 from openpai.backends.host.task_use import Place, cgroup_mounts, cgroup_places
+from openpai.lifecycle.model import AttemptKey
 from openpai.ports.task_usage import TaskSample
 
 
@@ -23,13 +24,21 @@ class ContainerMeasuring:
 
     async def measure(self, attempts: Sequence[HostAttempt]) -> tuple[TaskSample, ...]:
         """Return a sample of each container that runs on this machine."""
-        places: dict[str, Place] = {}
+        self._places = await self._known(attempts)
+        return await self._measuring.measure(tuple(self._places.values()), attempts)
+
+    async def keep_stacks(self, attempts: Sequence[HostAttempt], logs_root: str) -> Mapping[AttemptKey, str]:
+        """Write what the processes of containers do to their runtime logs; return it of each in a few words."""
+        places = await self._known(attempts)
+        return await self._measuring.keep_stacks(tuple(places.values()), attempts, logs_root)
+
+    async def _known(self, attempts: Sequence[HostAttempt]) -> dict[str, Place]:
+        found: dict[str, Place] = {}
         for attempt in attempts:
             place = self._places.get(attempt.name) or await self._place(attempt)
             if place is not None:
-                places[attempt.name] = place
-        self._places = places
-        return await self._measuring.measure(tuple(places.values()), attempts)
+                found[attempt.name] = place
+        return found
 
     async def _place(self, attempt: HostAttempt) -> Place | None:
         try:

@@ -23,7 +23,7 @@ from typing import Final
 
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.runtime.notice import NOTICE_FILE
-from openpai.runtime.progress import PROGRESS_FILE, TAIL_BYTES, Progress, read_progress
+from openpai.runtime.progress import PROGRESS_FILE
 from openpai.runtime.script import EXIT_FILE, FENCED, GRACE_FILE, HOSTS_FILE, SCRIPT_FILE, TICKET_FILE, ExitText, Ticket
 
 RECORD_FILE: Final = "task.json"
@@ -131,24 +131,6 @@ class TaskDirectory:
         os.chmod(fresh, 0o644, follow_symlinks=False)  # noqa: PTH101
         os.replace(fresh, self._file(NOTICE_FILE))  # noqa: PTH105
 
-    def progress(self) -> tuple[Progress, int] | None:
-        """Return what the task reported last about its progress, and when, in ms."""
-        try:
-            file = os.open(self._file(PROGRESS_FILE), os.O_RDONLY | _WARY)
-        except OSError:
-            return None
-        try:
-            about = os.fstat(file)
-            if not stat.S_ISREG(about.st_mode):
-                return None
-            text = os.pread(file, TAIL_BYTES, max(0, about.st_size - TAIL_BYTES)).decode(errors="replace")
-        except OSError:
-            return None
-        finally:
-            os.close(file)
-        found = read_progress(text)
-        return None if found is None else (found, about.st_mtime_ns // 1_000_000)
-
     def record(self) -> LaunchRecord | None:
         """Return the launch, or None if the server died before it wrote it."""
         try:
@@ -230,8 +212,11 @@ class TaskDirectory:
         """Write to the attempt's `runtime` log whether the files that the task left, if any, are kept."""
         if self.has_left_work():
             what = "can be fetched for a while: pai job fetch" if is_kept else "are removed now"
-            note = f"[openpai-runtime] the task left files in its working directory; they {what}\n"
-            _append(f"{logs_root}/{self.key.path()}/runtime.log", note)
+            self.note(logs_root, f"the task left files in its working directory; they {what}")
+
+    def note(self, logs_root: str, text: str) -> None:
+        """Write a message of the platform to the attempt's `runtime` log."""
+        _append(f"{logs_root}/{self.key.path()}/runtime.log", f"[openpai-runtime] {text}\n")
 
     def keep_work(self) -> None:
         """Move the files that the task left to where users can fetch them; what cannot be moved is not kept."""

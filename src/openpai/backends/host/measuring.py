@@ -9,6 +9,8 @@ from dataclasses import replace
 from openpai.backends.host.attempts import HostAttempt
 from openpai.backends.host.gpu_use import GpuReader, NoGpus, open_gpus
 from openpai.backends.host.machine import VIRTUAL, Gpus
+from openpai.backends.host.reported import reported
+from openpai.backends.host.stacks import stacks_of
 from openpai.backends.host.task_use import Measuring, Place
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.clock import Clock
@@ -31,6 +33,16 @@ class HostMeasuring:
         by_key = {attempt.key: attempt for attempt in attempts}
         async with self._lock:
             return await asyncio.to_thread(self._measure, places, by_key, self._clock.now_ms())
+
+    async def keep_stacks(
+        self, places: Sequence[Place], attempts: Iterable[HostAttempt], logs_root: str
+    ) -> dict[AttemptKey, str]:
+        """Write what the processes of tasks do to their runtime logs; return it of each in a few words."""
+        found = await asyncio.to_thread(_stacks, self._measuring, places)
+        for attempt in attempts:
+            if attempt.key in found:
+                attempt.directory.note(logs_root, f"what its processes do now:\n{found[attempt.key][0]}")
+        return {key: summary for key, (_, summary) in found.items()}
 
     def _measure(
         self, places: Sequence[Place], attempts: Mapping[AttemptKey, HostAttempt], now_ms: int
@@ -55,8 +67,16 @@ class HostMeasuring:
         )
 
 
+def _stacks(measuring: Measuring, places: Sequence[Place]) -> dict[AttemptKey, tuple[str, str]]:
+    return {
+        place.key: stacks_of([process.pid for process in processes])
+        for place, processes in measuring.processes(places)
+        if processes
+    }
+
+
 def _with_progress(sample: TaskSample, attempt: HostAttempt, now_ms: int) -> TaskSample:
-    found = attempt.directory.progress()
+    found = reported(attempt.directory)
     if found is None:
         return sample
     # A task may set the time of its file.

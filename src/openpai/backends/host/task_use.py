@@ -7,7 +7,7 @@ processor time, which a process adds to its parent's when that waits for it; so 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -69,17 +69,21 @@ class Measuring:
 
     def measure(self, places: Iterable[Place], now_ms: int) -> list[TaskSample]:
         """Return a sample of each task that has a process, and forget all others."""
-        places = tuple(places)
-        sessions = self._sessions() if any(not place.cgroup for place in places) else {}
         known, samples = {}, []
-        for place in places:
-            pids = _pids(f"{place.cgroup}/cgroup.procs") if place.cgroup else sessions.get(place.session or 0, ())
-            processes = [process for pid in pids if (process := self._process(pid)) is not None]
+        for place, processes in self.processes(places):
             if processes:
                 one = known[place.key] = self._known.get(place.key) or _Known()
                 samples.append(self._sample(place, processes, one, now_ms))
         self._known = known
         return samples
+
+    def processes(self, places: Iterable[Place]) -> Iterator[tuple[Place, list[Process]]]:
+        """Yield the processes of each task."""
+        places = tuple(places)
+        sessions = self._sessions() if any(not place.cgroup for place in places) else {}
+        for place in places:
+            pids = _pids(f"{place.cgroup}/cgroup.procs") if place.cgroup else sessions.get(place.session or 0, ())
+            yield place, [process for pid in pids if (process := self._process(pid)) is not None]
 
     def _sample(self, place: Place, processes: list[Process], known: _Known, now_ms: int) -> TaskSample:
         counted_s = _cpu_s(place.cpu) if place.cpu else None

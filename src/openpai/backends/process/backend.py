@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import errno
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -164,12 +164,12 @@ class ProcessBackend(HostBackend[ProcessAttempt]):
     async def measure(self) -> tuple[TaskSample, ...]:
         """Return what each running task uses."""
         running = [attempt for attempt in self._register if attempt.is_running and attempt.pid is not None]
-        places = [
-            # Processor time is only in cgroups of version 2; without it that of the processes is added up.
-            Place(attempt.key, attempt.pid, attempt.cgroup, memory=attempt.cgroup, cpu=attempt.cgroup)
-            for attempt in running
-        ]
-        return await self._measuring.measure(places, running)
+        return await self._measuring.measure(list(map(_place_of, running)), running)
+
+    async def keep_stacks(self, keys: Sequence[AttemptKey]) -> Mapping[AttemptKey, str]:
+        """Write what the processes of these tasks do to their runtime logs."""
+        chosen = [attempt for attempt in self._register if attempt.key in keys and attempt.is_running]
+        return await self._measuring.keep_stacks(list(map(_place_of, chosen)), chosen, str(self._logs_root))
 
     # The methods of `Runner`.
 
@@ -268,6 +268,11 @@ class ProcessBackend(HostBackend[ProcessAttempt]):
         """Return whether a task directory belongs to an attempt whose wrapper may be alive."""
         attempt = self._register.named(directory)
         return attempt is not None and attempt.exit is None and attempt.held is not None
+
+
+def _place_of(attempt: ProcessAttempt) -> Place:
+    # Processor time is only in cgroups of version 2; without it that of the processes is added up.
+    return Place(attempt.key, attempt.pid, attempt.cgroup, memory=attempt.cgroup, cpu=attempt.cgroup)
 
 
 def _say_what_separates(namespaces: Namespaces | None) -> None:
