@@ -70,7 +70,7 @@ def drain(
 
 
 def undrain(node: Node, json: output.Json = False) -> None:
-    """Undrain a node: it gets tasks again."""
+    """Undrain a node: it gets tasks again, and its lemon score is 0."""
     with session.connect() as pai:
         found = pai.change_node(node, is_drained=False)
     _report(found, f"{found.name} gets tasks again.", json)

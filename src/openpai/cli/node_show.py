@@ -50,6 +50,9 @@ def _facts(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
             else f"; jobs are stopped at {formatting.clock_time(node.drain_deadline_ms)}"
         )
         yield "drained", (node.drained_because or "yes") + until
+    if node.lemon_score:
+        users = formatting.plural(node.lemon_users, "user")
+        yield "lemon score", f"{node.lemon_score:.1f}: jobs of {users} failed for its hardware"
     yield "CPUs", f"{node.cpus.used} of {node.cpus.total} in use"
     yield "memory", f"{formatting.memory(node.memory_mb.used)} of {formatting.memory(node.memory_mb.total)} in use"
     if node.gpus.total:

@@ -14,7 +14,7 @@ from typing import Final
 from openpai.diagnosis.diagnosing import find, find_root
 from openpai.diagnosis.evidence import Evidence, Finding
 from openpai.diagnosis.last_error import ErrorKind
-from openpai.diagnosis.rules import Role, RuleSet
+from openpai.diagnosis.rules import Domain, Retry, Role, RuleSet
 from openpai.lifecycle.model import Behavior, Diagnosis, ExitReason, ExitReport, Outcome, Verdict
 from openpai.protocol.exit_codes import EXIT_SPECS, RETRY_ADVICE, spec_for
 
@@ -125,6 +125,7 @@ def _with_cause(diagnosis: Diagnosis, found: Finding) -> Diagnosis:
         return diagnosis
     return replace(
         diagnosis,
+        behavior=_behavior(found, diagnosis.behavior),
         reason=cause.summary,
         advice=cause.advice or diagnosis.advice,
         cause=cause.name,
@@ -132,6 +133,18 @@ def _with_cause(diagnosis: Diagnosis, found: Finding) -> Diagnosis:
         retry=cause.retry.value,
         excludes_node=cause.excludes_node,
     )
+
+
+def _behavior(found: Finding, of_row: Behavior) -> Behavior:
+    """Return what a cause means for retries: a known one goes before the row of the table, which many causes share."""
+    cause, rule = found.cause, found.rule
+    if cause is None or rule is None or of_row is Behavior.TRANSIENT_CONFLICT:
+        return of_row
+    if cause.retry is Retry.HELPS:
+        return Behavior.TRANSIENT
+    # Where only the sort of error is known, its owner may know better.
+    is_users = cause.retry is Retry.NO and cause.domain is Domain.USER and not rule.is_general
+    return Behavior.PERMANENT if is_users else of_row
 
 
 def without_retry_advice(diagnosis: Diagnosis) -> Diagnosis:

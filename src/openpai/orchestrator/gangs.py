@@ -71,9 +71,17 @@ def spots_of(record: JobRecord, tasks: Iterable[TaskId]) -> list[Spot | None]:
 
 
 def describe(
-    record: JobRecord, members: Members, submitted_at_ms: int, *, is_interruptible: bool = False
+    record: JobRecord,
+    members: Members,
+    submitted_at_ms: int,
+    *,
+    is_interruptible: bool = False,
+    excluded: tuple[str, ...] = (),
 ) -> Iterator[Gang]:
-    """Yield gangs of a job as the scheduler knows them; `is_interruptible` applies to jobs that do not say."""
+    """Yield gangs of a job as the scheduler knows them; `is_interruptible` applies to jobs that do not say.
+
+    They must not use the nodes in `excluded`.
+    """
     if not members:
         return
     needs = {role.name: role.resources for role in record.spec.task_roles}
@@ -100,6 +108,7 @@ def describe(
             rank=record.rank,
             time_limit_ms=record.time_limit_ms,
             checkpoint_every_ms=placement.checkpoint_every_ms,
+            excluded_nodes=excluded,
             attempt=record.job.attempt,
         )
 

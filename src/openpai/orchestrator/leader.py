@@ -17,6 +17,7 @@ from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
 from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy
 from openpai.orchestrator import gangs
+from openpai.orchestrator.lemons import Lemons
 from openpai.orchestrator.steady_clock import SteadyClock, Timers
 from openpai.orchestrator.task_ports import PortBook
 from openpai.ports.backend import Backend, LaunchTask, NodeSeen, TaskSeen
@@ -148,6 +149,8 @@ class Leader:
     """The rules of the failure analysis, with the edits of administrators."""
     rules_version: int = 0
     """The version of the setting that the edits come from."""
+    lemons: Lemons = field(default_factory=Lemons)
+    """The failures that nodes are blamed for."""
     must_resync: bool = False
     """The active jobs may differ from the store, so the leader must load them again."""
 
@@ -159,7 +162,8 @@ class Leader:
         # A job without gangs may be over, and its time of submission forgotten.
         submitted_ms = self.steady.submitted_ms(record.job) if members else 0
         is_interruptible = record.virtual_cluster in self.sharing.interruptible
-        return gangs.describe(record, members, submitted_ms, is_interruptible=is_interruptible)
+        excluded = self.lemons.excluded(record.job.id, self.clock.now_ms(), len(self.nodes))
+        return gangs.describe(record, members, submitted_ms, is_interruptible=is_interruptible, excluded=excluded)
 
     def next_grant(self) -> int:
         """Return a number larger than that of every earlier grant, under this or any earlier lease."""

@@ -17,7 +17,7 @@ from openpai.orchestrator.fairness import learn_limits
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.marks import follow_marks
 from openpai.ports.backend import MarksDevices, NodeSeen
-from openpai.ports.cluster_settings import CLUSTER, DRAINS, NodeNote
+from openpai.ports.cluster_settings import CLUSTER, DRAINS, LEMONS, NodeNote
 from openpai.protocol.errors import Refused
 from openpai.scheduler.config.arrangement import Arrangement, arrange
 from openpai.scheduler.config.planning import Nodes
@@ -42,6 +42,7 @@ async def sync_nodes(leader: Leader) -> None:
         _update_promises(leader)
         await learn_limits(leader)
         await learn_rules(leader)
+        leader.lemons.learn(await leader.settings.setting(LEMONS))
         if isinstance(leader.backend, MarksDevices):
             bad = {note.name: dict.fromkeys(sorted(note.bad_devices), note.bad_because) for note in notes.values()}
             await leader.backend.mark_bad({node: devices for node, devices in bad.items() if devices})

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from openpai.orchestrator.draining import set_deadline
 from openpai.orchestrator.holdings import held_on
 from openpai.orchestrator.leader import Leader, LeaderCommands
+from openpai.orchestrator.lemons import save_lemons
 from openpai.orchestrator.node_sync import sync_nodes
 from openpai.ports.backend import NodeSeen
 from openpai.ports.cluster_settings import NodeNote
@@ -38,6 +39,9 @@ class NodeCommands(LeaderCommands):
             if change.is_drained is not None:
                 note = replace(note, is_drained=change.is_drained, reason=reason)
             await leader.settings.set_node_notes((note,), leader.epoch)
+            if change.is_drained is False or change.bad_devices is not None:
+                leader.lemons.forget(name)
+                await save_lemons(leader.lemons, leader.settings, leader.clock.now_ms(), leader.epoch)
             if change.is_drained is not None:
                 await set_deadline(leader, name, change.deadline_s if change.is_drained else None, by)
             await sync_nodes(leader)
@@ -89,7 +93,13 @@ def _node_views(leader: Leader) -> tuple[NodeView, ...]:
     away = {name: _away(note) for name, note in notes.items() if name not in leader.nodes}
     nodes = {**leader.nodes, **away}
     return tuple(
-        _view(node, notes.get(name) or NodeNote(name), used.get(name) or _Used(), leader.sharing.deadlines.get(name))
+        _view(
+            node,
+            notes.get(name) or NodeNote(name),
+            used.get(name) or _Used(),
+            leader.sharing.deadlines.get(name),
+            leader.lemons.score_of(name, leader.clock.now_ms()),
+        )
         for name, node in sorted(nodes.items())
     )
 
@@ -117,7 +127,7 @@ def _used(leader: Leader) -> dict[str, _Used]:
     return used
 
 
-def _view(node: NodeSeen, note: NodeNote, used: _Used, deadline_ms: int | None) -> NodeView:
+def _view(node: NodeSeen, note: NodeNote, used: _Used, deadline_ms: int | None, blamed: tuple[float, int]) -> NodeView:
     return NodeView(
         name=node.name,
         address=node.address,
@@ -138,4 +148,6 @@ def _view(node: NodeSeen, note: NodeNote, used: _Used, deadline_ms: int | None) 
         bad_because=note.bad_because,
         deadline_ms=deadline_ms,
         changed_by=note.changed_by,
+        lemon_score=round(blamed[0], 2),
+        lemon_users=blamed[1],
     )

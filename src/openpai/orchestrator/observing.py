@@ -54,6 +54,8 @@ async def understand(leader: Leader, seen: Iterable[TaskSeen]) -> Observed:
         root = await _root(leader, found, heard) if found is not None else None
         if root is not None:
             heard.insert(0, root)
+        if found is not None:
+            leader.lemons.add(found, heard, leader.clock.now_ms())
     observed.updates = {
         job: JobUpdate(tuple(found), notes=tuple(notes[job])) for job, found in facts.items() if found or notes[job]
     }

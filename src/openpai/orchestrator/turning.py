@@ -9,6 +9,8 @@ import asyncio
 
 from openpai.orchestrator.acting import act
 from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.lemons import save_lemons
+from openpai.orchestrator.node_sync import sync_nodes
 from openpai.orchestrator.observing import HEARD_PER_PASS, remove, understand
 from openpai.orchestrator.placement_hints import save_hints
 from openpai.orchestrator.placing import Proposal
@@ -33,6 +35,8 @@ async def turn(leader: Leader) -> bool:
         raise
     proposal.settle(leader, saved)  # 5: the scheduler commits the placements that were saved, and drops the others
     await save_hints(leader)
+    if await save_lemons(leader.lemons, leader.settings, leader.clock.now_ms(), leader.epoch):
+        await sync_nodes(leader)
     await remove(leader, observed.strangers)
     # The batch may be a gang of thousands: serve other requests before its launch.
     await asyncio.sleep(0)

@@ -41,6 +41,10 @@ EXIT_SPECS: Final = "exit-specs"
 """`{"edits": {NAME: BODY}, "based": {NAME: FINGERPRINT}, "revision": N, "history": [REVISION, ...]}`: exit specs as
 administrators changed them, the bundled ones that they replace, and every change, the newest last."""
 
+LEMONS: Final = "lemons"
+"""`{"strikes": [{"node", "user", "job", "cause", "at_ms", "devices"}, ...]}`: failures that nodes are blamed for, the
+oldest first; written by the leader."""
+
 KUBERNETES: Final = "kubernetes"
 """`{"secret": HEX}`: what seals the pods of the platform; made by the first server that needs it."""
 

@@ -96,6 +96,10 @@ class NodeView:
     """Until when jobs may run on it, if its drain has a deadline."""
     changed_by: str = ""
     """The user who drained it or marked its devices last."""
+    lemon_score: float = 0.0
+    """How many users' jobs failed lately for its hardware, older failures counting less."""
+    lemon_users: int = 0
+    """How many users these are."""
 
 
 @dataclass(frozen=True, slots=True)

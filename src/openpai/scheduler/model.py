@@ -70,6 +70,8 @@ class Gang:
     """How long it may run; None for no limit."""
     checkpoint_every_ms: int | None = None
     """How often it saves its work, if it says so."""
+    excluded_nodes: tuple[str, ...] = ()
+    """Nodes that it must not use, because they failed it."""
     attempt: int = 0
     """How often its job started before; each time it must run for longer before it is moved."""
 

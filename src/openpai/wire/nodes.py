@@ -35,6 +35,10 @@ class Node(Document):
     badBecause: Annotated[str, Doc("why an administrator marked GPUs as bad", example="")]
     tasks: Annotated[int, Doc("task attempts that hold resources there", example=1)]
     virtualClusters: Sequence[VcName]
+    lemonScore: Annotated[
+        float, Doc("how many users' jobs failed lately for its hardware, older failures counting less", example=0)
+    ]
+    lemonUsers: Annotated[int, Doc("how many users these are", example=0)]
 
 
 class Holding(Document):

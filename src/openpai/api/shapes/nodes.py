@@ -27,6 +27,8 @@ def node(view: NodeView) -> wire.Node:
         "badBecause": view.bad_because,
         "tasks": view.tasks,
         "virtualClusters": view.virtual_clusters,
+        "lemonScore": view.lemon_score,
+        "lemonUsers": view.lemon_users,
     }
 
 

@@ -37,6 +37,9 @@ class NodeView(Answer):
     bad_devices: tuple[int, ...] = field.amounts("badDevices")
     bad_because: str = field.text("badBecause")
     virtual_clusters: tuple[str, ...] = field.texts("virtualClusters")
+    lemon_score: float = field.real("lemonScore")
+    """How many users' jobs failed lately for its hardware, older failures counting less."""
+    lemon_users: int = field.amount("lemonUsers")
     """Virtual clusters whose jobs hold resources there."""
     document: Document = field.whole()
 

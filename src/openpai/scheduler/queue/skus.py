@@ -7,7 +7,7 @@ configuration has no SKU for a device type, it is an equal share of the nodes th
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from openpai.scheduler.cells.cluster import Cluster
@@ -125,9 +125,16 @@ class Skus:
                 members.append((1, devices))
         return GangRequest(
             name, gang.virtual_cluster, tuple(members), gang.priority, kind, pin,
-            gang.is_lazily_preemptible, gang.topology, groups=_cell_groups(group),
+            gang.is_lazily_preemptible, gang.topology, self._usable(gang.excluded_nodes), groups=_cell_groups(group),
             checkpoint_every_ms=gang.checkpoint_every_ms, positions=group.members,
         )  # fmt: skip
+
+    def _usable(self, excluded: Collection[str]) -> frozenset[str] | None:
+        """Return all nodes but some; None for all."""
+        if not excluded:
+            return None
+        chains = self._cluster.chains.values()
+        return frozenset(cell.name for chain in chains for cell in chain.node_cells) - frozenset(excluded)
 
     def _count(self, gang: Gang, kind: str | None, pin: str | None, asks: Sequence[Ask]) -> Counted:
         """Return the type of device and the devices for each of these asks, or why no number of them would do."""
