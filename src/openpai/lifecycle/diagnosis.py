@@ -59,7 +59,9 @@ def diagnose(report: ExitReport, tail: str = "", rules: RuleSet | None = None) -
     """Return why a task attempt ended: a row of the exit-code table, with what the rules say about its log."""
     if report.reason is not ExitReason.EXITED:
         found = find(Evidence(None, message=report.message), rules)
-        return _with_cause(_row(_CODE_OF[report.reason], report.message), found)
+        row = _row(_CODE_OF[report.reason], report.message)
+        # The backend knows whether what it reports may pass.
+        return replace(_with_cause(row, found), behavior=row.behavior)
     if report.code == SUCCEEDED:
         return _row(SUCCEEDED)
     found = find(Evidence(report.code, tail), rules)
