@@ -73,6 +73,9 @@ def show(name: Vc, json: output.Json = False) -> None:
         output.say_marked_up(f"lent: {lent}")
     if vc.is_interruptible:
         output.say("Its jobs are interruptible, unless their job files say otherwise.")
+    if vc.moves.jobs:
+        lost = f"{vc.moves.gpu_hours_lost:.2f} GPU hours of their work were lost"
+        output.say(f"{formatting.plural(vc.moves.jobs, 'job')} moved to make whole nodes for others; {lost}")
     for sentence in cluster_tables.accuracy_sentences(vc.accuracy):
         output.say(sentence)
     for kind, count in vc.skus:

@@ -17,6 +17,7 @@ from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import TASKS_AT_ONCE
 from openpai.ports.store import Event, JobRecord, Slot
+from openpai.protocol.wording import plural
 from openpai.runtime.environment import port_labels
 from openpai.scheduler.model import Place, Preempt
 
@@ -68,15 +69,20 @@ class Proposal:
             self.has_more = True
             return
         self.leaving[decision.gang] = tuple(jobs)
+        waiting = leader.active.records.get(gangs.job_of(decision.gang))
+        lost_ms = {gangs.job_of(victim): lost for victim, lost in decision.moved.items()}
+        names = []
         for job, why in jobs.items():
             found = leader.active.records.get(job)
-            if found is not None:
-                updates[job] = JobUpdate((Preempted(found.job.attempt, now_ms, why),))
-        moved = [leader.active.records.get(gangs.job_of(victim)) for victim in decision.moved]
-        names = sorted({found.full_name for found in moved if found is not None})
-        waiting = leader.active.records.get(gangs.job_of(decision.gang))
+            if found is None:
+                continue
+            notes: tuple[Event, ...] = ()
+            if job in lost_ms:
+                names.append(found.full_name)
+                notes = (_moved(found, waiting, lost_ms[job], now_ms),)
+            updates[job] = JobUpdate((Preempted(found.job.attempt, now_ms, why),), notes=notes)
         if names and waiting is not None:
-            message = f"resources are reserved for it: {', '.join(names)} moved to make room for it"
+            message = f"resources are reserved for it: {', '.join(sorted(names))} moved to make room for it"
             event = Event(waiting.job.id, now_ms, "RoomMade", message, waiting.job.attempt)
             updates[waiting.job.id] = JobUpdate(notes=(event,))
 
@@ -99,6 +105,13 @@ class Proposal:
                 leader.scheduler.reject(gang)
                 leader.nudges.work.set()
         self.placed, self.leaving = {}, {}
+
+
+def _moved(record: JobRecord, waiting: JobRecord | None, lost_ms: int, now_ms: int) -> Event:
+    """Return the event of a job that leaves its devices for another one, with the work that it must do again."""
+    lost = f"the last {lost_ms / 1000:.0f} s of its work on {plural(record.spec.gpus_total, 'GPU')} are done again"
+    message = f"it leaves its node for {waiting.full_name if waiting else 'another job'}; {lost}"
+    return Event(record.job.id, now_ms, "Moved", message, record.job.attempt)
 
 
 def _stays(leader: Leader, job: str) -> bool:

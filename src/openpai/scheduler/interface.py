@@ -66,6 +66,10 @@ class VcView:
     """Whether its jobs may be interrupted unless they say otherwise."""
     moves_jobs: bool = False
     """Whether its interruptible jobs may be moved to make whole cells for its other jobs."""
+    moves: int = 0
+    """How many jobs were moved so since this scheduler began."""
+    moved_gpu_hours: float = 0.0
+    """The work that these jobs must do again."""
 
     @property
     def lent(self) -> Amount:

@@ -6,6 +6,7 @@ all; a spot is where one member runs. Ids are opaque to it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -102,8 +103,9 @@ class Preempt:
     victims: tuple[str, ...]
     whys: tuple[str, ...]
     """Why each of the victims must leave, for its owner."""
-    moved: tuple[str, ...] = ()
-    """Those of the victims that other cells are reserved for, where they can start again at once."""
+    moved: Mapping[str, int] = field(default_factory=dict)
+    """The victims that other cells are reserved for, where they can start again at once: how many milliseconds of
+    their work are not saved."""
 
 
 Decision = Place | Preempt

@@ -30,6 +30,13 @@ class Accuracy(Document):
     ]
 
 
+class Moves(Document):
+    """Jobs that were moved to make whole cells for others, since the present leader took over."""
+
+    jobs: Annotated[int, Doc(example=2)]
+    gpuHoursLost: Annotated[float, Doc("work that was not saved and is done again", example=0.5)]
+
+
 class VirtualCluster(Document):
     """The guaranteed, healthy and used resources of a virtual cluster."""
 
@@ -50,6 +57,7 @@ class VirtualCluster(Document):
     order: Annotated[Literal["fair", "fifo", "shortest"], Doc("the order of its queue", example="fair")]
     interruptible: Annotated[bool, Doc("whether jobs may be interrupted that do not say", example=False)]
     moveJobs: Annotated[bool, Doc("whether interruptible jobs may be moved to make whole cells", example=False)]
+    moves: Moves
 
 
 class NodeGpus(Document):

@@ -84,6 +84,17 @@ def test_how_good_guesses_were_is_said_with_the_virtual_cluster_and_the_estimate
     assert "(limits; 85 % of the last 40 came true)" in " ".join(pai("job", "why", "train").out.split())
 
 
+def test_jobs_that_moved_are_shown_with_the_virtual_cluster_where_there_were_any(pai, platform):
+    moves = {"jobs": 2, "gpuHoursLost": 0.504}
+    platform.on("GET", "/virtual-clusters/vision", VISION | {"moves": moves})
+    platform.on("GET", "/cluster/sku-types", {})
+    message = "2 jobs moved to make whole nodes for others; 0.50 GPU hours of their work were lost"
+    assert message in " ".join(pai("vc", "show", "vision").out.split())
+    assert pai("vc", "show", "vision", "--json").json()["moves"] == moves
+    platform.on("GET", "/virtual-clusters/vision", VISION | {"moves": {"jobs": 0, "gpuHoursLost": 0}})
+    assert "moved" not in pai("vc", "show", "vision").out
+
+
 def test_a_report_shows_lent_and_borrowed_hours_where_there_are_any(pai, platform):
     used = {"gpuHours": 1234.5, "cpuHours": 2000, "memoryGbHours": 3000, "taskAttempts": 7}
     row = {"day": "2026-11-22", "user": "ann", "virtualCluster": "vision", **used}

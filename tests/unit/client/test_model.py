@@ -62,6 +62,7 @@ DOCUMENTS = {
     "Report": reports.UsageReport,
     "Resources": clusters.Resources,
     "Accuracy": clusters.Accuracy,
+    "Moves": clusters.Moves,
     "Restart": jobs.Restart,
     "Result": jobs.BulkResult,
     "Results": jobs.BulkResults,

@@ -65,6 +65,15 @@ def test_a_job_of_one_gpu_moves_for_a_job_of_a_whole_node() -> None:
             "attempt 1: moved to make room for ann~big; other resources are reserved for it, "
             "and it starts there at once"
         )
+        noted = [each.event.message for each in await servers.events(moved) if each.event.reason == "Moved"]
+        lost_ms = servers.leader.scheduler.state.moves.work["default"].lost_gpu_ms
+        assert 60_000 <= lost_ms <= 300_000
+        lost = f"the last {lost_ms / 1000:.0f} s of its work on 1 GPU are done again"
+        assert noted == [f"it leaves its node for ann~big; {lost}"]
+        others = [each.event.reason for name in events if name != moved for each in events[name]]
+        assert "Moved" not in others
+        (view,) = [each for each in servers.leader.scheduler.virtual_clusters() if each.name == "default"]
+        assert (view.moves, view.moved_gpu_hours) == (1, lost_ms / 3_600_000)
         made = [each.event.message for each in await servers.events("big") if each.event.reason == "RoomMade"]
         assert made == [f"resources are reserved for it: ann~{moved} moved to make room for it"]
         await servers.restart()

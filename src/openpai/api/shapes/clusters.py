@@ -55,6 +55,7 @@ def _virtual_cluster(view: VcView, whole: Amount) -> wire.VirtualCluster:
         "order": view.order.value,
         "interruptible": view.is_interruptible,
         "moveJobs": view.moves_jobs,
+        "moves": {"jobs": view.moves, "gpuHoursLost": round(view.moved_gpu_hours, 4)},
     }
 
 

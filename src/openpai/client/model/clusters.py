@@ -41,6 +41,14 @@ class Accuracy(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class Moves(Answer):
+    """Jobs that were moved to make whole cells for others, since the present leader took over."""
+
+    jobs: int = field.amount("jobs")
+    gpu_hours_lost: float = field.real("gpuHoursLost")
+
+
+@dataclass(frozen=True, slots=True)
 class VirtualCluster(Answer):
     """The guaranteed, healthy and used resources of a virtual cluster."""
 
@@ -61,8 +69,9 @@ class VirtualCluster(Answer):
     order: str = field.text("order")
     """The order of its queue: `fair`, `fifo` or `shortest`."""
     is_interruptible: bool = field.flag("interruptible")
-    moves_jobs: bool = field.flag("moveJobs")
     """Whether its jobs may be interrupted unless they say otherwise."""
+    moves_jobs: bool = field.flag("moveJobs")
+    moves: Moves = field.part(Moves, "moves")
     document: Document = field.whole()
 
 

@@ -185,8 +185,8 @@ class Round:
             return None
         state.queue.remove(waiting.gang.id)
         state.reserve(waiting)
-        moved = {move.gang for move in state.moves.open.values() if move.room_for == waiting.gang.id}
-        return replace(self._preempt(waiting, victims), moved=tuple(sorted(moved)))
+        moved = {move.gang: move.lost_ms for move in state.moves.open.values() if move.room_for == waiting.gang.id}
+        return replace(self._preempt(waiting, victims), moved=dict(sorted(moved.items())))
 
     def _take_reserved(self, limit: int) -> list[Decision]:
         """Place the gangs whose victims have left; queue those again that lost their reservation."""

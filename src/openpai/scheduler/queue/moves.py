@@ -38,6 +38,8 @@ class Move:
     room_for_job: str
     left_ms: int | None = None
     """When it had left its cells; None before."""
+    lost_ms: int = 0
+    """How much of its last running time is not saved and must be done again."""
 
 
 @dataclass(slots=True)
@@ -47,6 +49,8 @@ class MovedWork:
     moves: int = 0
     lost_ms: int = 0
     """Device time of work that was not saved when the gangs were asked to leave."""
+    lost_gpu_ms: int = 0
+    """The same in GPU time."""
 
 
 @dataclass(slots=True)
@@ -78,6 +82,7 @@ class MoveBook:
         work = self.work.setdefault(move.virtual_cluster, MovedWork())
         work.moves += 1
         work.lost_ms += lost_ms
+        work.lost_gpu_ms += move.gpus * move.lost_ms
 
     def dump(self) -> dict[str, Any]:
         """Return it as plain data."""

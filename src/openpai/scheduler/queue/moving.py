@@ -59,7 +59,7 @@ def make_room(state: SchedulerState, waiting: Waiting, now_ms: int) -> tuple[str
         held = state.running.gangs[name]
         move = Move(
             name, held.gang.virtual_cluster, held.gang.user, gpus_of(held.gang), name + SUFFIX,
-            gang.id, gang.job or gang.id,
+            gang.id, gang.job or gang.id, lost_ms=cluster.gangs[name].at_risk_ms(now_ms),
         )  # fmt: skip
         book.begin(job_key(held.gang), move, movable[name][1], now_ms)
         state.link_kept(move)

@@ -13,6 +13,7 @@ from openpai.scheduler.config.model import SkuSpec
 from openpai.scheduler.interface import Amount, Inspection, Lending, VcView
 from openpai.scheduler.model import Order
 from openpai.scheduler.queue.lending import borrowed_devices, loans
+from openpai.scheduler.queue.moves import HOUR_MS, MovedWork
 from openpai.scheduler.queue.skus import Skus
 from openpai.scheduler.queue.state import SchedulerState
 from openpai.wire.scheduler import Gang, GangStatus
@@ -62,12 +63,12 @@ def _view(state: SchedulerState, name: str, running: int, waiting: int) -> VcVie
         for part in record.parts:
             if part is not None and part.guarantee is None:
                 borrowed[part.node_cell.chain.spec.leaf_type] += part.mask.bit_count()
-    skus = state.machines.skus
+    skus, moved = state.machines.skus, state.moves.work.get(name, MovedWork())
     return VcView(
         name, _amount(skus, promised), _amount(skus, promised - bad), _amount(skus, used), _amount(skus, borrowed),
         dict(promised), running, waiting, order=state.orders.get(name, Order.FAIR),
         accuracy=state.running.run_times.guesses.of(name),
-        moves_jobs=name in state.moves.allowed,
+        moves_jobs=name in state.moves.allowed, moves=moved.moves, moved_gpu_hours=moved.lost_gpu_ms / HOUR_MS,
     )  # fmt: skip
 
 
