@@ -248,7 +248,7 @@ def _tail(log: Path) -> str:
         with log.open("rb") as opened:
             opened.seek(0, os.SEEK_END)
             opened.seek(max(0, opened.tell() - LOG_MAX // 4))
-            return opened.read().replace(b"\0", b"").decode(errors="replace")
+            return opened.read(LOG_MAX // 4).replace(b"\0", b"").decode(errors="replace")
     except OSError as error:
         raise InvalidParameters(f"{str(log)!r} cannot be read: {error.strerror}", "name a log file") from error
 
