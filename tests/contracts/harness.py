@@ -62,6 +62,8 @@ class Harness(ABC):
 
     runs_shell = True
     """Whether commands are shell text run by real processes that write real logs."""
+    has_shells = True
+    """Whether users can run commands in its tasks."""
     programs: Programs
     image = "none"
     merges_streams = False

@@ -139,6 +139,7 @@ class KubernetesHarness(Harness):
     """A kubernetes backend over a namespace and two fake nodes of its own."""
 
     runs_shell = False
+    has_shells = False
     programs = SimulatedPrograms()
     kubeconfig: Path
 

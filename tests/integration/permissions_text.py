@@ -60,6 +60,7 @@ job.tag                -     -    -    +    +    +      +      +      -     +
 job.priority           -     -    -    +    +    +      +      +      -     +
 job.rank               -     -    -    +    -    +      -      +      -     -
 job.checkpoint         -     -    -    -    +    +      +      +      -     +
+job.exec               -     -    -    -    +    +      +      +      -     +
 job.archive            -     -    -    -    +    +      +      +      -     +
 job.delete             -     -    -    -    +    +      +      +      -     +
 storage.list           +     +    +    +    +    +      +      +      +     +
@@ -100,6 +101,8 @@ GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs         job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs/{name}  job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs/{name}/search job.logs
+POST    /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/exec         job.exec
+POST    /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/ports/{port} job.exec
 
 GET     /api/v2/nodes                                                   node.list
 GET     /api/v2/nodes/{name}                                            node.list

@@ -39,6 +39,7 @@ _FILLED: Final = {
     "role": "worker",
     "index": "0",
     "attempt": "0",
+    "port": "8080",
     "username": "ann",
     "groupname": "team",
     "group": "team",

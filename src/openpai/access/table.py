@@ -78,6 +78,7 @@ _ACTIONS: Final = (
          scope=Scope.READ),
     _job("job.logs", "read a job's logs", is_open_to_manager=True, scope=Scope.READ),
     _job("job.ssh", "see how to reach a job's tasks by SSH", scope=Scope.READ),
+    _job("job.exec", "run commands in a job's tasks, copy files, and connect to their ports"),
     _job("job.stop", "stop, start or restart a job", is_open_to_manager=True),
     _job("job.tag", "tag a job", is_open_to_manager=True),
     _job("job.priority", "change a job's priority class", is_open_to_manager=True),

@@ -25,6 +25,9 @@ from openpai.api.portal import PortalFiles, PortalPages
 from openpai.api.rate_limits import LoginLimiter, RateLimiter, TooManyRequests
 from openpai.api.services import Services
 from openpai.api.sessions import Sessions
+from openpai.api.shell_sessions import OpenSessions
+from openpai.api.shell_sockets import add_sockets
+from openpai.api.shell_tickets import ShellTickets
 from openpai.identity.passwords import Passwords
 from openpai.orchestrator.quotas import QuotaCache
 from openpai.ports.platform import NotLeading
@@ -32,7 +35,7 @@ from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
 # The files of `routes`. Their routes are tried in this order: the most frequent first.
 _FILES: Final = (
-    "jobs job_bulk job_changes job_attempts job_events tasks logs nodes clusters scheduler tokens authn oidc "
+    "jobs job_bulk job_changes job_attempts job_events tasks shells logs nodes clusters scheduler tokens authn oidc "
     "browser_sessions prometheus users user_fields groups storages storage_files quotas exit_specs reports audit "
     "alerts kubernetes info"
 )
@@ -78,7 +81,10 @@ def create_api(services: Services) -> FastAPI:
             per_min_of_user=settings.login_failures_per_min_of_user,
         ),
         quotas=QuotaCache(services.usage, services.clock),
+        shell_tickets=ShellTickets(sessions, services.clock),
+        shells=OpenSessions(settings),
     )
+    add_sockets(api)
     api.state.forwarder = Forwarder(services.sealer)
     api.add_exception_handler(NotLeading, _passed_on)
     api.add_exception_handler(PaiError, _answer_error)

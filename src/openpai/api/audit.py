@@ -59,7 +59,7 @@ def about_each(request: Request, jobs: Sequence[tuple[str, int]]) -> None:
 def entry_of_submission(request: Request, caller: Caller, now_ms: int) -> AuditEntry:
     """Return the entry that the store writes together with a job; the store adds the job's name."""
     entry = AuditEntry(now_ms, caller.user, caller.action, "", caller.user)
-    return replace(entry, via=_via(caller), address=address_of(request.scope), status=202)
+    return replace(entry, via=via(caller), address=address_of(request.scope), status=202)
 
 
 def is_written(request: Request) -> None:
@@ -139,13 +139,13 @@ class Auditing:
             actor = target if status < 400 else ""
         if self._left_out:
             detail["leftOut"], self._left_out = self._left_out, 0
-        via = _via(caller) if caller else ""
+        how = via(caller) if caller else ""
         said = {"actor": actor, "target": target, "owner": owner, **getattr(request.state, "about", {})}
         now_ms = self._services.clock.now_ms()
         address = address_of(request.scope)
         # A route with several actions has recorded which one it was.
         done = caller.action if caller and caller.action else action
-        return AuditEntry(now_ms, action=done, via=via, address=address, status=status, detail=detail, **said)
+        return AuditEntry(now_ms, action=done, via=how, address=address, status=status, detail=detail, **said)
 
     async def _known(self, name: str) -> str:
         # Some users type their password into the field of the name: record only names that exist.
@@ -170,7 +170,8 @@ def _of_job(entry: AuditEntry, name: str, status: int) -> AuditEntry:
     return replace(entry, target=name, owner=owner if tilde else "", status=status)
 
 
-def _via(caller: Caller) -> str:
+def via(caller: Caller) -> str:
+    """Return how a caller is logged in, for an entry."""
     return (caller.token.name or "application token") if caller.token.is_application else "login"
 
 

@@ -16,6 +16,8 @@ from openpai.api.log_tickets import Tickets
 from openpai.api.rate_limits import LoginLimiter, RateLimiter
 from openpai.api.services import Services
 from openpai.api.sessions import Caller, Sessions
+from openpai.api.shell_sessions import OpenSessions
+from openpai.api.shell_tickets import ShellTickets
 from openpai.api.task_cache import TaskCache
 from openpai.identity.passwords import Passwords
 from openpai.orchestrator.quotas import QuotaCache
@@ -32,6 +34,8 @@ class ApiContext:
     lists: RateLimiter
     logins: LoginLimiter
     quotas: QuotaCache
+    shell_tickets: ShellTickets
+    shells: OpenSessions
     task_cache: TaskCache = field(default_factory=TaskCache)
 
 

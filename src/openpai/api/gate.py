@@ -13,11 +13,13 @@ from urllib.parse import parse_qsl
 import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from openpai.api.answers import refusal
 from openpai.api.bodies import invalid
 from openpai.api.browser_sessions import with_session
 from openpai.api.client_address import address_of, with_origin
+from openpai.api.denial import deny
 from openpai.api.legacy_paths import as_described, is_file
 from openpai.api.rate_limits import RateLimiter, TooManyRequests, network_of
 from openpai.api.sessions import Sessions
@@ -66,7 +68,7 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; every outcome is answered."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self._open(scope, receive, send)
             return
         scope = with_session(with_origin({**scope, "path": as_described(scope["path"])}, self._sealer))
         # A file that is put into a storage is streamed there and never held in memory.
@@ -75,7 +77,7 @@ class Gate:
         passage = _Passage(scope, receive, send, limit_bytes)
         try:
             if scope["path"] not in ("/healthz", "/readyz"):
-                left = self._requests.take(self._client(passage))
+                left = self._requests.take(self._client(scope))
                 passage.add_limit_headers(self._requests.rate.burst, left)
             passage.check_announced_length()
             _refuse_nul(scope)
@@ -92,11 +94,23 @@ class Gate:
             _log.exception("a request failed", method=scope["method"], path=str(path))
             await self._answer(passage, Broken("the server failed to answer this request"))
 
-    def _client(self, passage: _Passage) -> str:
-        authorization = passage.header(b"authorization")
+    async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a WebSocket pass as one request."""
+        if scope["type"] == "websocket":
+            scope = with_origin({**scope, "path": as_described(scope["path"])}, self._sealer)
+            try:
+                self._requests.take(self._client(scope))
+                _refuse_nul(scope)
+            except Refused as error:
+                await deny(WebSocket(scope, receive, send), error)
+                return
+        await self._app(scope, receive, send)
+
+    def _client(self, scope: Scope) -> str:
+        authorization = next((value for name, value in scope["headers"] if name == b"authorization"), None)
         known = self._sessions.client(authorization.decode("latin-1")) if authorization else None
         # Only a recognised token names a client: each made-up one would have a fresh limit.
-        return known or network_of(address_of(passage.scope))
+        return known or network_of(address_of(scope))
 
     async def _answer(self, passage: _Passage, error: PaiError) -> None:
         if passage.is_answered:

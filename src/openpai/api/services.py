@@ -48,6 +48,11 @@ class Settings:
     """How long a login lasts without an `expiration`."""
     token_cache_ms: int = 3_000
     """How long a token that another server revoked may still be accepted."""
+    shells: int = 1_000
+    """Open sessions in tasks."""
+    shells_per_user: int = 250
+    shell_idle_s: float = 4 * 3600.0
+    """How long a session in a task may be without a byte in either direction."""
     keep_alive_s: float = 15.0
     """How long a followed log may be silent before a comment is sent to keep the connection alive."""
 

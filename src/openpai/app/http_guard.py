@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from openpai.api.gate import SAFE_DATA
 from openpai.app.connection_limits import Connections, networks, raise_file_limit
@@ -116,6 +118,16 @@ class BoundedHeads(HttpToolsProtocol):
         """Refuse anything that is not HTTP."""
         self._refuse(400, "InvalidParametersError", "this is not an HTTP request")
 
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over to a WebSocket, which counts as a connection of its address until it ends."""
+        if self._look is not None:
+            self._look.cancel()
+        address = self._address()
+        super().handle_websocket_upgrade()
+        protocol = self.transport.get_protocol()
+        if isinstance(protocol, BoundedSocket) and self.bounds is not None:
+            protocol.left = partial(self.bounds.leave, address)
+
     def _unsupported_upgrade_warning(self) -> None:
         """Log nothing: the protocol that a client prefers does not matter."""
 
@@ -144,6 +156,20 @@ class BoundedHeads(HttpToolsProtocol):
         if self.loop.time() - BoundedHeads._told_at_s >= TELL_EVERY_S:
             BoundedHeads._told_at_s = self.loop.time()
             _log.warning("a connection was refused", reason=refusal.message, address=self._address())
+
+
+class BoundedSocket(WebSocketsSansIOProtocol):
+    """A WebSocket that counts as a connection of its address."""
+
+    left: Callable[[], None] | None = None
+    """Called when it ends."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop counting the connection."""
+        left, self.left = self.left, None
+        if left is not None:
+            left()
+        super().connection_lost(exc)
 
 
 def bounded_heads(per_address: int, trusted: Iterable[str]) -> type[BoundedHeads]:

@@ -20,9 +20,10 @@ from typing import Final
 
 import uvicorn
 
+from openpai.api.shell_frames import MESSAGE_MAX
 from openpai.app.assembly import Server, build
 from openpai.app.console import Console
-from openpai.app.http_guard import bounded_heads
+from openpai.app.http_guard import BoundedSocket, bounded_heads
 from openpai.app.settings import Settings, is_loopback
 from openpai.app.startup import ADMIN, ensure_admin, ensure_groups
 from openpai.protocol.errors import BadConfiguration
@@ -58,7 +59,10 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
                 built.api,
                 http=heads,
                 forwarded_allow_ips=None if settings.trusted_proxies is None else list(settings.proxies),
-                ws="none",
+                ws=BoundedSocket,
+                ws_max_size=MESSAGE_MAX,
+                ws_per_message_deflate=False,
+                ws_ping_interval=None,
                 log_config=None,
                 access_log=False,
                 lifespan="off",

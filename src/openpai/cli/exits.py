@@ -44,7 +44,7 @@ def exit_for(error: PaiError) -> Exit:
     if not isinstance(error, Refused):
         return Exit.BUG
     # The archive holds only jobs that have ended; more rights would not change that.
-    if error.code in ("FinishedJobError", "ReadOnlyJobError"):
+    if error.code in ("FinishedJobError", "NoRunningTaskError", "ReadOnlyJobError"):
         return Exit.JOB_OVER
     if error.code == "IncorrectPasswordError" or error.status in (401, 403):
         return Exit.NOT_ALLOWED

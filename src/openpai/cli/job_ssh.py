@@ -1,4 +1,4 @@
-"""`pai job ssh`: connect to a running task, or show how."""
+"""`pai job ssh`: open a shell in a running task, or connect to the SSH server that it runs itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 from openpai.cli import output, session
+from openpai.cli.exits import Exit
 from openpai.cli.job import Name
+from openpai.cli.job_exec import run_in
 from openpai.cli.options import option
 from openpai.protocol.errors import InvalidParameters, Refused
 
@@ -22,13 +24,22 @@ def ssh(
     index: Annotated[int | None, option("--index -i I", "Task of the role.", min=0)] = None,
     connect: Annotated[bool, option("--connect -c", "Connect, instead of showing the command.")] = False,
     json: output.Json = False,
-) -> None:
-    """Show how to reach a job's running tasks by SSH, or connect to one.
+) -> int:
+    """Open a shell in a running task, whatever its image.
 
-    A task can be reached if its role has a port labelled `ssh` and runs an SSH server there.
+    If a role has a port labelled `ssh`, its tasks are expected to run an SSH server there: then this shows how to
+    reach them, and --connect runs ssh.
     """
     with session.connect() as pai:
-        found = _reachable(pai, name)
+        try:
+            found = _reachable(pai, name)
+        except Refused as error:
+            if error.code != "NoJobSshInfoError" or connect or json or not sys.stdin.isatty():
+                raise
+            found = ()
+    if not found:
+        task = None if role is None else f"{role}/{index or 0}"
+        return run_in(name, (), task, None, has_stdin=True, is_terminal=True)
     chosen = [one for one in found if role in (None, one.role) and index in (None, one.index)]
     if not chosen:
         known = ", ".join(one.name for one in found)
@@ -36,10 +47,11 @@ def ssh(
     if connect:
         _replace_process(chosen[0])
     if output.as_json(json, [one.document for one in chosen]):
-        return
+        return Exit.OK
     rows = [(one.name, one.host, str(one.port), one.command) for one in chosen]
     output.table(["TASK", "HOST", "PORT", "COMMAND"], rows, right=["PORT"])
     output.next_step(f"pai job ssh {name} --role {chosen[0].role} --index {chosen[0].index} --connect")
+    return Exit.OK
 
 
 def _reachable(pai: Client, name: str) -> tuple[SshTask, ...]:

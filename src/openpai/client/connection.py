@@ -37,6 +37,12 @@ class Connection:
         self._sleep = sleep
         self._clock = clock
 
+    @property
+    def authorization(self) -> dict[str, str]:
+        """Return the header that names the user."""
+        token = self._http.headers.get("Authorization")
+        return {"Authorization": token} if token else {}
+
     async def close(self) -> None:
         """Close the connections."""
         if isinstance(self._http, httpx.AsyncClient):

@@ -30,6 +30,7 @@ from openpai.orchestrator.measuring import TaskMeasures
 from openpai.orchestrator.nodes import NodeCommands
 from openpai.orchestrator.recording import change_job
 from openpai.orchestrator.secrets import hidden
+from openpai.orchestrator.shells import ShellCommands
 from openpai.orchestrator.submitting import (
     check_again,
     check_hardware,
@@ -61,7 +62,7 @@ WAITS_OF_A_ROLE: Final = 20
 """The number of tasks of a role whose reasons to wait are reported; the others wait for the same reason."""
 
 
-class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands):
+class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, ShellCommands):
     """`ports.platform.Platform`, on the leader and on every other server."""
 
     def __init__(

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 from openpai.access.quotas import Quota
 from openpai.diagnosis.rules import RuleSet
+from openpai.lifecycle.model import AttemptKey
+from openpai.ports.shells import Shell, ShellCommand, Stream
 from openpai.ports.task_usage import TaskUse
 from openpai.ports.usage import AuditEntry
 from openpai.protocol.errors import Unavailable
@@ -341,3 +343,15 @@ class Platform(Protocol):
 
     async def limits_changed(self) -> None:
         """Read quotas, orders and the fairness setting again, after a change on any server."""
+
+    async def require_leader(self) -> None:
+        """Raise NotLeading on a server that does not lead."""
+
+    async def check_shell(self, key: AttemptKey) -> None:
+        """Raise NotLeading on a server that does not lead, and NoRunningTaskError unless the task attempt runs."""
+
+    async def shell(self, key: AttemptKey, command: ShellCommand) -> Shell:
+        """Start a command in a running task attempt; raise what `check_shell` and `ports.shells` raise."""
+
+    async def connect(self, key: AttemptKey, port: int) -> Stream:
+        """Connect to a port of a running task attempt; raise what `check_shell` and `ports.shells` raise."""

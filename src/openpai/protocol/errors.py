@@ -45,6 +45,7 @@ STATUS_OF: Final[dict[str, int]] = {
     "MethodNotAllowedError": 405,
     "ConflictJobError": 409,
     "FinishedJobError": 409,
+    "NoRunningTaskError": 409,
     "ConflictUserError": 409,
     "ConflictGroupError": 409,
     "ConflictVcError": 409,

@@ -29,6 +29,7 @@ _NAMED: Final = {
     "role": "name of the task role",
     "index": "number of the task in its role, counted from 0",
     "attempt": "number of the task's attempt, counted from 0",
+    "port": "TCP port that the task listens on",
     "vc": "name of the virtual cluster",
     "username": "name of the user",
     "groupname": "name of the group",

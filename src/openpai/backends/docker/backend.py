@@ -32,6 +32,7 @@ from openpai.backends.docker.machine import connect, machine_of, unavailable
 from openpai.backends.docker.measuring import ContainerMeasuring
 from openpai.backends.docker.networks import SUBNETS_DEFAULT, Networks, machine_address
 from openpai.backends.docker.security import PORTS_MAX, Allowed, missing_protection
+from openpai.backends.docker.shells import ContainerShells
 from openpai.backends.docker.watching import Watcher, attempt_in, left_without_container
 from openpai.backends.docker.writing import taken_by_container
 from openpai.backends.host.attempts import HostAttempt, HostBackend
@@ -42,6 +43,7 @@ from openpai.backends.host.locking import lock
 from openpai.backends.host.machine import LOOPBACK, outward_address, port_taken
 from openpai.backends.host.measuring import HostMeasuring
 from openpai.backends.host.register import AttemptRegister
+from openpai.backends.host.shells import RunsShells
 from openpai.backends.host.trash import Trash
 from openpai.backends.host.worklimit import MEASURE_EVERY_S, WorkLimit
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
@@ -60,7 +62,7 @@ _REMOVAL_PATIENCE_S: Final = 10.0
 _ACTIONS_PER_TURN: Final = 32
 
 
-class DockerBackend(HostBackend[HostAttempt]):
+class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
     """The backend whose tasks are containers. Only one at a time may use `root`."""
 
     def __init__(
@@ -118,6 +120,8 @@ class DockerBackend(HostBackend[HostAttempt]):
             self._measuring = ContainerMeasuring(
                 self._engine, HostMeasuring(self._clock, found.gpus), has_network=not self._allowed.host_network
             )
+            self._shells = ContainerShells(self._engine)
+            opening.push_async_callback(self._shells.close)
             self._images = Images(self._engine)
             opening.push_async_callback(self._images.close)
             limits = Limits(

@@ -17,6 +17,8 @@ import aiodocker
 import aiohttp
 from aiodocker.exceptions import DockerError
 
+from openpai.backends.docker.execs import EngineExec, exec_config
+
 CALL_PATIENCE_S: Final = 60.0
 _NOT_A_STATUS: Final = 900
 """The status that aiodocker reports when there was no answer."""
@@ -184,6 +186,24 @@ class Engine:
             ended_at_ms=_ms(state.get("FinishedAt")),
             pid=int(state.get("Pid") or 0),
         )
+
+    async def exec(self, name: str, words: tuple[str, ...], *, is_terminal: bool) -> EngineExec:
+        """Start a command in a running container. Raises NoContainer, or Conflict if it does not run."""
+        config = exec_config(words, is_terminal=is_terminal)
+        async with _called():
+            made = await self._docker._query_json(f"containers/{name}/exec", method="POST", data=config)  # noqa: SLF001
+            run = EngineExec(self._docker, made["Id"], is_terminal=is_terminal)
+            await run.start()
+        return run
+
+    async def pid(self, name: str) -> int:
+        """Return the number of a running container's first process on the Engine's machine. Raises NoContainer."""
+        async with _called():
+            container = await self._docker.containers.get(name)
+        found = int(container["State"].get("Pid") or 0)
+        if not found:
+            raise NoContainer(f"container {name} does not run")
+        return found
 
     async def written(self, name: str) -> Written:
         """Return where a container has written. Raises NoContainer."""

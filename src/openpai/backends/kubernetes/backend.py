@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import structlog
 
+from openpai.backends.host.shells import RunsShells
 from openpai.backends.kubernetes.attempts import PodAttempt, PodRegister
 from openpai.backends.kubernetes.claiming import Claims, waits_for_binding
 from openpai.backends.kubernetes.cluster import Cluster
@@ -34,6 +35,7 @@ from openpai.backends.kubernetes.nodes import DeviceRules, NodeTable
 from openpai.backends.kubernetes.pods import CONTAINER, PORTS_MAX, PodOptions
 from openpai.backends.kubernetes.received import ReceivedDevices
 from openpai.backends.kubernetes.seals import Seals
+from openpai.backends.kubernetes.shells import PodShells
 from openpai.backends.kubernetes.tainting import Taints
 from openpai.backends.kubernetes.volumes import VolumeRules
 from openpai.backends.kubernetes.watching import LOG_PATIENCE_S, Watcher
@@ -86,8 +88,10 @@ class _NodeNames(Collection[str]):
         return 0
 
 
-class KubernetesBackend:
+class KubernetesBackend(RunsShells[PodAttempt]):
     """The backend whose tasks are pods."""
+
+    _register: PodRegister
 
     def __init__(
         self,
@@ -131,6 +135,8 @@ class KubernetesBackend:
         """Adopt what an earlier server left. Raise Unavailable if the API server does not answer."""
         async with contextlib.AsyncExitStack() as opening:
             self._client = await opening.enter_async_context(KubeClient(self._access))
+            self._shells = PodShells(self._client, self._namespace)
+            opening.push_async_callback(self._shells.close)
             self._register = PodRegister(self, self._grants, _NodeNames(), self._clock)
             self._memory = Memory(self._client, self._namespace, self._seals, self._grants)
             try:
@@ -336,17 +342,9 @@ class KubernetesBackend:
 
     def _make_watcher(self) -> Watcher:
         return Watcher(
-            self._client,
-            self._namespace,
-            self._register,
-            self._seals,
-            self._grants,
-            self._cluster,
-            self._clock,
-            logs=self._logs,
-            removes=self._deletions.end_stranger,
-            shows_devices=self._received.look,
-        )
+            self._client, self._namespace, self._register, self._seals, self._grants, self._cluster, self._clock,
+            logs=self._logs, removes=self._deletions.end_stranger, shows_devices=self._received.look,
+        )  # fmt: skip
 
     def _make_launcher(self) -> Launcher:
         scope, classes = self._seals.scope, self._options.devices.classes

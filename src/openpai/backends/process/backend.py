@@ -32,6 +32,7 @@ from openpai.backends.host.locking import lock
 from openpai.backends.host.machine import LOOPBACK, port_taken, this_machine
 from openpai.backends.host.measuring import HostMeasuring
 from openpai.backends.host.register import KILLED, AttemptRegister
+from openpai.backends.host.shells import RunsShells
 from openpai.backends.host.task_use import Place
 from openpai.backends.host.trash import Trash
 from openpai.backends.host.worklimit import MEASURE_EVERY_S, WorkLimit
@@ -43,6 +44,7 @@ from openpai.backends.process.launching import Launcher
 from openpai.backends.process.memory import has_run_out, limit_memory
 from openpai.backends.process.processes import ExitWatch, is_group_left, kill_group, signal_held
 from openpai.backends.process.recovery import take_up
+from openpai.backends.process.shells import TaskShells
 from openpai.backends.process.sweeping import Sweeper
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, LaunchTask, NodeSeen
@@ -59,8 +61,10 @@ _READ_AGAIN_S: Final = 0.5
 _WILL_NEVER_FIT: Final = frozenset({errno.E2BIG, errno.ENAMETOOLONG})
 
 
-class ProcessBackend(HostBackend[ProcessAttempt]):
+class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
     """The backend whose nodes are this machine. Only one at a time may use `root`."""
+
+    _shells: TaskShells
 
     def __init__(
         self,
@@ -118,6 +122,8 @@ class ProcessBackend(HostBackend[ProcessAttempt]):
             )
             self._launcher = opening.enter_context(contextlib.closing(launcher))
             self._measuring = HostMeasuring(self._clock, gpus)
+            self._shells = TaskShells(launcher.files_max, self._task_users, has_namespaces=namespaces is not None)
+            opening.push_async_callback(self._shells.close)
             self._watch = opening.enter_context(contextlib.closing(ExitWatch(self._exited)))
             # A directory that belonged to a task's user is not reused for another job of that user.
             self._trash = Trash(root, 0 if has_users else SPARES_MAX)
@@ -236,6 +242,7 @@ class ProcessBackend(HostBackend[ProcessAttempt]):
         if attempt.pid is None:
             return
         kill_group(attempt.pid)
+        self._shells.end(attempt)
         self._conclude(attempt, attempt.pid, reap(attempt.pid))
 
     def _conclude(self, attempt: ProcessAttempt, group: int, status: int | None) -> None:

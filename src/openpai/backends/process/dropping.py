@@ -92,6 +92,9 @@ class TaskUsers(Protocol):
     def user_of(self, person: str) -> TaskUser:
         """Return the user that this person's tasks run as. Raise ValueError or OSError if there is none."""
 
+    def user_with(self, uid: int) -> TaskUser:
+        """Return the user of tasks that has this number. Raise ValueError for the number of any other user."""
+
 
 class OneUser:
     """One user of the machine for all tasks."""
@@ -109,6 +112,12 @@ class OneUser:
 
     def user_of(self, _person: str) -> TaskUser:
         """Return the one user."""
+        return self._user
+
+    def user_with(self, uid: int) -> TaskUser:
+        """Return the one user. Raise ValueError for another number."""
+        if uid != self._user.uid:
+            raise ValueError(f"{uid} is not the number of {self._user.name}")
         return self._user
 
 
@@ -147,6 +156,12 @@ class UserPerPerson:
         """Return the user of this person. Raise ValueError if the range is used up, OSError if the disk is full."""
         uid = self._table.uid_of(person)
         return TaskUser(_login(person.partition("\t")[0], uid), uid, (), self._change)
+
+    def user_with(self, uid: int) -> TaskUser:
+        """Return the user of this number. Raise ValueError for a number that no person got."""
+        if not self._table.has(uid):
+            raise ValueError(f"{uid} is no number of a person")
+        return TaskUser(f"task-{uid}", uid, (), self._change)
 
 
 def find_user(name: str) -> TaskUser:

@@ -65,6 +65,8 @@ class Launcher:
 
     boot: str
     """Identifies the time since the system was started."""
+    files_max: str
+    """The soft limit of open files of tasks, for `ulimit`."""
 
     def __init__(
         self,
@@ -88,6 +90,7 @@ class Launcher:
         # The server raises its own limit of open files; tasks get the limit it was started with.
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         limit = "unlimited" if files == resource.RLIM_INFINITY else str(files)
+        self.files_max = limit
         fresh.write_text(f"ulimit -S -n {limit} 2>/dev/null\n{wrapper()}")
         fresh.replace(self._wrapper)
         self._inherited = {

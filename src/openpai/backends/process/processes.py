@@ -24,7 +24,7 @@ MARKER: Final = "OPENPAI_TASK_DIRECTORY"
 _BORN_FIELD: Final = 19
 """Position of the start time among the fields of /proc/PID/stat after the name in parentheses."""
 # Python ignores SIGPIPE, and ignored signals are inherited: a task would wait for ever in `yes | head`.
-_DEFAULT_SIGNALS: Final = (
+DEFAULT_SIGNALS: Final = (
     signal.SIGPIPE,
     signal.SIGXFSZ,
     signal.SIGHUP,
@@ -52,7 +52,7 @@ def spawn(arguments: tuple[str, ...], environment: Mapping[str, str], silence: i
         file_actions=streams,
         setsid=True,
         setsigmask=(),
-        setsigdef=_DEFAULT_SIGNALS,
+        setsigdef=DEFAULT_SIGNALS,
     )
 
 

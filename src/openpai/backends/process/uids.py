@@ -89,6 +89,10 @@ class UidTable:
             self._taken.add(uid)
         return uid
 
+    def has(self, uid: int) -> bool:
+        """Return whether a person has this number."""
+        return uid in self._taken
+
     def _free(self, person: str) -> int:
         size = self._range.last - self._range.first + 1
         start = int.from_bytes(hashlib.sha256(person.encode()).digest()[:8]) % size

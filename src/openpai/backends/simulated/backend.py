@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from openpai.backends.simulated.cluster import Feed, SimulatedCluster
+from openpai.backends.simulated.shells import SimulatedShells
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Action, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
+from openpai.ports.shells import Shell, ShellCommand, Stream, not_running
 from openpai.protocol.errors import Broken
 
 
@@ -28,6 +30,7 @@ class SimulatedBackend:
         self._steady = steady or clock
         """Tasks run by the monotonic clock; only the times they report are the wall clock's."""
         self._is_driven = is_driven
+        self._shells = SimulatedShells(cluster.runs)
         self._feed: Feed | None = None
         self._has_news = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -44,6 +47,7 @@ class SimulatedBackend:
 
     def disconnect(self) -> None:
         """Disconnect at once, like a server that was killed."""
+        self._shells.close()
         if self._feed is not None:
             self._cluster.disconnect(self._feed)
             self._feed = None
@@ -73,9 +77,24 @@ class SimulatedBackend:
             await self._has_news.wait()
         return feed.take()
 
+    async def shell(self, key: AttemptKey, command: ShellCommand) -> Shell:
+        """Start a command in a running task attempt."""
+        self._require_running(key)
+        return self._shells.start(key, command)
+
+    async def connect(self, key: AttemptKey, port: int) -> Stream:
+        """Connect to a port of a running task attempt."""
+        self._require_running(key)
+        return self._shells.connect(port)
+
+    def _require_running(self, key: AttemptKey) -> None:
+        if not self._cluster.runs(key):
+            raise not_running(key)
+
     def advance_to(self, now_ms: int) -> None:
         """Let everything happen that is due by `now_ms`."""
         self._cluster.advance(now_ms)
+        self._shells.look()
         self._wait_for_next()
 
     def _opened(self) -> Feed:
@@ -85,6 +104,7 @@ class SimulatedBackend:
 
     def _wake(self) -> None:
         self._has_news.set()
+        self._shells.look()
         self._wait_for_next()
 
     def _now_ms(self) -> int:

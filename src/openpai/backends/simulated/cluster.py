@@ -142,6 +142,11 @@ class SimulatedCluster:
         """Return every task that runs or is not forgotten."""
         return tuple(task.seen() for task in self._tasks.values())
 
+    def runs(self, key: AttemptKey) -> bool:
+        """Return whether a task runs now."""
+        task = self._tasks.get(key)
+        return task is not None and task.started_at_ms is not None and task.exit is None
+
     # Called as time passes.
 
     def next_due_ms(self) -> int | None:
