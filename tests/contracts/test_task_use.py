@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from openpai.ports.backend import Backend, KillTask
-from openpai.ports.task_usage import MeasuresTasks, TaskSample
+from openpai.ports.task_usage import KeepsEvidence, MeasuresTasks, TaskSample
 from openpai.runtime.progress import Progress
 from tests.contracts.harness import Harness
 from tests.contracts.seen import Watch, a_key, a_launch
@@ -49,3 +49,27 @@ async def test_what_a_task_uses_and_reports(harness: Harness) -> None:
     await backend.apply([KillTask(a_key(), 0.0)])
     await watch.until_over(a_key())
     assert await backend.measure() == ()
+
+
+STOPS_ITSELF = """
+sh -c 'echo down; kill -STOP $$' &
+while :; do sleep 0.05; done
+"""
+
+
+async def test_a_stopped_process_is_counted_and_its_stack_kept(harness: Harness) -> None:
+    backend = await harness.start()
+    if not (isinstance(backend, MeasuresTasks) and isinstance(backend, KeepsEvidence)):
+        pytest.skip(f"{type(harness).__name__} does not measure its tasks")
+    watch = Watch(backend)
+    await backend.apply([a_launch(harness, a_key(), STOPS_ITSELF)])
+    await harness.until_said(a_key(), "down")
+    await watch.until_running(a_key())
+    async with asyncio.timeout(60):
+        while (await sample_of(backend)).stopped != 1:  # noqa: ASYNC110  # a process has no events
+            await asyncio.sleep(0.05)
+    found = await backend.keep_stacks([a_key()])
+    assert "is stopped" in found[a_key()]
+    assert await backend.keep_stacks([]) == {}
+    await backend.apply([KillTask(a_key(), 0.0)])
+    await watch.until_over(a_key())

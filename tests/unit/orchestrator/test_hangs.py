@@ -1,0 +1,79 @@
+"""A job that hangs is reported once with the task to blame, and restarted as often as it allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openpai.lifecycle.model import AttemptKey
+from openpai.orchestrator.hangs import HangWatch, watch_hangs
+from openpai.orchestrator.measuring import TaskMeasures
+from openpai.ports.task_usage import Counters, TaskSample
+from tests.unit.orchestrator.servers import Servers, live
+
+
+class Hanging:
+    """What the tasks of a job show, five seconds after the last look."""
+
+    def __init__(self, servers: Servers) -> None:
+        self.watch = HangWatch()
+        self.at_ms = 0
+        self.cpu_s = 0.0
+        self.stacks: list[Sequence[AttemptKey]] = []
+        self._servers = servers
+
+    async def look(self, job: str, attempt: int, *, times: int, stopped: int | None = None, tasks: int = 1) -> None:
+        leader = self._servers.leader
+        leader.measures = leader.measures or TaskMeasures()
+        leader.backend.keep_stacks = self._keep_stacks  # type: ignore[attr-defined]
+        for _ in range(times):
+            self.at_ms += 5_000
+            self.cpu_s += 5.0
+            samples = [
+                TaskSample(
+                    AttemptKey(job, attempt, "worker", index, 0), self.at_ms,
+                    Counters(0.0 if index == stopped else self.cpu_s), stopped=int(index == stopped),
+                )
+                for index in range(tasks)
+            ]  # fmt: skip
+            assert isinstance(leader.measures, TaskMeasures)
+            leader.measures.learn(samples)
+            await watch_hangs(leader, self.watch)
+
+    async def _keep_stacks(self, keys: Sequence[AttemptKey]) -> dict[AttemptKey, str]:
+        self.stacks.append(keys)
+        return dict.fromkeys(keys, "process 7 (train) is stopped")
+
+
+async def hangs_of(servers: Servers, job: str) -> list[str]:
+    return [
+        found.event.message for found in await servers.queries.events(job, None) if found.event.reason == "JobHangs"
+    ]
+
+
+def test_it_is_reported_once_and_restarted_within_its_limit() -> None:
+    async def story(servers: Servers) -> None:
+        await servers.submit("train", extras={"hangDetection": {"minutes": 1, "restarts": 1}})
+        await servers.submit("other")
+        for name in ("train", "other"):
+            await servers.in_phase(name, "running")
+        row = await servers.row("train")
+        hanging = Hanging(servers)
+        await hanging.look(row.id, 0, times=20)
+        assert await hangs_of(servers, row.id) == []
+        await hanging.look(row.id, 0, times=14, stopped=0)
+        (message,) = await hangs_of(servers, row.id)
+        assert "task worker-0 hangs, for 60 s" in message
+        assert "process 7 (train) is stopped" in message
+        assert len(hanging.stacks) == 1
+        await servers.until(lambda: _attempt(servers, 1))
+        await servers.in_phase("train", "running")
+        await hanging.look(row.id, 1, times=20, stopped=0)
+        assert len(await hangs_of(servers, row.id)) == 2
+        assert (await servers.row("train")).attempt == 1
+        assert (await servers.row("other")).attempt == 0
+
+    live(story)
+
+
+async def _attempt(servers: Servers, number: int) -> bool:
+    return (await servers.row("train")).attempt == number
