@@ -104,3 +104,11 @@ def test_a_read_only_storage_is_read_only_everywhere(mount: Mount) -> None:
         volume, place, _ = made(replace(mount, is_read_only=True), rules)
         assert "'readOnly': True" in str(place)
         assert "'readOnly': True" in str(volume) or "hostPath" in str(volume)
+
+
+def test_a_claim_that_is_written_to_at_one_place_is_no_read_only_volume_at_another() -> None:
+    """A kubelet mounts a claim once for a pod, as the first volume of it says."""
+    fixed = replace(DIRECTORY, name="fixed", mount_path="/mnt/fixed", is_read_only=True)
+    found = pod_volumes((fixed, DIRECTORY), "p", VolumeRules(claims={"fixed": "team", DIRECTORY.name: "team"}))
+    assert [volume["persistentVolumeClaim"]["readOnly"] for volume in found.volumes] == [False, False]
+    assert [place["readOnly"] for place in found.mounts] == [True, False]

@@ -12,7 +12,7 @@ Object stores are read and written by the job's commands, as on every backend.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -50,11 +50,13 @@ def pod_volumes(mounts: Sequence[Mount], prefix: str, rules: VolumeRules) -> Pod
 
     Raises Refused for a storage that this cluster cannot mount.
     """
+    # A kubelet mounts a claim once for a pod: read-only as a volume, it would be that at every place.
+    written = {rules.claims[mount.name] for mount in mounts if mount.name in rules.claims and not mount.is_read_only}
     volumes, places = [], []
     secrets: dict[str, Mapping[str, str]] = {}
     for number, mount in enumerate(mounts):
         name = f"storage-{number}"
-        source, credentials = _source(mount, f"{prefix}-{name}", rules)
+        source, credentials = _source(mount, f"{prefix}-{name}", rules, written)
         if credentials:
             secrets[f"{prefix}-{name}"] = credentials
         volumes.append({"name": name, **source})
@@ -63,10 +65,13 @@ def pod_volumes(mounts: Sequence[Mount], prefix: str, rules: VolumeRules) -> Pod
     return PodVolumes(tuple(volumes), tuple(places), secrets)
 
 
-def _source(mount: Mount, secret: str, rules: VolumeRules) -> tuple[dict[str, Any], Mapping[str, str]]:
+def _source(
+    mount: Mount, secret: str, rules: VolumeRules, written: Collection[str]
+) -> tuple[dict[str, Any], Mapping[str, str]]:
     claim = rules.claims.get(mount.name)
     if claim:
-        return {"persistentVolumeClaim": {"claimName": claim, "readOnly": mount.is_read_only}}, {}
+        is_read_only = mount.is_read_only and claim not in written
+        return {"persistentVolumeClaim": {"claimName": claim, "readOnly": is_read_only}}, {}
     if mount.filesystem == "nfs":
         return _nfs(mount, rules), {}
     if mount.filesystem == "cifs":
