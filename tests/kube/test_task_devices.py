@@ -147,15 +147,44 @@ def read(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
+async def arrived(log: Path, words: str) -> None:
+    """Wait until the last line of a log has these words."""
+    async with asyncio.timeout(240):
+        while words not in await asyncio.to_thread(_end_of, log):  # noqa: ASYNC110  # a file raises no event
+            await asyncio.sleep(0.1)
+
+
+def _end_of(log: Path) -> str:
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(-min(log.stat().st_size, 200), 2)
+        return file.read().decode()
+
+
 async def test_a_log_that_the_node_rotates_arrives_whole(gpu_driver: FakeGpuDriver, tmp_path: Path) -> None:
-    """The kubelet rotates a log of more than ten megabytes, several times while this one is written."""
-    lines = 600_000
-    commands = (
-        f'i=0; while [ $i -lt {lines} ]; do echo "line $i ...................................."; i=$((i+1)); done'
-    )
+    """The kubelet rotates a log of more than ten megabytes, several times while this one is written.
+
+    It removes the oldest part, so the task waits for its reader: how fast that is depends on the machine.
+    """
+    lines, part = 600_000, 100_000
+    commands = f"""
+i=0
+while [ $i -lt {lines} ]; do
+  echo "line $i ...................................."
+  i=$((i+1))
+  while [ $((i % {part})) = 0 ] && [ $i -lt {lines} ] && [ ! -e /tmp/go-$i ]; do sleep 0.1; done
+done
+"""
     launch = task(gpu_driver, "rotated", (), commands)
     async with backend(gpu_driver, tmp_path) as made:
         await made.apply([launch])
+        async with KubeClient(cluster_access(gpu_driver.node.plane.kubeconfig)) as kube:
+            for written in range(part, lines, part):
+                await arrived(tmp_path / launch.key.path() / "stdout.log", f"line {written - 1} ")
+                name = made.new_attempt(launch.key).name
+                async with await kube.exec(name, "default", ["touch", f"/tmp/go-{written}"]) as session:
+                    assert (await session.collect())[0] == 0
         assert (await end_of(made, launch.key)).code == 0
         said = (await log_of(made, launch.key, tmp_path)).splitlines()
         assert list((gpu_driver.node.root / "pods").glob("*/task/0.log.*")), "the log was not rotated"
