@@ -34,6 +34,7 @@ class Bar:
 
 
 MEASUREMENTS: dict[str, tuple[tuple[str, ...], tuple[Bar, ...]]] = {
+    "diagnosis": (("diagnosis",), (Bar("processor_s", at_most=2),)),
     "throughput": (
         ("throughput", "--jobs", "2000", "--backend", "process"),
         (Bar("jobs_per_s", at_least=200),),

@@ -1,0 +1,73 @@
+"""Diagnosis of a gang of 64 tasks whose logs have 100 MB each: read from files and compared, as a server does.
+
+One task raised an exception; the others lost their connection to it a little later. Prints the time of the
+clock and of the processor, and fails unless the root is found. On a busy machine only the latter says something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+
+from bench.server import answer
+from openpai.lifecycle.diagnosis import TaskEnd, find_end, root_of
+from openpai.lifecycle.model import AttemptKey, ExitReport
+from openpai.logs.files import FileLogs
+from openpai.orchestrator.observing import tail_of
+
+TASKS = 64
+LOG_BYTES = 100_000_000
+ROOT = 37
+_STEP = "2026-01-01 12:{:02}:{:02},000 INFO trainer: step {} loss 0.25 lr 5e-05 throughput 31.2 it/s\n"
+_TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 88, in step\n    loss.backward()\n'
+_OOM = _TRACEBACK + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+_PEER = _TRACEBACK + "RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.7]:29500\n"
+
+
+async def measure(tasks: int, log_bytes: int) -> tuple[float, float]:
+    """Return the seconds of the clock and of the processor that a diagnosis of the gang takes."""
+    with tempfile.TemporaryDirectory(prefix="pai-bench-") as directory:
+        keys = [AttemptKey("0" * 32, 0, "worker", index, 0) for index in range(tasks)]
+        for key in keys:
+            _write(Path(directory) / key.path(), log_bytes, is_root=key.index == ROOT % tasks)
+
+        async def is_over(_: AttemptKey) -> bool:
+            return True
+
+        logs = FileLogs(Path(directory), is_over)
+        began, used = time.perf_counter(), time.process_time()
+        ends = [TaskEnd(ExitReport(1), await tail_of(logs, key), 1000 + key.index, False) for key in keys]
+        findings = [find_end(end) for end in ends]
+        root = root_of(ends, findings=findings)
+        took = time.perf_counter() - began, time.process_time() - used
+        await logs.close()
+    if root is None or root[0] != ROOT % tasks or root[1].cause != "cuda_oom":
+        raise SystemExit(f"the wrong root was found: {root}")
+    return took
+
+
+def _write(directory: Path, log_bytes: int, *, is_root: bool) -> None:
+    directory.mkdir(parents=True)
+    steps = "".join(_STEP.format(step // 60 % 60, step % 60, step) for step in range(3000))
+    with (directory / "stdout.log").open("wb") as out:
+        # What is before the end is a hole: 6.4 GB of text would fill the disk and is not read.
+        out.truncate(max(0, log_bytes - len(steps)))
+        out.seek(0, 2)
+        out.write(steps.encode())
+    (directory / "stderr.log").write_text(_OOM if is_root else _PEER)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Print what the diagnosis costs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tasks", type=int, default=TASKS)
+    given = parser.parse_args(argv)
+    clock_s, processor_s = asyncio.run(measure(given.tasks, LOG_BYTES))
+    answer(tasks=given.tasks, log_bytes=LOG_BYTES, clock_s=round(clock_s, 2), processor_s=round(processor_s, 2))
+
+
+if __name__ == "__main__":
+    main()
