@@ -199,6 +199,9 @@ def report(platform: Platform, job: JobDetail, accuracy: float, steps: Steps) ->
     console.print(steps.table())
     logs = platform.data_dir / "logs"
     console.print(f"\nLogs of every task   {logs if logs.is_dir() else platform.data_dir}", soft_wrap=True)
+    has_portal = (ROOT / "src" / "openpai" / "portal" / "index.html").exists()
+    place = f"{platform.url}/" if has_portal else "not built here; `make portal` says what is missing"
+    console.print(f"The web portal       {place}", soft_wrap=True)
     console.print(f"The platform         {platform.url} (REST: {platform.url}/docs)", soft_wrap=True)
     console.print(f"User and password    admin, in {platform.password_file}", soft_wrap=True)
 

@@ -83,7 +83,7 @@ def prepare(program: str, npm: str) -> None:
         (KEPT / "openapi.json").write_bytes(described)
         run(program, f"{TOOLS}/openapi-typescript/bin/cli.js", ".build/openapi.json", "-o", str(types))
         finish("types", described)
-    run(program, f"{TOOLS}/@lingui/cli/dist/lingui.js", "compile")
+    run(program, f"{TOOLS}/@lingui/cli/dist/lingui.js", "compile", "--strict")
 
 
 def build() -> None:

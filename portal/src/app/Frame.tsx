@@ -45,17 +45,17 @@ function Signed() {
         <div className={css.bottom}><Menus /></div>
       </aside>
       <div className={css.column}>
-        <div className={css.top}>
+        <header className={css.top}>
           <ActionIcon className={css.burger} variant="subtle" color="gray" size="lg" onClick={menu.open} aria-label={i18n.t("Open the menu")}>
             <Icon name="menu" size={22} />
           </ActionIcon>
           <span className={css.topBrand}><Brand /></span>
-          <button type="button" className={css.find} onClick={palette.open}>
+          <button type="button" className={css.find} onClick={palette.open} aria-label={i18n.t("Find a job or a page")}>
             <Icon name="search" size={16} />
             <span>{i18n.t("Find a job or a page")}</span>
             <kbd>{navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K"}</kbd>
           </button>
-        </div>
+        </header>
         <Reachable />
         <main id="main" className={css.main} tabIndex={-1}><Outlet /></main>
       </div>

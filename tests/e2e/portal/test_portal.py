@@ -10,7 +10,7 @@ from tests.e2e.portal.browsing import Visitor
 from tests.e2e.server import PASSWORD, Server
 
 pytestmark = pytest.mark.slow
-PAGES = (("/", "Hello, admin"), ("/jobs", "Jobs"))
+PAGES = (("/", "Hello, admin"), ("/jobs", "Jobs"), ("/submit", "Submit a job"), ("/cluster", "Cluster"))
 
 
 def test_a_user_logs_in_where_they_wanted_to_go_and_out_again(server: Server, browser: Any) -> None:
@@ -38,9 +38,53 @@ def test_a_user_logs_in_where_they_wanted_to_go_and_out_again(server: Server, br
 
 def test_each_page_is_for_everyone(visitor: Visitor, server: Server) -> None:
     server.submit("seen", "sleep 100")
+    for path, heading in (*PAGES, ("/jobs/admin~seen", "seen")):
+        visitor.open(path, heading)
+        assert visitor.examine() == [], path
+
+
+def test_a_job_is_submitted_watched_and_stopped(visitor: Visitor) -> None:
+    visitor.open("/submit", "Submit a job")
+    page = visitor.page
+    page.get_by_label("Name").fill("by-form")
+    page.get_by_label("Commands").fill("echo hello from the form\nsleep 1000")
+    page.get_by_label("Job file").get_by_text("by-form").wait_for()
+    page.get_by_text("The server accepts this file").wait_for()
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.get_by_role("heading", name="by-form", level=1).wait_for()
+    page.get_by_role("tab", name="Logs").click()
+    page.get_by_role("log").get_by_text("hello from the form").wait_for()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("heading", level=1).get_by_text("Stopped").wait_for()
+
+
+def test_a_fault_is_shown_at_its_line_as_it_is_typed(visitor: Visitor) -> None:
+    visitor.open("/submit", "Submit a job")
+    visitor.page.get_by_label("Name").fill("not a name!")
+    visitor.page.get_by_role("alert").get_by_role("listitem").get_by_text("line 2").wait_for()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_small_screens_and_both_themes(server: Server, browser: Any, scheme: str) -> None:
+    visitor = Visitor(browser, server.url, viewport={"width": 375, "height": 740}, color_scheme=scheme)
+    visitor.log_in()
     for path, heading in PAGES:
         visitor.open(path, heading)
         assert visitor.examine() == [], path
+        assert visitor.overflow() <= 0, path
+    visitor.close()
+    assert visitor.complaints == []
+
+
+@pytest.mark.full
+def test_the_portal_speaks_chinese(server: Server, browser: Any) -> None:
+    visitor = Visitor(browser, server.url, locale="zh-CN")
+    visitor.log_in()
+    visitor.open("/cluster", "集群")
+    assert visitor.page.locator("html").get_attribute("lang") == "zh-Hans"
+    visitor.close()
 
 
 def test_the_list_narrows_and_its_address_brings_it_back(visitor: Visitor, server: Server) -> None:

@@ -76,12 +76,13 @@ export function JobTable({ asked, query, change, chosen, choose, empty }: JobTab
   } as CSSProperties;
   if (rows.error && rows.isLoading) return <Problem error={rows.error} again={rows.again} />;
   const indexes = Array.from({ length: Math.max(window_.last - window_.first + 1, 0) }, (_, index) => window_.first + index);
+  const isEmpty = !rows.isLoading && rows.total === 0;
   const inView = indexes.map(rows.job).filter((job) => job !== undefined);
   return (
     <>
       <div ref={window_.box} className={css.table} style={sizes} onScroll={window_.onScroll} tabIndex={0}
-        role="table" aria-label={i18n.t("Jobs")} aria-rowcount={rows.total + 1} aria-busy={rows.isLoading}>
-        <div role="rowgroup">
+        {...(isEmpty ? {} : { role: "table", "aria-label": i18n.t("Jobs"), "aria-rowcount": rows.total + 1, "aria-busy": rows.isLoading })}>
+        {isEmpty ? empty : <><div role="rowgroup">
           <div className={css.heads} role="row">
             <div className={css.cell} role="columnheader"><All jobs={inView} chosen={chosen} choose={choose} /></div>
             {columns.map((column) => <Head key={column.key} column={column} query={query} change={change} />)}
@@ -92,7 +93,7 @@ export function JobTable({ asked, query, change, chosen, choose, empty }: JobTab
             <Row key={index} job={rows.job(index)} index={index} top={window_.topOf(index)} columns={columns} chosen={chosen} choose={choose} />
           ))}
         </div>
-        {!rows.isLoading && rows.total === 0 && empty}
+        </>}
       </div>
       <div className={css.filters}>
         <span className={css.foot} role="status">{i18n.t("{count, plural, one {# job} other {# jobs}}", { count: rows.total })}</span>

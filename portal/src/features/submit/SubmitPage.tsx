@@ -1,1 +1,125 @@
-export default function Soon() { return null; }
+// A job file beside a form of its first task role: both are one text, which the server checks as it is typed.
+import { i18n } from "@lingui/core";
+import { Button, Group } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense, useEffect, useMemo, useState } from "react";
+import { ApiError, answerText, sendText, type Schemas } from "@/api/client";
+import { useMe } from "@/api/session";
+import { useAddress } from "@/ui/address";
+import { CopyCommand } from "@/ui/Copy";
+import type { Mark } from "@/ui/Editor";
+import { Icon } from "@/ui/Icon";
+import { Problem } from "@/ui/Loaded";
+import { notify } from "@/ui/notices";
+import { Card, Page } from "@/ui/Page";
+import { examples } from "./examples";
+import { Form } from "./Form";
+import css from "./SubmitPage.module.css";
+
+const Editor = lazy(() => import("@/ui/Editor"));
+const DRAFT = "pai-draft";
+
+/** Keeps what was typed while the tab is open; a file with secrets only while the page is. */
+function useDraft(): [string, (text: string) => void] {
+  const [text, setText] = useState(() => sessionStorage.getItem(DRAFT) ?? examples()[0]?.text ?? "");
+  useEffect(() => {
+    if (/^\s*secrets\s*:/m.test(text)) sessionStorage.removeItem(DRAFT);
+    else sessionStorage.setItem(DRAFT, text);
+  }, [text]);
+  return [text, setText];
+}
+
+export default function SubmitPage() {
+  const [query] = useAddress();
+  const me = useMe().data;
+  const clone = query["clone"] ?? "";
+  const [text, setText] = useDraft();
+  const cloned = useQuery({
+    queryKey: ["clone", clone],
+    queryFn: async () => (await answerText(`/api/v2/jobs/${encodeURIComponent(clone)}/config`)).text,
+    enabled: Boolean(clone),
+    staleTime: Infinity,
+  });
+  useEffect(() => {
+    const suffix = crypto.getRandomValues(new Uint16Array(1))[0]?.toString(16) ?? "2";
+    if (cloned.data) setText(cloned.data.replace(/^name:\s*["']?([\w-]+)["']?\s*$/m, (_, name: string) => `name: ${name.slice(0, 200)}-${suffix}`));
+  }, [cloned.data]);
+  // `******` in the file of one's own job stands for the secrets of that job.
+  const from = clone.startsWith(`${me?.username}~`) ? `?cloneOf=${encodeURIComponent(clone)}` : "";
+  return (
+    <div className={css.page}>
+      <Page wide title={i18n.t("Submit a job")} actions={<CopyCommand words={["job", "submit", "job.yaml"]} />}
+        lead={clone ? i18n.t("A copy of {name}", { name: clone }) : i18n.t("Fill in the form or edit the file; they are the same.")}>
+        {cloned.error && <Problem error={cloned.error} />}
+        <Group gap="xs" role="group" aria-label={i18n.t("Examples")}>
+          <span className={css.dim}>{i18n.t("Start from an example")}:</span>
+          {examples().map((one) => <Button key={one.key} size="xs" variant="default" onClick={() => setText(one.text)}>{one.name}</Button>)}
+        </Group>
+        <Both text={text} setText={setText} from={from} />
+      </Page>
+    </div>
+  );
+}
+
+function Both({ text, setText, from }: { text: string; setText: (text: string) => void; from: string }) {
+  const [checked] = useDebouncedValue(text, 400);
+  const [key, setKey] = useState(() => crypto.randomUUID());
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const check = useQuery({
+    queryKey: ["check", checked, from],
+    queryFn: () => sendText<Schemas["CheckedJob"]>(`/api/v2/jobs/check${from}`, checked),
+    staleTime: 10_000,
+    gcTime: 0,
+  });
+  const submit = useMutation({
+    mutationFn: () => sendText<Schemas["Submitted"]>(`/api/v2/jobs${from}`, text, { "Idempotency-Key": key }),
+    onSuccess: (job) => {
+      setKey(crypto.randomUUID());
+      notify(job.message);
+      sessionStorage.removeItem(DRAFT);
+      void queries.invalidateQueries({ queryKey: ["jobs"] });
+      void navigate({ to: `/jobs/${job.user}~${job.name}` } as never);
+    },
+    onError: () => setKey(crypto.randomUUID()),
+  });
+  useEffect(() => submit.reset(), [text]);
+  const error = submit.error ?? (check.error?.message ? check.error : null);
+  const marks = useMemo<Mark[]>(() => {
+    if (!(error instanceof ApiError)) return [];
+    return error.faults.map((fault) => ({ line: fault.line ?? 1, text: [fault.message, fault.allowed && i18n.t("allowed: {allowed}", { allowed: fault.allowed }), fault.suggestion && i18n.t("did you mean {word}?", { word: fault.suggestion })].filter(Boolean).join("; ") }));
+  }, [error]);
+  return (
+    <div className={css.both}>
+      <div className={css.left}>
+        <Card title={i18n.t("Form")}><Form text={text} setText={setText} /></Card>
+        <Button size="md" loading={submit.isPending} onClick={() => submit.mutate()} leftSection={<Icon name="play" />}>{i18n.t("Submit")}</Button>
+        <Verdict error={error} checked={check.data} marks={marks} />
+      </div>
+      <div className={css.editor}>
+        <Suspense fallback={<div className={css.dim} role="status" aria-busy="true">{i18n.t("Loading")}</div>}>
+          <Editor value={text} onChange={setText} marks={marks} label={i18n.t("Job file")} />
+        </Suspense>
+      </div>
+    </div>
+  );
+}
+
+function Verdict({ error, checked, marks }: { error: Error | null; checked: Schemas["CheckedJob"] | undefined; marks: Mark[] }) {
+  if (!error)
+    return (
+      <div className={css.verdict} data-tone="good" role="status">
+        {checked ? i18n.t("The server accepts this file for virtual cluster {vc}.", { vc: checked.virtualCluster }) : i18n.t("The server checks the file …")}
+        {checked?.warnings.map((warning) => <p key={warning}>{warning}</p>)}
+      </div>
+    );
+  return (
+    <div className={css.verdict} data-tone="bad" role="alert">
+      <strong>{error.message.split("\n")[0]}</strong>
+      {marks.length > 0 && <ul>{marks.slice(0, 12).map((mark, index) => <li key={index}>{i18n.t("line {line}", { line: mark.line })}: {mark.text}</li>)}</ul>}
+      {error instanceof ApiError && error.advice && <p>{error.advice}</p>}
+    </div>
+  );
+}
