@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
 import signal
 import sys
 import termios
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 CLOSED: Final = 255
 """The exit code of a session that its user closed with `~.`, as of ssh."""
 _PIECE: Final = 32 * 1024
+_USUAL: Final = (80, 24)
 _STDERR: Final = 2
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
@@ -66,8 +66,13 @@ class Escapes:
 
 def size() -> tuple[int, int]:
     """Return the columns and rows of this terminal."""
-    found = shutil.get_terminal_size()
-    return found.columns, found.lines
+    # Not from COLUMNS, which many shells export and which does not follow the window.
+    for file in (0, 1):
+        with contextlib.suppress(OSError):
+            found = os.get_terminal_size(file)
+            if found.columns and found.lines:
+                return found.columns, found.lines
+    return _USUAL
 
 
 def attach(shell: RemoteShell, *, is_terminal: bool, has_stdin: bool) -> int:
