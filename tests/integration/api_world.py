@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from openpai.orchestrator.commands import PlatformCommands
 from openpai.ports.platform import Holding, NodeView
 from openpai.ports.store import Saved, Slot
 from openpai.scheduler.model import Wait, Why
+from openpai.storage.job_code import CodeFiles
 from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.cluster_settings import SqlSettingsStore
@@ -211,6 +213,11 @@ class World:
             file.write(data)
 
 
+async def _is_job_over(store: SqlJobStore, job: str) -> bool:
+    found = await store.load(job)
+    return found is None or found.job.is_final
+
+
 @asynccontextmanager
 async def open_world(root: Path, database_url: str = "", **settings: Any) -> AsyncIterator[World]:
     """Open a platform with one node of 4 CPUs and 2 GPUs and the users root (an administrator), ann and bob.
@@ -228,13 +235,15 @@ async def open_world(root: Path, database_url: str = "", **settings: Any) -> Asy
     logs = FileLogs(root / "logs", over.__contains__, period_s=0.02)
     vault = Vault(Fernet.generate_key().decode())
     kept = SqlSettingsStore(database)
-    commands = Here(store, vault, clock, Names(), settings=kept)
+    code = CodeFiles(root / "code", partial(_is_job_over, store))
+    commands = Here(store, vault, clock, Names(), settings=kept, code=code)
     manners = Settings(**{"version": "1.2.3", "keep_alive_s": 0.05, **settings})
     world: World
     storages = StorageService(SqlStorageStore(database), vault, clock, keep_out=(root / "logs",))
     services = Services(
         commands, queries, users, logs, clock, manners, lambda: world.is_ready, cluster_settings=kept,
         usage=SqlUsageStore(database), storages=storages, sealer=vault, check_database=DatabaseHealth(database).check,
+        code=code,
     )  # fmt: skip
     api = create_api(services)
     share_routes(api)

@@ -19,7 +19,7 @@ _BASE: Final = re.compile(r"\A/+(?:log-manager/+[^/]+/+)?(?:rest-server/+)?(?=ap
 _HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?")
 _ROOTS: Final = ("/api/v1", "/api/v2")
 # The rest of these paths is the name of a file; the storage decides about a slash at its end.
-_FILES: Final = re.compile(r"/api/v2/storages/[^/]+/files/.")
+_FILES: Final = re.compile(r"/api/v2/(storages/[^/]+/files|code)/.")
 
 
 def as_described(path: str) -> str:
@@ -51,5 +51,5 @@ def log_manager_of(scope: Scope) -> str:
 
 
 def is_file(path: str) -> bool:
-    """Return whether a path is that of a file in a storage."""
+    """Return whether a path is that of a file in a storage, or of code."""
     return _FILES.match(path) is not None

@@ -10,6 +10,7 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.ports.accounts import AccountStore
 from openpai.ports.clock import Clock
 from openpai.ports.cluster_settings import SettingsStore
+from openpai.ports.code import CodeStore
 from openpai.ports.identity import PasswordDirectory, Sealer, SingleSignOn
 from openpai.ports.kept_work import KeptWork
 from openpai.ports.logs import LogReader
@@ -112,5 +113,7 @@ class Services:
     """What tasks left in their working directories, where that is kept."""
     portal: Path | None = field(default=None, kw_only=True)
     """Where the built web portal is, if it may be there."""
+    code: CodeStore | None = field(default=None, kw_only=True)
+    """The code that users send along with their jobs."""
     sealer: Sealer = field(kw_only=True)
     """Encrypts and authenticates state that clients carry for the server."""

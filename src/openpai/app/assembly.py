@@ -45,6 +45,7 @@ from openpai.ports.backend import Backend, SharedBackend
 from openpai.ports.clock import Clock
 from openpai.ports.task_usage import MeasuresTasks
 from openpai.runtime.plugins import Plugins
+from openpai.storage.job_code import CodeFiles
 from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.cluster_settings import SqlSettingsStore
@@ -98,6 +99,7 @@ class _Rooms:
     database_health: DatabaseHealth
     readiness: Readiness
     plugins: Plugins
+    code: CodeFiles
 
 
 @asynccontextmanager
@@ -130,6 +132,7 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
                 work=rooms.work,
                 find_log=rooms.log_places.require,
                 portal=PORTAL,
+                code=rooms.code,
             )
         )  # fmt: skip
         stack.push_async_callback(server.api.state.forwarder.close)
@@ -157,9 +160,10 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     kept, usage = SqlSettingsStore(database), SqlUsageStore(database)
     vault = await asyncio.to_thread(unlock, data, database, may_make=not settings.api_only)
     plugins = installed_plugins()
+    code = CodeFiles(data.code, partial(_is_job_over, store))
     commands = PlatformCommands(
         store, vault, clock, SystemIdentities(),
-        settings=kept, usage=usage, storages=storages, check_room=Room(data.root).check, plugins=plugins,
+        settings=kept, usage=usage, storages=storages, check_room=Room(data.root).check, plugins=plugins, code=code,
     )  # fmt: skip
     kept_ms = int(settings.work_retention_hours * 3_600_000)
     places = data.tasks / settings.backend
@@ -175,7 +179,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     readiness = Readiness(database, store, Room(data.root).check, lambda: commands.leader)
     return _Rooms(
         data, clock, store, queries, users, vault, kept, usage, storages, commands, logs, log_places, work,
-        checkpoints, database_health, readiness, plugins,
+        checkpoints, database_health, readiness, plugins, code,
     )  # fmt: skip
 
 
@@ -202,6 +206,7 @@ async def _leadership(
         measures=rooms.commands.measures,
         storages=rooms.storages,
         plugins=rooms.plugins,
+        code=rooms.code,
     )
     holder = f"{socket.gethostname()}:{rooms.data.root}/{os.getpid()}-{secrets.token_hex(4)}"
     clean_up = _housekeeping(settings, rooms)
@@ -274,6 +279,11 @@ def _watch_moments(rooms: _Rooms, stack: AsyncExitStack, backend: Backend) -> No
     stack.callback(watching.cancel)
 
 
+async def _is_job_over(store: SqlJobStore, job: str) -> bool:
+    found = await store.load(job)
+    return found is None or found.job.is_final
+
+
 class _IsOver:
     """Returns whether a task attempt has ended, from the active jobs on the leader, otherwise from the store."""
 
@@ -307,5 +317,6 @@ def _housekeeping(settings: Settings, rooms: _Rooms) -> Callable[[], Awaitable[o
         await retention.run_once()
         await asyncio.to_thread(rooms.work.expire)
         await rooms.checkpoints.expire()
+        await rooms.code.expire()
 
     return clean_up

@@ -51,6 +51,11 @@ class DataDir:
         return self.root / "task-uids"
 
     @property
+    def code(self) -> Path:
+        """Return the directory of the code that users send along with jobs."""
+        return self.root / "code"
+
+    @property
     def tasks(self) -> Path:
         """Return the parent of the directories of task attempts."""
         return self.root / "tasks"

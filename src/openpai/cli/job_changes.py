@@ -43,9 +43,12 @@ class Changes:
         return all(one is None for one in single) and not any((self.parameters, self.env, self.gpus, self.instances))
 
 
-def changed(content: bytes, wanted: Changes) -> Edited:
-    """Return a job file with changes made; raise Refused for one that this file has no place for."""
-    if wanted.are_none:
+def changed(content: bytes, wanted: Changes, code: str = "") -> Edited:
+    """Return a job file with changes made; raise Refused for one that this file has no place for.
+
+    `code` names the code that is sent along.
+    """
+    if wanted.are_none and not code:
         return Edited(content, content.decode("utf-8", "replace"), ())
     parameters = [_assignment(one, "--set key=value") for one in wanted.parameters or ()]
     variables = [_variable(one) for one in wanted.env or ()]
@@ -62,6 +65,8 @@ def changed(content: bytes, wanted: Changes) -> Edited:
         editor.put(root, ("virtualCluster",) if is_v1 else ("defaults", "virtualCluster"), wanted.vc)
     if wanted.priority is not None:
         editor.put(root, ("extras", "hivedScheduler", "jobPriorityClass"), wanted.priority)
+    if code:
+        editor.put(root, ("extras", "code"), code)
     if minutes is not None:
         editor.put(root, ("extras", "timeLimitMinutes"), minutes)
     roles = dict(_roles(root))

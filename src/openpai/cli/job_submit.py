@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from openpai.cli import completion, formatting, job_file, output, session
 from openpai.cli.exits import Exit
 from openpai.cli.job_changes import Changes, changed, describe
 from openpai.cli.options import argument, fields_as_options, option
-from openpai.protocol.errors import InvalidProtocol, Refused
+from openpai.protocol.errors import InvalidParameters, InvalidProtocol, Refused
 
 if TYPE_CHECKING:
     from openpai.cli.job_edit import Edited
     from openpai.client import Client, JobDetail
     from openpai.client.model import Submitted
+    from openpai.client.sending import Listed
 
 File = Annotated[str, argument("FILE", "Job file (YAML, or OpenPAI's v1 JSON); - reads standard input.")]
 
@@ -55,6 +57,9 @@ def _watch(pai: Client, name: str, steps: Sequence[str]) -> int:
 def submit(
     file: File,
     watch: Annotated[bool, option("--watch -w", "Watch the job until it ends.")] = False,
+    code: Annotated[
+        Path | None, option("--code DIRECTORY", "Send this directory along: tasks start in a copy of it.")
+    ] = None,
     *,
     changes: Changes,
     json: output.Json = False,
@@ -62,9 +67,14 @@ def submit(
     """Submit a job file.
 
     When this returns, the platform has saved the job and will run it. Options change what is sent, not the file.
+    With --code, files that .gitignore or .paiignore name stay here, and only what the server lacks is sent.
     """
-    edited = changed(job_file.read(file), changes)
+    content = job_file.read(file)
+    listed = _listed(code) if code is not None else None
+    edited = changed(content, changes, listed.digest if listed else "")
     with session.connect() as pai:
+        if listed is not None:
+            _send(pai, listed, json=json)
         try:
             job = pai.submit(edited.content)
         except InvalidProtocol as refusal:
@@ -77,6 +87,29 @@ def submit(
                 refusal.advice = f"submit it under another name: pai job submit {file} --name NAME"
             raise
         return report_submitted(pai, job, edited, watch=watch, json=json)
+
+
+def _listed(directory: Path) -> Listed:
+    from openpai.client.code import code_of
+    from openpai.client.sending import list_code
+
+    if not directory.is_dir():
+        raise InvalidParameters(f"{directory} is not a directory", "--code takes the directory of the job's code")
+    return list_code(code_of(directory))
+
+
+def _send(pai: Client, listed: Listed, *, json: bool) -> None:
+    from openpai.client.sending import send_code
+
+    sent = send_code(pai, listed)
+    if not json:
+        what = f"{formatting.plural(len(listed.entries), 'file')}, {formatting.size(listed.bytes)}"
+        new = (
+            f"{formatting.plural(sent.files, 'new content')}, {formatting.size(sent.bytes)}"
+            if sent.files
+            else "all known"
+        )
+        output.say(f"Sent the code: {what}; {new}.")
 
 
 def report_submitted(

@@ -22,6 +22,7 @@ from openpai.client import credentials as kept
 from openpai.client.calls.alerts import Alerts
 from openpai.client.calls.audit import Audit
 from openpai.client.calls.clusters import Clusters
+from openpai.client.calls.code import Code
 from openpai.client.calls.exit_specs import ExitSpecs
 from openpai.client.calls.groups import Groups
 from openpai.client.calls.job_changes import JobChanges
@@ -49,7 +50,7 @@ Http = TypeVar("Http", httpx.BaseTransport, httpx.AsyncBaseTransport)
 
 class Connected(
     Jobs, JobChanges, JobEvents, Tokens, Users, Groups, Nodes, Clusters, Scheduler,
-    Storages, Quotas, Reports, Audit, Alerts, ExitSpecs, Generic[Http],
+    Storages, Quotas, Reports, Audit, Alerts, ExitSpecs, Code, Generic[Http],
 ):  # fmt: skip
     """What both clients are: the methods of all nouns over a connection to one platform for one user.
 

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from openpai.protocol.code import BYTES_MAX, FILES_MAX, too_large
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-FILES_MAX: Final = 20_000
-BYTES_MAX: Final = 256 << 20
 RULES_BYTES_MAX: Final = 1 << 20
 RULE_FILES: Final = (".gitignore", ".paiignore")
 NEVER_NEEDED: Final = (
@@ -125,10 +124,7 @@ def _add(archive: tarfile.TarFile, file: File) -> None:
 
 
 def _too_much(code: Code) -> Refused:
-    few = ", ".join(f"{file.name} ({file.size >> 20} MiB)" for file in code.largest() if file.size >> 20)
-    message = f"{code.root} holds more than {FILES_MAX:,} files or {BYTES_MAX >> 20} MiB"
-    advice = "name what the job does not need in .paiignore, and put data into a storage: pai storage upload"
-    return Refused("RequestTooLargeError", f"{message}{'; the largest: ' if few else ''}{few}", advice)
+    return too_large(str(code.root), ((file.name, file.size) for file in code.files), FILES_MAX)
 
 
 def _walk(root: str, left_out: list[str]) -> Iterator[File]:

@@ -23,6 +23,7 @@ from openpai.orchestrator.applying import adopt
 from openpai.orchestrator.changes import JobUpdate, Remark
 from openpai.orchestrator.exit_specs import ExitSpecCommands
 from openpai.orchestrator.holdings import in_the_way
+from openpai.orchestrator.job_code import hold_code
 from openpai.orchestrator.job_keys import with_keys
 from openpai.orchestrator.job_storages import with_storages
 from openpai.orchestrator.leader import Leader
@@ -43,6 +44,7 @@ from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
 from openpai.ports.backend import NODE_SILENT, KillTask, TaskSeen
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.cluster_settings import SettingsStore
+from openpai.ports.code import CodeStore
 from openpai.ports.identity import Sealer
 from openpai.ports.platform import Checked, Holding, Submitted, Submitter
 from openpai.ports.storages import StorageStore
@@ -77,6 +79,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, S
         storages: StorageStore | None = None,
         check_room: Callable[[], None] = lambda: None,
         plugins: Plugins = BUILT_IN,
+        code: CodeStore | None = None,
     ) -> None:
         super().__init__(store, settings, clock)
         self._secrets = secrets
@@ -86,6 +89,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, S
         self._check_room = check_room
         self._plugins = plugins
         self.measures = TaskMeasures()
+        self._code = code
 
     async def submit(self, by: Submitter, text: bytes) -> Submitted:
         if by.idempotency_key:
@@ -94,6 +98,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, S
                 return await self._again(by, text, *known)
         self._check_room()
         record_, spec, warnings, quotas = await self._checked(by, text)
+        await hold_code(spec, by, record_.job.id, self._code)
         event = Event(record_.job.id, record_.job.submitted_at_ms, "Submitted", f"{by.user} submitted the job", 0)
         config = dump_masked(spec)
         new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit, quotas)

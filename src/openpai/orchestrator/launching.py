@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openpai.lifecycle.model import Task
+from openpai.orchestrator.job_code import packed_code
 from openpai.orchestrator.job_keys import keys_of
 from openpai.orchestrator.job_storages import mounts
 from openpai.orchestrator.leader import Leader
@@ -23,6 +24,7 @@ from openpai.protocol.templates import image_of, render_auth, render_commands, r
 from openpai.runtime.environment import JobEnvironment, JobView, Peer, Self
 from openpai.runtime.plugin import PluginContext
 from openpai.runtime.plugins import Plugins, with_plugins
+from openpai.runtime.unpacking import unpacking
 
 
 def launches(
@@ -51,6 +53,7 @@ class Launcher:
         self._spec = restored(record.spec, taken)
         self._context = _context(record, self._spec, taken)
         self._plugins = leader.plugins
+        self._code = packed_code(self._spec, leader.code)
         self._environment = JobEnvironment(_view(record, self._spec))
         self._mounts = mounts(self._spec, record.user, storages, leader.secrets)
         self._grace_s = grace_of(self._spec.extras)
@@ -70,6 +73,8 @@ class Launcher:
         if parts is None:
             spec = self._spec
             commands = _commands(spec, replace(self._context, role=role.name), self._plugins)
+            if self._code:
+                commands = f"{unpacking()}\n{commands}"
             parts = _RoleParts(image_of(spec, role.name), commands, _auth(spec, role.name))
             self._parts[role.name] = parts
         slot = record.slots[task.id]
@@ -93,6 +98,7 @@ class Launcher:
             auth=parts.auth,
             submitted_at_ms=record.job.submitted_at_ms,
             grace_s=self._grace_s,
+            code=self._code,
             mounts=self._mounts,
             labels={"user": record.user, "job": record.name, "role": role.name, "index": str(task.id.index)},
         )

@@ -23,6 +23,7 @@ from openpai.orchestrator.task_ports import PortBook
 from openpai.ports.backend import Backend, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.ports.cluster_settings import NodeNote, Setting, SettingsStore
+from openpai.ports.code import CodeStore
 from openpai.ports.identity import Sealer
 from openpai.ports.logs import LogReader
 from openpai.ports.platform import NotLeading
@@ -130,6 +131,7 @@ class Leader:
     measures: TaskUsage | None = None
     """What running tasks use, where that is measured."""
     storages: StorageStore | None = None
+    code: CodeStore | None = None
     plugins: Plugins = field(default_factory=lambda: BUILT_IN)
     policy: RetryPolicy = RETRY_POLICY
     active: ActiveJobs = field(default_factory=ActiveJobs)

@@ -79,6 +79,8 @@ class LaunchTask:
     """When the job was submitted; a newer account with the owner's name belongs to another user."""
     is_unique: bool = False
     """Whether the attempt may count as lost only once it is certain that it does not run any more."""
+    code: str = ""
+    """A file on the server, the packed code of the job, which the task reads as `PAI_CODE_FILE`; empty without one."""
     mounts: tuple[Mount, ...] = ()
     """Storages; the task finds the path of each in the variable PAI_STORAGE_NAME."""
 

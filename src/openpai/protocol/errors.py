@@ -36,6 +36,7 @@ STATUS_OF: Final[dict[str, int]] = {
     "NoUserError": 404,
     "NoVirtualClusterError": 404,
     "NoGroupError": 404,
+    "NoCodeError": 404,
     "NoStorageError": 404,
     "NoFileError": 404,
     "NoQuotaError": 404,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from openpai.protocol.code import DIGEST
 from openpai.protocol.job import PLUGIN_PREFIX
 
 MINUTES_MAX: Final = 60 * 24 * 3650
@@ -146,6 +147,11 @@ class Extras(_Open):
         "Whether no task may ever run twice at a time: one whose node does not answer starts again elsewhere only once "
         "it is certain that it does not run any more; false unless given.",
         True,
+    )
+    code: Annotated[str, Field(pattern=DIGEST)] | None = _field(
+        "The code that was sent along, which each task finds in the directory it starts in; `pai job submit --code` "
+        "sends it and sets this.",
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     )
     private: bool | None = _field("Whether others may not read the job file; false unless given.", True)
     runtime_plugins: list[RuntimePlugin] | None = _field(

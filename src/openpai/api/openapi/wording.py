@@ -39,6 +39,7 @@ _NAMED: Final = {
     "browser": "true for logins only, false for tokens of applications only",
     "default": "only the default storages of one's groups",
     "names": "only these storages; may be repeated",
+    "digest": "SHA-256 of the list of the code's files",
     "recursive": "also a directory with its contents",
     "path": "directory of the storage; by default its top",
     "virtualCluster": "name of the virtual cluster; empty for all together",

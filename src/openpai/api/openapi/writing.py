@@ -31,6 +31,7 @@ TAGS: Final = {
     "users": "Accounts.",
     "groups": "Users with the same rights.",
     "storages": "Named places for data.",
+    "code": "The code that is sent along with jobs.",
     "quotas": "Limits for users.",
     "reports": "Reports of use.",
     "audit": "The log of changes.",

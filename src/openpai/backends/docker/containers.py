@@ -22,9 +22,11 @@ from openpai.ports.backend import LaunchTask, Mount
 from openpai.runtime.notice import CHECKPOINT_VARIABLE, NOTICE_FILE, NOTICE_VARIABLE
 from openpai.runtime.progress import PROGRESS_FILE, PROGRESS_VARIABLE
 from openpai.runtime.script import HOSTS_FILE
+from openpai.runtime.unpacking import CODE_FILE, CODE_VARIABLE
 
 MOUNT: Final = "/usr/local/pai"
 WORK: Final = f"{MOUNT}/{WORK_DIRECTORY}"
+CODE: Final = f"/usr/local/pai-code/{CODE_FILE}"
 LOGS: Final = "logs"
 CHECKPOINTS: Final = "/usr/local/pai-checkpoints"
 WRAPPER_FILE: Final = "wrapper.sh"
@@ -87,6 +89,8 @@ def config_of(launch: LaunchTask, places: Places, limits: Limits, network: str) 
             _bind(places.task, MOUNT),
             _bind(places.logs, f"{MOUNT}/{LOGS}"),
             _bind(places.checkpoints, CHECKPOINTS),
+            # Read-only, because the jobs of all users with this code share the file.
+            *([_bind(launch.code, CODE) | {"ReadOnly": True}] if launch.code else []),
             *(_storage(mount) for mount in launch.mounts),
         ],
         "NanoCpus": min(launch.cpus, limits.cpus) * 10**9,
@@ -173,6 +177,8 @@ def _environment(launch: LaunchTask, limits: Limits) -> Mapping[str, str]:
     environment[PROGRESS_VARIABLE] = f"{MOUNT}/{PROGRESS_FILE}"
     if limits.keeps_work:
         environment["PAI_WORK_DIR"] = WORK
+    if launch.code:
+        environment[CODE_VARIABLE] = CODE
     if launch.hosts:
         environment["PAI_HOSTS_FILE"] = f"{MOUNT}/{HOSTS_FILE}"
     if limits.has_nvidia and launch.devices:

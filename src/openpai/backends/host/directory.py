@@ -16,6 +16,7 @@ import errno
 import json
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.runtime.notice import NOTICE_FILE
 from openpai.runtime.progress import PROGRESS_FILE
 from openpai.runtime.script import EXIT_FILE, FENCED, GRACE_FILE, HOSTS_FILE, SCRIPT_FILE, TICKET_FILE, ExitText, Ticket
+from openpai.runtime.unpacking import CODE_FILE
 
 RECORD_FILE: Final = "task.json"
 WORK_DIRECTORY: Final = "work"
@@ -38,17 +40,9 @@ KEPT: Final = ".kept"
 _LINKS: Final = frozenset({"mnt"})
 """The names that the platform itself creates in a working directory: links to storages."""
 _OURS: Final = (
-    SCRIPT_FILE,
-    RECORD_FILE,
-    TICKET_FILE,
-    EXIT_FILE,
-    HOSTS_FILE,
-    GRACE_FILE,
-    NOTICE_FILE,
-    PROGRESS_FILE,
-    ENTRY_FILE,
-    USERS_FILE,
-)
+    SCRIPT_FILE, RECORD_FILE, TICKET_FILE, EXIT_FILE, HOSTS_FILE,
+    GRACE_FILE, NOTICE_FILE, PROGRESS_FILE, ENTRY_FILE, USERS_FILE, CODE_FILE,
+)  # fmt: skip
 _DIRECTORIES: Final = (WORK_DIRECTORY, HOME_DIRECTORY, TMP_DIRECTORY)
 _REASONS: Final = frozenset(ExitReason)
 _WARY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -107,6 +101,13 @@ class TaskDirectory:
             _write(self._file(HOSTS_FILE), hosts, _OVER)
         _write(self._file(SCRIPT_FILE), script, _OVER)
         _write(self._file(RECORD_FILE), record.text(), _OVER)
+
+    def take_code(self, packed: str) -> str:
+        """Put the packed code of the job there, which its tasks share; return its path. Raise OSError if it fails."""
+        path = self._file(CODE_FILE)
+        if not _linked(packed, path):
+            shutil.copyfile(packed, path)
+        return path
 
     def fence(self) -> None:
         """Prevent a wrapper from beginning, unless one already has."""
@@ -294,7 +295,7 @@ def _is_as_new(path: str) -> bool:
     if not _is_directory(path):
         return False
     try:
-        for name in (TICKET_FILE, EXIT_FILE, GRACE_FILE, NOTICE_FILE, PROGRESS_FILE):
+        for name in (TICKET_FILE, EXIT_FILE, GRACE_FILE, NOTICE_FILE, PROGRESS_FILE, CODE_FILE):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{path}/{name}")  # noqa: PTH108  # done for each task
         with os.scandir(path) as found:

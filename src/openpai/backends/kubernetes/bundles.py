@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from openpai.backends.kubernetes.names import ATTEMPT_LABEL, JOB_LABEL, PART_LABEL, SCOPE_LABEL, label_value
@@ -19,11 +20,15 @@ from openpai.kube.objects.kinds import SECRETS
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import LaunchTask, RegistryAuth
 from openpai.runtime.script import HOSTS_FILE, SCRIPT_FILE, user_script, wrapper
+from openpai.runtime.unpacking import CODE_FILE
 
 WRAPPER_FILE: Final = "wrapper.sh"
 ENTRY_FILE: Final = "enter.sh"
 SECRET_BYTES_MAX: Final = 1 << 20
 """The API's limit on the values of a Secret together."""
+CODE_BYTES_MAX: Final = 8 << 20
+"""The limit on packed code, since Secrets are kept by the cluster's own database."""
+CODE_PART_BYTES: Final = 1_000_000
 INLINE_ENV_BYTES: Final = 8 << 10
 """Up to this size the variables of all tasks are written into each pod, which saves an object."""
 _CACHED: Final = 64
@@ -75,7 +80,7 @@ class Bundles:
     def of(self, launch: LaunchTask) -> Bundle:
         """Return the Secrets of a launch. Raises ValueError for a file that fits in no Secret."""
         # The launches of a job share these objects, and what is kept beside the bundle keeps their identities taken.
-        shared = (launch.shared_env, launch.commands, launch.hosts, launch.auth)
+        shared = (launch.shared_env, launch.commands, launch.hosts, launch.auth, launch.code)
         made_from = (launch.key.job, launch.key.job_attempt, *map(id, shared))
         found = self._made.get(made_from)
         if found is None:
@@ -94,6 +99,8 @@ class Bundles:
         }
         if launch.hosts:
             files[HOSTS_FILE] = launch.hosts.encode()
+        if launch.code:
+            files |= _code_files(Path(launch.code))
         bodies: dict[str, bytes] = {}
         names = tuple(self._add(bodies, launch.key, "files", part) for part in _parts(files))
         env = registry = ""
@@ -159,6 +166,19 @@ def registry_of(image: str) -> str:
     """Return the registry in the name of an image; that of Docker's hub if it names none."""
     host, slash, _ = image.partition("/")
     return host if slash and ("." in host or ":" in host or host == "localhost") else _HUB
+
+
+def _code_files(packed: Path) -> Mapping[str, bytes]:
+    """Return packed code in parts that fit into Secrets, in the order of their names. Raise ValueError for too much."""
+    size = packed.stat().st_size
+    if size > CODE_BYTES_MAX:
+        message = f"its code has {size:,} bytes when packed, and Kubernetes carries {CODE_BYTES_MAX:,} to a pod"
+        raise ValueError(
+            f"{message}: name what it does not need in .paiignore, or put data into a storage or the image"
+        )
+    content = packed.read_bytes()
+    starts = range(0, max(1, size), CODE_PART_BYTES)
+    return {f"{CODE_FILE}.{at:02}": content[start : start + CODE_PART_BYTES] for at, start in enumerate(starts)}
 
 
 def _parts(files: Mapping[str, bytes]) -> Sequence[Mapping[str, bytes]]:

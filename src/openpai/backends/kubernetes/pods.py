@@ -38,9 +38,12 @@ from openpai.lifecycle.model import ExitReport
 from openpai.ports.backend import LaunchTask
 from openpai.runtime.notice import CHECKPOINT_VARIABLE, NO_CHECKPOINTS_VARIABLE, NOTICE_FILE, NOTICE_VARIABLE
 from openpai.runtime.script import HOSTS_FILE, SCRIPT_FILE
+from openpai.runtime.unpacking import CODE_FILE, CODE_VARIABLE
 
 TASK: Final = "/usr/local/pai"
 """Where the wrapper keeps its ticket and its report."""
+WORK: Final = f"{TASK}/work"
+"""Where tasks with code start, since an image's own directory may be closed to its user."""
 FILES: Final = "/usr/local/pai-files"
 MESSAGE_FILE: Final = "/dev/termination-log"
 CONTAINER: Final = "task"
@@ -296,6 +299,8 @@ def _environment(launch: LaunchTask, options: PodOptions, parts: Parts) -> Mappi
     shared = launch.shared_env if is_inline(launch.shared_env) else {}
     environment = {**shared, **launch.env, **{variable(mount): mount.mount_path for mount in launch.mounts}}
     environment |= {NOTICE_VARIABLE: f"{TASK}/{NOTICE_FILE}", **_checkpoints(launch, options)}
+    if launch.code:
+        environment |= {CODE_VARIABLE: f"{FILES}/{CODE_FILE}", "PAI_WORK_DIR": WORK}
     if launch.hosts:
         environment["PAI_HOSTS_FILE"] = f"{FILES}/{HOSTS_FILE}"
     for name in parts.devices.unset:

@@ -31,6 +31,7 @@ from openpai.ports.backend import LaunchTask
 from openpai.runtime.notice import CHECKPOINT_VARIABLE, NOTICE_FILE, NOTICE_VARIABLE
 from openpai.runtime.progress import PROGRESS_FILE, PROGRESS_VARIABLE
 from openpai.runtime.script import HOSTS_FILE, LAUNCHER, user_script, wrapper
+from openpai.runtime.unpacking import CODE_VARIABLE
 
 _SHELL: Final = "/bin/sh"
 _WRAPPER_FILE: Final = ".wrapper.sh"
@@ -129,6 +130,8 @@ class Launcher:
         if self._gpus.names and action.devices:
             names = self._gpus.visible(action.devices)
             environment |= {"CUDA_VISIBLE_DEVICES": names, "NVIDIA_VISIBLE_DEVICES": names}
+        if action.code:
+            environment[CODE_VARIABLE] = directory.take_code(action.code)
         if action.hosts:
             environment["PAI_HOSTS_FILE"] = f"{directory.path}/{HOSTS_FILE}"
         environment[NOTICE_VARIABLE] = f"{directory.path}/{NOTICE_FILE}"

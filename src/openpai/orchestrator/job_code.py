@@ -1,0 +1,32 @@
+"""The code that was sent along with a job: kept for it when it is submitted, found again when a task is launched."""
+
+from __future__ import annotations
+
+from openpai.ports.code import CodeOwner, CodeStore
+from openpai.ports.platform import Submitter
+from openpai.protocol.errors import Refused
+from openpai.protocol.job import JobSpec
+
+
+def code_of(spec: JobSpec) -> str:
+    """Return the name of a job's code, empty without one."""
+    code = spec.extras.get("code")
+    return code if isinstance(code, str) else ""
+
+
+async def hold_code(spec: JobSpec, by: Submitter, job: str, store: CodeStore | None) -> None:
+    """Keep the code of a job that is about to be stored. Raise Refused if its owner never sent it."""
+    if digest := code_of(spec):
+        await _there(store).hold(CodeOwner(by.user, by.since_ms), digest, job)
+
+
+def packed_code(spec: JobSpec, store: CodeStore | None) -> str:
+    """Return the file with a job's code, empty without one. Raise Refused if it is no longer kept."""
+    digest = code_of(spec)
+    return _there(store).pack(digest) if digest else ""
+
+
+def _there(store: CodeStore | None) -> CodeStore:
+    if store is None:
+        raise Refused("NoCodeError", "this server keeps no code", "send it through a storage")
+    return store
