@@ -91,6 +91,8 @@ def job_facts(job: JobDetail, now_ms: int) -> Table:
         table.add_row("attempt", f"{(job.attempt or 0) + 1}{attempt_cause(job, now_ms)}")
     if job.checkpoint_at_ms is not None:
         table.add_row("checkpoint", f"written {ago(job.checkpoint_at_ms, now_ms)}")
+    if job.after:
+        table.add_row("after", ", ".join(f"{shown(one.job)} {one.until}" for one in job.after))
     table.add_row("virtual cluster", shown(job.virtual_cluster))
     if job.is_interruptible:
         table.add_row("interruptible", "it may borrow idle resources of others, and be preempted there")

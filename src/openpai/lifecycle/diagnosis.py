@@ -21,6 +21,7 @@ from openpai.protocol.exit_codes import EXIT_SPECS, RETRY_ADVICE, spec_for
 SUCCEEDED: Final = 0
 STOP_REQUESTED: Final = -210
 ENDED_WITH_ATTEMPT: Final = -220
+DEPENDENCY_MISSED: Final = -240
 TIME_LIMIT_REACHED: Final = -1004
 UNCAUGHT_EXCEPTION: Final = 236
 ERROR_REPORTED: Final = 237
@@ -164,6 +165,11 @@ def needs_log(report: ExitReport) -> bool:
 def stop_requested(message: str) -> Diagnosis:
     """Return the diagnosis of a job that ended on request, with a sentence that says whose."""
     return replace(_row(STOP_REQUESTED), reason=f"{message}." if message[-1:].isalnum() else message)
+
+
+def dependency_never_met(why: str) -> Diagnosis:
+    """Return the diagnosis of a job that was not started, because a job that it waits for ended otherwise."""
+    return replace(_row(DEPENDENCY_MISSED), reason=why)
 
 
 def time_limit_reached() -> Diagnosis:

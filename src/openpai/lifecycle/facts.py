@@ -12,6 +12,21 @@ from openpai.lifecycle.model import AttemptKey, Diagnosis, ExitReport, TaskId
 
 
 @dataclass(frozen=True, slots=True)
+class Released:
+    """Everything that a held job waited for has happened."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyMissed:
+    """What a held job waits for cannot happen any more; `why` names it."""
+
+    at_ms: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class TasksGranted:
     """Devices were granted to these tasks of a job attempt, each under the number of its grant."""
 
@@ -105,7 +120,9 @@ class RetryDue:
 
 
 Fact = (
-    TasksGranted
+    Released
+    | DependencyMissed
+    | TasksGranted
     | TaskStarted
     | TaskExited
     | RootFound

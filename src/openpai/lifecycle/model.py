@@ -17,6 +17,7 @@ from typing import NamedTuple
 class JobPhase(StrEnum):
     """The phase of a job. The last three are final until the job is started again."""
 
+    HELD = "held"
     QUEUED = "queued"
     STARTING = "starting"
     RUNNING = "running"
@@ -200,6 +201,8 @@ class Plan:
     roles: tuple[RolePlan, ...]
     job_retry_count: int
     is_gang: bool
+    is_held_first: bool = False
+    """Whether each start by a user waits until something outside of the job has happened."""
 
     @property
     def tasks_total(self) -> int:

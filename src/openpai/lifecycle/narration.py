@@ -120,6 +120,8 @@ def _job_moves(before: Job, stepped: Stepped) -> Iterator[Line]:
         yield Line("Retried", message, after.attempt)
     if after.phase is before.phase:
         return
+    if before.phase is JobPhase.HELD and after.phase is JobPhase.QUEUED:
+        yield Line("Released", "everything that it waited for has happened", after.attempt)
     if after.phase is JobPhase.BACKING_OFF and after.retry_at_ms is not None:
         wait_s = (after.retry_at_ms - (after.attempt_ended_at_ms or after.retry_at_ms)) / 1000
         yield Line("BackingOff", f"it will be tried again in {wait_s:.0f} s", after.attempt)

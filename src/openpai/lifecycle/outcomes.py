@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from openpai.lifecycle.diagnosis import STOP_REQUESTED, TIME_LIMIT_REACHED, stop_requested, time_limit_reached
-from openpai.lifecycle.facts import Preempted, StartRequested, StopRequested
+from openpai.lifecycle.diagnosis import (
+    DEPENDENCY_MISSED,
+    STOP_REQUESTED,
+    TIME_LIMIT_REACHED,
+    dependency_never_met,
+    stop_requested,
+    time_limit_reached,
+)
+from openpai.lifecycle.facts import DependencyMissed, Preempted, StartRequested, StopRequested
 from openpai.lifecycle.model import Behavior, EndReason, Job, Outcome, Verdict
 
 
@@ -18,6 +25,11 @@ def stopped(message: str, *, is_restart: bool = False) -> Outcome:
     """Return the outcome of an attempt that a user stopped, or ended to start another one."""
     reason = EndReason.RESTARTED if is_restart else EndReason.STOPPED
     return Outcome(Verdict.STOPPED, STOP_REQUESTED, stop_requested(message), message=message, end_reason=reason)
+
+
+def dependency_missed(fact: DependencyMissed) -> Outcome:
+    """Return the outcome of a job that never ran, because what it waits for cannot happen any more."""
+    return Outcome(Verdict.STOPPED, DEPENDENCY_MISSED, dependency_never_met(fact.why), message=fact.why)
 
 
 def preempted(fact: Preempted) -> Outcome:

@@ -21,6 +21,7 @@ class State(NamedTuple):
 
 
 JOB_STATES: Final[dict[JobPhase, State]] = {
+    JobPhase.HELD: State("WAITING", "AttemptCreationPending"),
     JobPhase.QUEUED: State("WAITING", "AttemptCreationPending"),
     JobPhase.STARTING: State("WAITING", "AttemptPreparing"),
     JobPhase.RUNNING: State("RUNNING", "AttemptRunning"),

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from openpai.lifecycle.completion import verdict
 from openpai.lifecycle.diagnosis import ended_with_attempt, without_retry_advice
 from openpai.lifecycle.facts import (
+    DependencyMissed,
     Fact,
     Preempted,
+    Released,
     RetryDue,
     RootFound,
     StartRequested,
@@ -40,7 +42,14 @@ from openpai.lifecycle.model import (
     Tasks,
     Verdict,
 )
-from openpai.lifecycle.outcomes import out_of_time, preempted, request_message, stopped, with_retries_used_up
+from openpai.lifecycle.outcomes import (
+    dependency_missed,
+    out_of_time,
+    preempted,
+    request_message,
+    stopped,
+    with_retries_used_up,
+)
 from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy, again
 from openpai.lifecycle.table import ImpossibleFact, JobEvent, TaskEvent, job_goal, task_goal
 
@@ -70,7 +79,8 @@ class Stepped:
 
 def new_job(id_: str, plan: Plan, at_ms: int) -> Job:
     """Return a job that was just submitted."""
-    job = Job(id=id_, plan=plan, phase=JobPhase.QUEUED, submitted_at_ms=at_ms, attempt_at_ms=at_ms)
+    phase = JobPhase.HELD if plan.is_held_first else JobPhase.QUEUED
+    job = Job(id=id_, plan=plan, phase=phase, submitted_at_ms=at_ms, attempt_at_ms=at_ms)
     return replace(job, tasks=_fresh_tasks(plan))
 
 
@@ -110,6 +120,8 @@ class _Draft:
             self.judge()
         self.now_ms = fact.at_ms
         match fact:
+            case Released() | DependencyMissed():
+                self._judged(fact)
             case TasksGranted():
                 self._granted(fact)
             case TaskStarted():
@@ -134,6 +146,16 @@ class _Draft:
         return Stepped(self.job, self.ended, retried, changed, self.stopped, self.restarted, self.root)
 
     # What each fact means.
+
+    def _judged(self, fact: Released | DependencyMissed) -> None:
+        if self.job.phase is not JobPhase.HELD:
+            return
+        if isinstance(fact, DependencyMissed):
+            self.job = replace(self.job, is_stop_requested=True)
+            self._conclude(dependency_missed(fact))
+        else:
+            self._move(JobEvent.RELEASED, JobPhase.QUEUED)
+            self.job = replace(self.job, attempt_at_ms=fact.at_ms)
 
     def _granted(self, fact: TasksGranted) -> None:
         if fact.job_attempt != self.job.attempt or self.job.outcome or self.job.is_final:
@@ -331,7 +353,8 @@ class _Draft:
         self.job = replace(self.job, ended_at_ms=self.now_ms, retry_at_ms=None, outcome=outcome)
 
     def _new_attempt(self, event: JobEvent) -> None:
-        self._move(event, JobPhase.QUEUED)
+        is_held = event is JobEvent.STARTED_AGAIN and self.job.plan.is_held_first
+        self._move(event, JobPhase.HELD if is_held else JobPhase.QUEUED)
         self.tasks = _fresh_tasks(self.job.plan)
         self.job = replace(
             self.job,

@@ -18,6 +18,7 @@ from openpai.protocol.errors import Broken
 class JobEvent(StrEnum):
     """What can happen to a job as a whole."""
 
+    RELEASED = "everything it waits for has happened"
     GRANTED = "tasks were granted their resources"
     TASK_RAN = "the first task runs"
     VERDICT = "the attempt has its verdict while tasks are alive"
@@ -42,8 +43,11 @@ class TaskEvent(StrEnum):
 
 _J = JobPhase
 _AFTER_AN_ATTEMPT: Final = frozenset({_J.SUCCEEDED, _J.FAILED, _J.STOPPED, _J.BACKING_OFF, _J.QUEUED})
+_A_START: Final = frozenset({_J.QUEUED, _J.HELD})
 
 JOB_MOVES: Final[Mapping[tuple[JobPhase, JobEvent], frozenset[JobPhase]]] = {
+    (_J.HELD, JobEvent.RELEASED): frozenset({_J.QUEUED}),
+    (_J.HELD, JobEvent.OVER): frozenset({_J.STOPPED}),
     (_J.QUEUED, JobEvent.GRANTED): frozenset({_J.STARTING}),
     (_J.QUEUED, JobEvent.OVER): frozenset({_J.STOPPED}),
     (_J.STARTING, JobEvent.GRANTED): frozenset({_J.STARTING}),
@@ -56,9 +60,9 @@ JOB_MOVES: Final[Mapping[tuple[JobPhase, JobEvent], frozenset[JobPhase]]] = {
     (_J.ENDING, JobEvent.OVER): _AFTER_AN_ATTEMPT,
     (_J.BACKING_OFF, JobEvent.RETRY_DUE): frozenset({_J.QUEUED}),
     (_J.BACKING_OFF, JobEvent.OVER): frozenset({_J.STOPPED}),
-    (_J.SUCCEEDED, JobEvent.STARTED_AGAIN): frozenset({_J.QUEUED}),
-    (_J.FAILED, JobEvent.STARTED_AGAIN): frozenset({_J.QUEUED}),
-    (_J.STOPPED, JobEvent.STARTED_AGAIN): frozenset({_J.QUEUED}),
+    (_J.SUCCEEDED, JobEvent.STARTED_AGAIN): _A_START,
+    (_J.FAILED, JobEvent.STARTED_AGAIN): _A_START,
+    (_J.STOPPED, JobEvent.STARTED_AGAIN): _A_START,
 }
 
 _T = TaskPhase

@@ -18,6 +18,8 @@ def adopt(leader: Leader, record: JobRecord) -> None:
     job = record.job
     leader.active.records[job.id] = record
     leader.active.act_on(job)
+    if job.phase is JobPhase.HELD:
+        leader.active.hold(record)
     leader.nudges.work.set()
     for gang in leader.describe(record, gangs.waiting(job)):
         leader.scheduler.add(gang)
@@ -67,11 +69,17 @@ def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Co
     _requeue(leader, before, after, changed)
     if after.job.is_final:
         active.records.pop(id_, None)
+        active.ended(id_)
+        if active.held_to_check:
+            leader.nudges.work.set()
         leader.steady.forget(id_)
         active.to_act.pop(id_, None)
         active.steps.pop(id_, None)
     else:
         active.records[id_] = after
+        if after.job.phase is JobPhase.HELD and before.job.phase is not JobPhase.HELD:
+            active.hold(after)
+            leader.nudges.work.set()
         # The attempt has its verdict: every task that is alive has to end.
         is_ending_now = after.job.phase is JobPhase.ENDING and before.job.phase is not JobPhase.ENDING
         if active.act_on(after.job, None if is_ending_now else changed):

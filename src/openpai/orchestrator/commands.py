@@ -21,6 +21,7 @@ from openpai.lifecycle.stepping import new_job
 from openpai.orchestrator import gangs
 from openpai.orchestrator.applying import adopt
 from openpai.orchestrator.changes import JobUpdate, Remark
+from openpai.orchestrator.dependencies import waits_for, with_dependencies
 from openpai.orchestrator.exit_specs import ExitSpecCommands
 from openpai.orchestrator.holdings import in_the_way
 from openpai.orchestrator.job_code import hold_code
@@ -60,6 +61,7 @@ from openpai.runtime.builtin_plugins import BUILT_IN
 from openpai.runtime.plugins import Plugins, plugin_faults, plugin_warnings
 from openpai.scheduler.model import Wait, Why
 
+_WAITING: Final = (JobPhase.HELD, JobPhase.QUEUED, JobPhase.BACKING_OFF)
 WAITS_OF_A_ROLE: Final = 20
 """The number of tasks of a role whose reasons to wait are reported; the others wait for the same reason."""
 
@@ -122,6 +124,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, S
         is_long = len(text) > LONG_JOB_BYTES
         read = await asyncio.to_thread(self._read, text, taken) if is_long else self._read(text, taken)
         spec = await with_storages(read.spec, by, self._storages)
+        spec = await with_dependencies(spec, by, self._store)
         check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())
         quotas = quotas_for(by.user, by.quotas, spec.virtual_cluster)
         check_size(by.user, quotas, spec.gpus_total)
@@ -155,7 +158,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, S
     async def start(self, user: str, name: str, by: str, reason: str = "") -> None:
         found = await self._store.load(await self._find(user, name))
         if found is not None and not found.job.is_final and not found.job.is_stop_requested:
-            does = "waits to run" if found.job.phase in (JobPhase.QUEUED, JobPhase.BACKING_OFF) else "runs"
+            does = "waits to run" if found.job.phase in _WAITING else "runs"
             message = f"job {found.full_name} {does} already"
             raise Refused("ConflictJobError", message, f"to run it from its beginning: pai job restart {found.name}")
         held = await check_again(found, self._usage) if found is not None and self._usage is not None else ()
@@ -171,7 +174,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, S
             await self.start(user, name, by, reason)
             return
         outcome = found.job.outcome
-        if found.job.phase is JobPhase.QUEUED:
+        if found.job.phase in (JobPhase.QUEUED, JobPhase.HELD):
             message = f"job {found.full_name} waits to run already"
             raise Refused("ConflictJobError", message, f"to see what it waits for: pai job why {found.name}")
         if found.job.phase is JobPhase.ENDING and outcome is not None and outcome.verdict is not Verdict.STOPPED:
@@ -231,6 +234,8 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, S
         found = leader.active.records.get(id_)
         if found is None:
             return ()
+        if found.job.phase is JobPhase.HELD:
+            return await waits_for(leader, found)
         if found.job.phase is JobPhase.BACKING_OFF:
             return (_backing_off(found, self._clock.now_ms()),)
         seen = await leader.backend.observe() if any(map(_is_placed, found.job.tasks.values())) else ()

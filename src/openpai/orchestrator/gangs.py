@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from openpai.lifecycle.model import Job, Task, TaskId, TaskPhase, Tasks
+from openpai.lifecycle.model import Job, JobPhase, Task, TaskId, TaskPhase, Tasks
 from openpai.ports.store import JobRecord
 from openpai.protocol.placement import NO_PLACEMENT, Placement, RolePlacement, placement_of
 from openpai.scheduler.model import Ask, Gang, Group, Spot, Topology
@@ -38,7 +38,7 @@ def job_of(gang: str) -> str:
 
 def waiting(job: Job, among: Iterable[TaskId] | None = None) -> Members:
     """Return every gang of a job that waits for a placement; only those of these tasks if given."""
-    if job.is_final or job.outcome is not None:
+    if job.is_final or job.outcome is not None or job.phase is JobPhase.HELD:
         return {}
     if job.plan.is_gang:
         is_waiting = Tasks.counted(job.tasks).count(TaskPhase.WAITING) == len(job.tasks)

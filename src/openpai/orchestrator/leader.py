@@ -69,6 +69,10 @@ class ActiveJobs:
     to_forget: dict[AttemptKey, None] = field(default_factory=dict)
     launched: set[AttemptKey] = field(default_factory=set)
     killed: set[AttemptKey] = field(default_factory=set)
+    dependents: dict[str, dict[str, None]] = field(default_factory=dict)
+    """By job, the held jobs that wait for it, if they still do."""
+    held_to_check: dict[str, None] = field(default_factory=dict)
+    """Held jobs that may be released, or wait in vain."""
     launchers: dict[str, Launcher] = field(default_factory=dict)
     """By job, its launcher, kept while the job has more tasks than one pass launches."""
     steps: dict[str, set[tuple[int, int, str]]] = field(default_factory=dict)
@@ -85,6 +89,19 @@ class ActiveJobs:
         if tasks:
             self.to_act.setdefault(job.id, {}).update(dict.fromkeys(tasks))
         return bool(tasks)
+
+    def hold(self, record: JobRecord) -> None:
+        """Look soon at what a held job waits for."""
+        self.held_to_check[record.job.id] = None
+
+    def wait(self, job: str, others: Iterable[str]) -> None:
+        """Remember that a held job waits for others, until one of them ends."""
+        for other in others:
+            self.dependents.setdefault(other, {})[job] = None
+
+    def ended(self, job: str) -> None:
+        """Look soon at the held jobs that wait for one that has ended."""
+        self.held_to_check.update(self.dependents.pop(job, {}))
 
 
 @dataclass(slots=True)

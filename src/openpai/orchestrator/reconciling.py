@@ -10,6 +10,7 @@ from typing import Final
 
 from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, TaskPhase
+from openpai.orchestrator.dependencies import look_again
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.observing import HEARD_PER_PASS, hear, is_as_known
 from openpai.ports.backend import TaskSeen
@@ -20,6 +21,7 @@ LOOKED_AT_ONCE: Final = 500
 
 async def audit(leader: Leader) -> None:
     """Record everything the backend sees; launch missing attempts again, and record vanished ones as lost."""
+    look_again(leader)
     running = {
         found.job.key(task): task
         for found in leader.active.records.values()

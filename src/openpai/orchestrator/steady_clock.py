@@ -31,7 +31,10 @@ class SteadyClock:
     def submitted_ms(self, job: Job) -> int:
         """Return when a job was submitted; the wall clock is asked once per job, when it is first seen."""
         if job.id not in self._submitted_ms:
-            waited_ms = max(0, self._wall.now_ms() - job.submitted_at_ms)
+            # A job that waited for others has queued since then only.
+            is_first = job.plan.is_held_first and job.attempt == 0
+            since_ms = job.attempt_at_ms if is_first and job.attempt_at_ms else job.submitted_at_ms
+            waited_ms = max(0, self._wall.now_ms() - since_ms)
             self._submitted_ms[job.id] = self.now_ms() - waited_ms
         return self._submitted_ms[job.id]
 

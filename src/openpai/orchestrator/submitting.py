@@ -21,6 +21,7 @@ from openpai.ports.identity import Sealer
 from openpai.ports.platform import Submitter
 from openpai.ports.store import JobRecord
 from openpai.ports.usage import BeyondQuota, UsageStore
+from openpai.protocol.dependencies import dependencies_of
 from openpai.protocol.documents import document_of
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.job import JobSpec
@@ -36,10 +37,12 @@ _AT: Final = "extras.hivedScheduler.taskRoles"
 def submitter_of(who: Principal) -> Submitter:
     """Return what a principal who submits a job is allowed, without their quotas."""
     if who.role is Role.ADMIN:
-        return Submitter(who.name, default_storages=who.default_storages, since_ms=who.since_ms)
+        return Submitter(who.name, default_storages=who.default_storages, since_ms=who.since_ms, principal=who)
     others = sorted(who.storages.difference(who.default_storages))
     storages = (*who.default_storages, *others)
-    return Submitter(who.name, who.virtual_clusters, storages, who.default_storages, since_ms=who.since_ms)
+    return Submitter(
+        who.name, who.virtual_clusters, storages, who.default_storages, since_ms=who.since_ms, principal=who
+    )
 
 
 def check_virtual_cluster(by: Submitter, name: str, known: frozenset[str]) -> None:
@@ -161,15 +164,18 @@ def check_repeated(by: Submitter, text: bytes, first: JobRecord, secrets: Sealer
     """Raise ConflictJobError unless the file equals the one that the job `first` was submitted with."""
     first_secrets = without_keys(secrets.open(first.sealed))
     spec, own_secrets = hidden(read_job(text, first_secrets if by.clone_of else None).spec)
-    if _as_text(first_secrets) == _as_text(own_secrets) and _spec_text(first.spec) == _spec_text(spec):
+    is_same = _spec_text(first.spec, by.user) == _spec_text(spec, by.user)
+    if _as_text(first_secrets) == _as_text(own_secrets) and is_same:
         return
     message = f"{by.user} used this idempotency key for another file, which became job {first.full_name}"
     raise Refused("ConflictJobError", message, "give each submission a key of its own")
 
 
-def _spec_text(spec: JobSpec) -> str:
+def _spec_text(spec: JobSpec, user: str) -> str:
     # A submission completes the list of storages, and the defaults that complete it may have changed since.
-    extras = {key: value for key, value in spec.extras.items() if key != "storages"}
+    extras = {key: value for key, value in spec.extras.items() if key not in ("storages", "after")}
+    # A submission completes these, too: names without their user, and the jobs' ids.
+    extras["after"] = [replace(one, id="").as_entry() for one in dependencies_of(spec, user)]
     return _as_text({**document_of(spec), "extras": extras})
 
 

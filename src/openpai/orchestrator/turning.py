@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from openpai.orchestrator.acting import act
+from openpai.orchestrator.dependencies import release_held
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.lemons import save_lemons
 from openpai.orchestrator.node_sync import sync_nodes
@@ -20,6 +21,7 @@ from openpai.orchestrator.recording import batch
 async def turn(leader: Leader) -> bool:
     """Carry out one bounded round; return whether there may be more to do at once."""
     leader.nudges.work.clear()
+    has_held = await release_held(leader) if leader.active.held_to_check else False
     seen = leader.active.heard[:HEARD_PER_PASS]
     del leader.active.heard[:HEARD_PER_PASS]
     proposal = Proposal()
@@ -41,4 +43,4 @@ async def turn(leader: Leader) -> bool:
     # The batch may be a gang of thousands: serve other requests before its launch.
     await asyncio.sleep(0)
     has_more = await act(leader)  # 6: the backend launches, kills and forgets
-    return has_more or proposal.has_more or bool(leader.active.heard)
+    return has_more or has_held or proposal.has_more or bool(leader.active.heard)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from openpai.access.model import Principal
 from openpai.access.quotas import Quota
 from openpai.diagnosis.rules import RuleSet
 from openpai.lifecycle.model import AttemptKey
@@ -46,6 +47,8 @@ class Submitter:
     """When their account was created; older jobs belong to an earlier user of the same name."""
     ssh_keys: tuple[str, ...] = ()
     """Their public keys, for a job that lets its owner in."""
+    principal: Principal | None = None
+    """With their rights, which decide which jobs they may wait for; None: only their own."""
     audit: AuditEntry | None = None
     """The entry to add to the audit log in the same transaction."""
 

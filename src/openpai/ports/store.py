@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from openpai.access.quotas import Quota
-from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
+from openpai.lifecycle.model import AttemptKey, Job, JobPhase, Task, TaskId
 from openpai.ports.usage import AuditEntry
 from openpai.protocol.job import JobSpec
 
@@ -175,6 +175,9 @@ class JobStore(Protocol):
 
     async def find(self, user: str, name: str) -> str | None:
         """Return the id of a job that is not archived, or None."""
+
+    async def phases(self, ids: Sequence[str]) -> Mapping[str, JobPhase]:
+        """Return the phase of each of these jobs that exists, archived or not."""
 
     async def active(self) -> tuple[JobRecord, ...]:
         """Return every job that is not final, oldest submission first."""

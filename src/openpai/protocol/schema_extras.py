@@ -13,6 +13,8 @@ from openpai.protocol.job import PLUGIN_PREFIX
 MINUTES_MAX: Final = 60 * 24 * 3650
 GRACE_MAX_S: Final = 600
 """A job that is preempted keeps others waiting this long at most."""
+AFTER_MAX: Final = 100
+AfterName = Annotated[str, Field(min_length=1)]
 PriorityClass = Literal["crit", "prod", "test", "oppo"]
 
 
@@ -95,6 +97,17 @@ class HivedScheduler(_Open):
     ignore_k8s_suggested_nodes: bool | None = _field("Kept for older files.", True, alias="ignoreK8sSuggestedNodes")
 
 
+class AfterEntry(_Open):
+    """A job that must have ended before this one is queued."""
+
+    job: str = Field(
+        description="Name of a job of the same user, or user~name.", examples=["prepare", "bob~prepare"], min_length=1
+    )
+    until: Literal["succeeded", "failed", "ended"] | None = _field(
+        "How that job has to end; succeeded unless given.", "ended"
+    )
+
+
 class RuntimePlugin(_Open):
     """A plugin that prepares or accompanies tasks: one of those in every server, or one that an administrator added."""
 
@@ -132,6 +145,10 @@ class Extras(_Open):
         "Changes of the job to notify its owner of; no effect yet.", {"failed": True}
     )
     hived_scheduler: HivedScheduler | None = _field("Settings for the scheduler.", {"jobPriorityClass": "prod"})
+    after: Annotated[list[AfterName | AfterEntry], Field(max_length=AFTER_MAX)] | None = _field(
+        "Jobs that must have ended before this one is queued, by name or with the end that is wanted.",
+        ["prepare", {"job": "bob~prepare", "until": "ended"}],
+    )
     time_limit_minutes: Annotated[float, Field(gt=0, le=MINUTES_MAX, allow_inf_nan=False)] | None = _field(
         "Minutes after which an attempt is ended; a job with a limit can start in gaps between other jobs.", 120, 0.5
     )

@@ -124,6 +124,8 @@ class Why(StrEnum):
     """Its user runs as many GPUs as a limit allows."""
     NO_VIRTUAL_CLUSTER = "NO_VIRTUAL_CLUSTER"
     """The virtual cluster it was submitted to does not exist, or was promised nothing."""
+    WAITS_FOR_JOB = "WAITS_FOR_JOB"
+    """Another job has to end first."""
     BACKING_OFF = "BACKING_OFF"
     STARTING = "STARTING"
     """It has its devices; what it needs there, such as its image, is being fetched."""

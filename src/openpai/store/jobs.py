@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -31,6 +31,7 @@ from openpai.store.schema import (
 )
 from openpai.store.usage import FORGOTTEN_AT_ONCE, audit_columns
 
+_FEW: Final = 20
 _ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
 # Built once: building a statement takes longer than executing it.
 _ADD_JOB: Final = jobs.insert()
@@ -134,6 +135,21 @@ class SqlJobStore(SqlLeases):
         size = sa.select(jobs.c.tasks_total).where(jobs.c.id == job)
         tasks = await self._database.read_inline(lambda connection: connection.execute(size).scalar())
         look = self._database.read_inline if (tasks or 0) <= ROWS_AT_ONCE else self._database.read
+        return await look(work)
+
+    async def phases(self, ids: Sequence[str]) -> Mapping[str, JobPhase]:
+        if not ids:
+            return {}
+        query = sa.select(jobs.c.id, jobs.c.phase, jobs.c.retry_at_ms)
+
+        def work(connection: sa.Connection) -> Mapping[str, JobPhase]:
+            found: dict[str, JobPhase] = {}
+            for start in range(0, len(ids), ROWS_AT_ONCE):
+                some = query.where(jobs.c.id.in_(ids[start : start + ROWS_AT_ONCE]))
+                found |= {row["id"]: rows.phase_from(dict(row)) for row in connection.execute(some).mappings()}
+            return found
+
+        look = self._database.read_inline if len(ids) <= _FEW else self._database.read
         return await look(work)
 
     async def find(self, user: str, name: str) -> str | None:

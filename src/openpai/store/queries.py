@@ -285,7 +285,7 @@ def _tags(connection: sa.Connection, ids: list[str]) -> dict[str, tuple[str, ...
 
 
 def _job_row(row: Any, tagged: tuple[str, ...]) -> JobRow:
-    same = {column.name: row[column.name] for column in _SAME}
+    same = {column.name: row[column.name] for column in _SAME} | {"phase": rows.phase_from(row).value}
     return JobRow(**same, user=row["owner"], outcome=rows.outcome_from(row["outcome"]), tags=tagged)
 
 

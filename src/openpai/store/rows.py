@@ -43,13 +43,15 @@ _dump: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encod
 def plan_text(plan: Plan) -> str:
     """Return a plan as JSON text."""
     roles = [[r.name, r.instances, r.min_failed, r.min_succeeded, r.task_retry_count] for r in plan.roles]
-    return _dump({"roles": roles, "jobRetryCount": plan.job_retry_count, "gang": plan.is_gang})
+    more = {"heldFirst": True} if plan.is_held_first else {}
+    return _dump({"roles": roles, "jobRetryCount": plan.job_retry_count, "gang": plan.is_gang, **more})
 
 
 def plan_from(text: str) -> Plan:
     """Return the plan that `plan_text` wrote."""
     data = json.loads(text)
-    return Plan(tuple(RolePlan(*role) for role in data["roles"]), data["jobRetryCount"], data["gang"])
+    roles = tuple(RolePlan(*role) for role in data["roles"])
+    return Plan(roles, data["jobRetryCount"], data["gang"], data.get("heldFirst", False))
 
 
 @lru_cache(maxsize=512)
@@ -118,12 +120,23 @@ _OF_RECORD: Final = ("version", "virtual_cluster", "priority", "priority_class",
 """The columns of jobs that change and are called as the fields of `Job` and of `JobRecord`."""
 
 
+def stored_phase(phase: JobPhase) -> str:
+    """Return the word for a phase in the database. Its check knows no held jobs: they back off without a time."""
+    return (JobPhase.BACKING_OFF if phase is JobPhase.HELD else phase).value
+
+
+def phase_from(row: Row) -> JobPhase:
+    """Return the phase of a job, from its row."""
+    phase = JobPhase(row["phase"])
+    return JobPhase.HELD if phase is JobPhase.BACKING_OFF and row["retry_at_ms"] is None else phase
+
+
 def job_columns(record: JobRecord) -> dict[str, Any]:
     """Return the columns of a job that change during its life."""
     job = record.job
     columns = {name: getattr(job, name) for name in _OF_JOB} | {name: getattr(record, name) for name in _OF_RECORD}
     retries = {"retries_counted": job.retries.counted, "retries_free": job.retries.free}
-    return {**columns, **retries, "phase": job.phase.value}
+    return {**columns, **retries, "phase": stored_phase(job.phase)}
 
 
 def new_job_columns(new: NewJob) -> dict[str, Any]:
@@ -174,7 +187,7 @@ def record_from(row: Row, attempts: Iterable[Row]) -> JobRecord:
     job = Job(
         id=row["id"],
         plan=plan,
-        phase=JobPhase(row["phase"]),
+        phase=phase_from(row),
         submitted_at_ms=row["submitted_at_ms"],
         tasks=Tasks(tasks),
         retries=Retries(row["retries_counted"], row["retries_free"]),

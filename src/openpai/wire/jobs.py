@@ -83,6 +83,13 @@ class JobHead(Document):
     archivedTime: Annotated[int | None, Doc("milliseconds since 1970; null outside the archive", example=None)]
 
 
+class JobAfter(Document):
+    """A job that has to end before another one is queued."""
+
+    job: Annotated[str, Doc("user~name", example="ann~prepare")]
+    until: Annotated[Literal["succeeded", "failed", "ended"], Doc("how it has to end", example="succeeded")]
+
+
 class JobDetailHead(JobHead):
     """A job with one of its attempts, without the tasks of it."""
 
@@ -90,6 +97,7 @@ class JobDetailHead(JobHead):
     interruptible: Annotated[
         bool, Doc("whether it may borrow idle resources, and be preempted there; false when it is finished")
     ]
+    after: Annotated[Sequence[JobAfter], Doc("the jobs that had to end before it was queued")]
     restarts: Annotated[Sequence[Restart], Doc("attempts that users requested; all others but the first are retries")]
     jobStatus: AttemptStatus
 

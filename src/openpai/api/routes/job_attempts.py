@@ -19,6 +19,8 @@ from openpai.api.shapes.job_attempts import AttemptView, current_attempt
 from openpai.api.shapes.tasks import TaskHistory, short_task, task_status
 from openpai.lifecycle.model import JOB_FINAL
 from openpai.ports.queries import JobRow
+from openpai.protocol.dependencies import dependencies_of
+from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import placement_of
 from openpai.wire.job_attempts import OldAttempt, ShortTask
 from openpai.wire.jobs import JobDetail
@@ -43,19 +45,20 @@ async def job_document(request: Request, caller: Caller, row: JobRow, attempt: A
     roles = await _task_roles(request, caller, row, attempt, task_status)
     services = context_of(request).services
     restarts = await services.jobs.events(row.id, reason="Restarted") if row.attempt else ()
-    is_interruptible = await _is_interruptible(request, row)
-    use = services.platform.progress().get(row.id)
+    spec = await spec_of(context_of(request), row)
+    is_interruptible = await _is_interruptible(request, row, spec)
+    use, after = services.platform.progress().get(row.id), dependencies_of(spec, row.user)
     now_ms = services.clock.now_ms()
-    document = shapes.detail(row, attempt, restarts, now_ms, is_interruptible=is_interruptible, use=use)
+    document = shapes.detail(row, attempt, restarts, now_ms, is_interruptible=is_interruptible, use=use, after=after)
     return encoded_with(document, "taskRoles", roles)
 
 
-async def _is_interruptible(request: Request, row: JobRow) -> bool:
+async def _is_interruptible(request: Request, row: JobRow, spec: JobSpec) -> bool:
     """Return whether a job may borrow and be preempted, by its file or else by its virtual cluster."""
     if row.phase in JOB_FINAL:
         return False
     context = context_of(request)
-    own = placement_of(await spec_of(context, row)).is_interruptible
+    own = placement_of(spec).is_interruptible
     return row.virtual_cluster in await context.services.platform.interruptible_clusters() if own is None else own
 
 

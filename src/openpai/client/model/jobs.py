@@ -108,6 +108,15 @@ class Results(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class After(Answer):
+    """A job that had to end before another one was queued."""
+
+    job: str = field.text("job")
+    until: str = field.text("until")
+    """How it had to end: succeeded, failed or ended."""
+
+
+@dataclass(frozen=True, slots=True)
 class Restart(Answer):
     """An attempt that began because a user restarted the job."""
 
@@ -151,6 +160,8 @@ class JobDetail(_Named, Answer):
     """How long an attempt may run; None: without limit."""
     is_interruptible: bool = field.flag("interruptible")
     """Whether it may borrow idle resources, and be preempted there."""
+    after: tuple[After, ...] = field.parts(After, "after")
+    """The jobs that had to end before it was queued."""
     restarts: tuple[Restart, ...] = field.parts(Restart, "restarts")
     """Attempts that users requested, oldest first; every other attempt but the first is a retry."""
     checkpoint_at_ms: int | None = field.number("jobStatus.checkpointTime")
