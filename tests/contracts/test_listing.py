@@ -18,6 +18,7 @@ from openpai.protocol.errors import Refused
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.queries import SqlJobQueries
+from openpai.store.rows import stored_phase
 from openpai.store.schema import events, jobs, tags, task_attempts
 from openpai.store.totals import Totals
 from tests.contracts.held import SPEC
@@ -102,7 +103,7 @@ async def test_every_order_is_one_and_its_pages_make_the_whole(queries: SqlJobQu
 async def test_jobs_whose_state_has_one_name_stand_together_in_the_order_of_states(
     database: Database, queries: SqlJobQueries
 ) -> None:
-    phases = [phase.value for phase in JobPhase]
+    phases = [stored_phase(phase) for phase in JobPhase]
     for number in range(COUNT):
         change = sa.update(jobs).where(jobs.c.id == id_of(number)).values(phase=phases[number % len(phases)])
         await database.write(lambda connection, change=change: connection.execute(change))

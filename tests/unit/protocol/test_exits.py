@@ -8,7 +8,7 @@ import pytest
 
 from openpai.protocol.exit_codes import EXIT_SPECS, spec_for
 
-OWN_ROWS = {236, 237, 238, 239, 240, 241, 242, 245, 246, -1206}
+OWN_ROWS = {236, 237, 238, 239, 240, 241, 242, 245, 246, -240, -1206}
 """Codes that OpenPAI does not have."""
 
 
