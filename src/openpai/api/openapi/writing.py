@@ -32,6 +32,7 @@ TAGS: Final = {
     "groups": "Users with the same rights.",
     "storages": "Named places for data.",
     "code": "The code that is sent along with jobs.",
+    "exit specs": "Causes of failures, and the rules that find them.",
     "quotas": "Limits for users.",
     "reports": "Reports of use.",
     "audit": "The log of changes.",
