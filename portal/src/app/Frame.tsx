@@ -18,6 +18,8 @@ import { Menus } from "./Menus";
 import { Palette } from "./Palette";
 import { PAGES } from "./pages";
 
+const KEYS = navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K";
+
 export function Frame() {
   useLingui();
   const me = useMe();
@@ -50,10 +52,10 @@ function Signed() {
             <Icon name="menu" size={22} />
           </ActionIcon>
           <span className={css.topBrand}><Brand /></span>
-          <button type="button" className={css.find} onClick={palette.open} aria-label={i18n.t("Find a job or a page")}>
+          <button type="button" className={css.find} onClick={palette.open} aria-label={`${i18n.t("Find a job or a page")} ${KEYS}`}>
             <Icon name="search" size={16} />
             <span>{i18n.t("Find a job or a page")}</span>
-            <kbd>{navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K"}</kbd>
+            <kbd>{KEYS}</kbd>
           </button>
         </header>
         <Reachable />
