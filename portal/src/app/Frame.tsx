@@ -52,7 +52,7 @@ function Signed() {
             <Icon name="menu" size={22} />
           </ActionIcon>
           <span className={css.topBrand}><Brand /></span>
-          <button type="button" className={css.find} onClick={palette.open} aria-label={`${i18n.t("Find a job or a page")} ${KEYS}`}>
+          <button type="button" className={css.find} onClick={palette.open}>
             <Icon name="search" size={16} />
             <span>{i18n.t("Find a job or a page")}</span>
             <kbd>{KEYS}</kbd>
