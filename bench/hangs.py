@@ -68,28 +68,43 @@ async def measure(backend: str, image: str, minutes: float) -> None:
     async with platform("--backend", backend, "--cpus-per-node", "8") as server:
         text = JOB.format(name="gang", image=image, commands=SPIN, minutes=minutes)
         detail = await submitted(server, "gang", text)
-        job = detail["debugId"]
-        await asyncio.sleep(12)
-        before = await hangs(server)
-        pids = processes_of(f"PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX={STOPPED}\0")
-        pids = [pid for pid in pids if job.encode() in Path(f"/proc/{pid}/environ").read_bytes() or backend == "docker"]
-        if len(pids) != 1 or before:
-            raise RuntimeError(f"{len(pids)} processes of the rank, events before: {before}")
-        os.kill(pids[0], signal.SIGSTOP)
-        began_s = time.monotonic()
-        while not (events := await hangs(server)):
-            if time.monotonic() - began_s > minutes * 60 + 120:
-                raise RuntimeError("the stopped rank was not found")
-            await asyncio.sleep(0.2)
-        after_s = time.monotonic() - began_s
-        message = events[0]["message"]
-        answer(
-            backend=backend,
-            timeout_s=minutes * 60,
-            named_after_timeout_s=round(after_s - minutes * 60, 1),
-            is_right=f"worker-{STOPPED} " in message,
-            message=message,
-        )
+        try:
+            await _measured(server, backend, minutes, detail["debugId"])
+        finally:
+            await stop(server)
+
+
+async def _measured(server: Server, backend: str, minutes: float, job: str) -> None:
+    await asyncio.sleep(12)
+    before = await hangs(server)
+    pids = processes_of(f"PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX={STOPPED}\0")
+    pids = [pid for pid in pids if job.encode() in Path(f"/proc/{pid}/environ").read_bytes() or backend == "docker"]
+    if len(pids) != 1 or before:
+        raise RuntimeError(f"{len(pids)} processes of the rank, events before: {before}")
+    os.kill(pids[0], signal.SIGSTOP)
+    began_s = time.monotonic()
+    while not (events := await hangs(server)):
+        if time.monotonic() - began_s > minutes * 60 + 120:
+            raise RuntimeError("the stopped rank was not found")
+        await asyncio.sleep(0.2)
+    after_s = time.monotonic() - began_s
+    message = events[0]["message"]
+    answer(
+        backend=backend,
+        timeout_s=minutes * 60,
+        named_after_timeout_s=round(after_s - minutes * 60, 1),
+        is_right=f"worker-{STOPPED} " in message,
+        message=message,
+    )
+
+
+async def stop(server: Server) -> None:
+    """Stop the job; returns once its tasks are gone, which would go on without a server."""
+    connection = await server.connect()
+    await connection.ask("PUT", "/api/v2/jobs/gang/executionType", b'{"value": "STOP"}', "application/json")
+    connection.close()
+    while (await server.get("/api/v2/jobs/gang"))["jobStatus"]["state"] in ("RUNNING", "STOPPING"):
+        await asyncio.sleep(0.2)
 
 
 async def hangs(server: Server) -> list[dict[str, Any]]:

@@ -279,6 +279,8 @@ async def test_nodes_say_how_much_of_them_is_used(world: World) -> None:
             "drainedBecause": "",
             "drainDeadline": None,
             "virtualClusters": [],
+            "lemonScore": 0.0,
+            "lemonUsers": 0,
         }
     ]
 

@@ -34,6 +34,7 @@ from openpai.wire import (
 )
 
 DOCUMENTS = {
+    "After": jobs.JobAfter,
     "Alert": alerts.Alert,
     "Amount": nodes.Capacity,
     "AuditEntry": audit.AuditEntry,

@@ -212,6 +212,7 @@ def test_no_user_gets_more_than_their_quota() -> None:
     live(story)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_over_runs_again_within_the_quotas_of_its_owner_only() -> None:
     quotas = (
         Quota("default", "", gpus_per_job=3),

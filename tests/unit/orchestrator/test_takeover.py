@@ -9,6 +9,7 @@ import pytest
 from openpai.orchestrator.gangs import job_of
 from openpai.ports.cluster_settings import ORDERS, PLACEMENT_HINTS
 from openpai.protocol.errors import Refused
+from openpai.store.accounting import DAY_MS
 from tests.unit.orchestrator.servers import Servers, live
 
 CLUSTER = """
@@ -87,7 +88,8 @@ TWO_TEAMS = CLUSTER.replace(
 async def lent_hours_after(servers: Servers, seconds: float) -> dict[str, tuple[int, int]]:
     """Return the GPU hours that each user borrowed and, without a user, that are lent, to the nearest hour."""
     await asyncio.sleep(seconds)
-    found = await servers.usage.use(0, servers.clock.now_ms())
+    now_ms = servers.clock.now_ms()
+    found = await servers.usage.use(now_ms - DAY_MS, now_ms)
     hours: dict[str, tuple[float, float]] = {}
     for row in found:
         borrowed, lent = hours.get(row.user, (0.0, 0.0))
@@ -115,6 +117,7 @@ def test_how_good_estimates_and_guesses_are_is_known_after_a_restart() -> None:
     live(story)
 
 
+@pytest.mark.slow
 def test_all_jobs_of_a_virtual_cluster_may_be_interrupted_unless_they_say_otherwise() -> None:
     def views(servers: Servers) -> dict[str, tuple[int, int, int]]:
         found = servers.leader.scheduler.virtual_clusters()
