@@ -261,11 +261,11 @@ def _shared_file(path: Path) -> IO[str]:
 
 def _shut(data: DataDir, *, may_pass: bool) -> None:
     """Make the files in the directory private, even where other users may enter it."""
-    for directory in (data.logs, data.tasks):
+    for directory in (data.logs, data.tasks, data.code):
         directory.mkdir(exist_ok=True, mode=0o700)
     # SQLite gives the files beside a database the same mode.
     files = (path for name in _FILES for path in data.root.glob(name))
-    for path in (data.logs, data.tasks, *files):
+    for path in (data.logs, data.tasks, data.code, *files):
         with contextlib.suppress(FileNotFoundError):
             mode = path.stat().st_mode
             taken = _OTHERS & ~_PASS if may_pass and path == data.tasks else _OTHERS

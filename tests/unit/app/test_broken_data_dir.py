@@ -34,3 +34,13 @@ def test_a_note_of_the_database_that_is_no_text(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="belongs to the database"):
         data.refuse_other_database(None)
     data.close()
+
+
+@pytest.mark.parametrize("name", ["logs", "code"])
+def test_tasks_of_others_that_may_enter_the_directory_see_no_log_and_no_code(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir(mode=0o755)
+    data = open_data_dir(tmp_path, may_pass=True)
+    data.let_pass(data.tasks / "process")
+    data.close()
+    assert tmp_path.stat().st_mode & 0o001
+    assert (tmp_path / name).stat().st_mode & 0o007 == 0
