@@ -18,9 +18,11 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, Final
 
+from openpai.backends.kubernetes.attempts import PodAttempt
 from openpai.backends.kubernetes.backend import KubernetesBackend, KubernetesOptions
 from openpai.kube import client
 from openpai.kube.objects.kinds import NODES, PODS
+from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Action, KillTask
 from tests.kube.standin import Object, Refusal, StandInApi
 from tests.kube.standin_connection import Network, StandInAccess, connection_of
@@ -96,6 +98,12 @@ class JudgedBackend(KubernetesBackend):
     """The backend, with its actions shown to the checkers first."""
 
     judge: Callable[[Action], None]
+    gave_up: Callable[[AttemptKey], None]
+    """Learns that the server deletes a pod at once, as one that cannot start."""
+
+    def destroy(self, attempt: PodAttempt) -> None:
+        self.gave_up(attempt.key)
+        super().destroy(attempt)
 
     async def apply(self, actions: Sequence[Action]) -> None:
         for action in actions:
@@ -163,6 +171,8 @@ class KubeWorld(World):
                 self.cluster.blame(action.key, "lost")
 
         backend.judge = judge
+        # As above: the pod does not show why it was deleted if that server never saves the end.
+        backend.gave_up = lambda key: self.cluster.blame(key, "lost")
 
         @asynccontextmanager
         async def term(epoch: int) -> AsyncIterator[None]:
