@@ -110,6 +110,13 @@ def _wrong_value(error: Exception) -> str:
     return f"{name}: {what}" if fault["type"] == "value_error" else f"{name} {what}, not {str(fault['input'])[:80]!r}"
 
 
+def _left_by_reader() -> int:
+    """Return the code for output whose reader has closed it. Python would fail again when it flushes at exit."""
+    sys.stdout = sys.__stdout__ or sys.stdout
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return Exit.OK
+
+
 def _invoke() -> int:
     try:
         result = app(standalone_mode=False, prog_name="pai")
@@ -119,9 +126,12 @@ def _invoke() -> int:
         aside("interrupted")
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has closed it. Python would fail again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.OK
+        return _left_by_reader()
+    except SystemExit as end:
+        # The library ends the process itself where it sees that the reader has gone.
+        if isinstance(end.__context__, BrokenPipeError):
+            return _left_by_reader()
+        raise
     except UnicodeEncodeError as error:
         # Python keeps bytes of the command line that are not text, until they are sent.
         message = f"{error.object[:80]!r} is not text in this terminal's encoding"

@@ -99,8 +99,8 @@ notify() {
     if [ -z "$text" ]; then
         left=$grace
         if [ "$left" = - ]; then left=${PAI_GRACE_SECONDS:-30}; fi
-        deadline=null
-        { now=$(date +%s) && deadline=$((now + ${left%%.*})); } 2>/dev/null
+        # In a process of its own, because wrong arithmetic ends a shell.
+        deadline=$({ now=$(date +%s) && echo "$((now + ${left%%.*}))"; } 2>/dev/null) || deadline=null
         text='{"reason": "terminated", "message": "the node or its administrator ends the task"'
         text="$text, \"deadline\": $deadline, \"graceSeconds\": $left}"
     fi
@@ -110,10 +110,13 @@ notify() {
 }
 
 is_ending=
+wanted=
 on_term() {
     trap '' TERM
     is_ending=1
-    { read -r grace; } 2>/dev/null <"$dir/grace"
+    # The file may be empty where the disk is full.
+    { read -r wanted; } 2>/dev/null <"$dir/grace"
+    grace=${wanted:-$grace}
     notify
     if [ "$grace" = - ]; then note "SIGTERM: the task is to end"; else note "SIGTERM: the task has $grace s to end"; fi
     kill -TERM 0
