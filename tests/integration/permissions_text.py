@@ -179,7 +179,7 @@ PUT     /api/v2/{groups|group}/{groupname}/description                  group.ch
 PUT     /api/v2/{groups|group}/{groupname}/externalname                 group.change
 
 POST    /api/v2/code/missing                                            job.submit
-PUT     /api/v2/code/{digest}                                           job.submit
+PUT     /api/v2/code/{digest:digest}                                    job.submit
 GET     /api/v2/storages                                                storage.list
 POST    /api/v2/storages                                                storage.change
 GET     /api/v2/storages/{name}                                         storage.read

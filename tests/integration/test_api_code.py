@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 
+import httpx
+
 from openpai.protocol.code import CodeEntry, digest_of, write_list
 from tests.integration.api_world import World, job_file
 
@@ -44,3 +46,12 @@ async def test_a_name_that_leads_out_is_refused(world: World) -> None:
     sent = await world.http.put(f"/api/v2/code/{digest_of(evil)}", headers=ann, content=body(evil, CONTENT))
     assert sent.status_code == 400
     assert "../evil has '..' in its path" in sent.json()["message"]
+
+
+async def test_the_address_that_lists_missing_code_takes_no_code(world: World) -> None:
+    ann = await world.login("ann")
+    # The client of the world holds answers against the description, whose `{digest}` also matches this address.
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(world.api), base_url="http://test") as http:
+        sent = await http.put("/api/v2/code/missing", headers=ann, content=body(LIST, CONTENT))
+    assert (sent.status_code, sent.headers["allow"]) == (405, "POST")
+    assert (await world.http.put("/api/v2/code/none", headers=ann, content=body(LIST, CONTENT))).status_code == 400

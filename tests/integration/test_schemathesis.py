@@ -41,17 +41,23 @@ EXPECTED: Final = {
 
 # Which check does not hold for which operations, and why.
 EXCEPTIONS: Final = (
-    (_VALID, _NAMES, ("submitJob", "promiseVirtualCluster", "setClusterConfig", "createStorage", "changeStorage")),
+    (
+        _VALID,
+        _NAMES,
+        ("submitJob", "checkJobFile", "promiseVirtualCluster", "setClusterConfig", "createStorage", "changeStorage"),
+    ),
     (_VALID, _NAMES, ("listFiles", "downloadFile", "uploadFile", "deleteFile", "listKubernetesPods")),
     (_VALID, _NAMES, ("setGroupExtension", "setGroupValue", "createGroup", "changeGroup", "grantStorage")),
-    (_VALID, "a wrong password is 400 in OpenPAI", ("logIn", "createToken")),
+    (_VALID, "a wrong password is 400 in OpenPAI", ("logIn", "logInBrowser", "createToken")),
     (_VALID, "only a node that is gone can be forgotten", ("forgetNode",)),
-    (_VALID, _EITHER, ("changeJobs", "changeNode", "changeUser", "changeMe")),
+    (_VALID, _EITHER, ("changeJobs", "changeNode", "changeUser", "changeMe", "testExitSpec")),
     (
         _VALID,
         "a day is one of the calendar, and a period ends after it begins",
         ("reportUse", "listAuditEntries"),
     ),
+    (_VALID, "an exit spec may not take the samples of another one, unless forced", ("changeExitSpec",)),
+    (_VALID, "the body is an archive whose form is described in words", ("sendCode",)),
     (_VALID, "a span ends after it begins", ("queryMetricsOverTime",)),
     (_VALID, _CURSOR, ("listJobs",)),
     ("not_a_server_error", _MOVED, ("listFiles", "downloadFile", "uploadFile", "deleteFile")),

@@ -7,6 +7,7 @@ answer against it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
@@ -18,6 +19,7 @@ from openpai.api.bodies import Body, taken
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 _NONE: Final[Mapping[str, Any]] = {}
+_CONVERTOR: Final = re.compile(r":\w+\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class Router(APIRouter):
 
         def add(endpoint: Endpoint) -> Endpoint:
             if summary:
-                self.operations[operation.replace(":path}", "}")] = Operation(endpoint, errors, **described)
+                self.operations[_CONVERTOR.sub("}", operation)] = Operation(endpoint, errors, **described)
             for place in (path, *older, *filter(None, [also])):
                 self.add_api_route(
                     place,

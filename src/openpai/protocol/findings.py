@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from openpai.protocol import schema
+from openpai.protocol.code import DIGEST
 from openpai.protocol.parsing import Path
 from openpai.protocol.spelling import nearest
 from openpai.protocol.templates import is_reference
@@ -23,10 +24,11 @@ _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([MGT])i?B?", re.IGNORECASE)
 _MIB_OF: Final = {"M": 1, "G": 1024, "T": 1024 * 1024}
 REPLACED_IN: Final = "commands, a registry's credentials and plugins"
 _TYPES: Final = ("dockerimage", "data", "script", "output")
-_PATTERNS: Final = {
+PATTERNS: Final = {
     schema.NAME_PATTERN: "letters, digits, _ and -",
     schema.WORD_PATTERN: "letters, digits and _, not beginning with a digit",
     schema.IMAGE_PATTERN: "text without blanks",
+    DIGEST: "64 hexadecimal digits, a to f in lower case",
 }
 _KINDS: Final = {
     "string_type": "text",
@@ -81,7 +83,7 @@ def _worded(error: ErrorDetails) -> Finding:
         return Finding(
             path,
             f"must not be {_shown(value, path)}",
-            _PATTERNS[context["pattern"]],
+            PATTERNS[context["pattern"]],
             _tidied(value, context["pattern"]),
         )
     return _finding_of_choice(kind, context, value, path) or Finding(path, error["msg"])
@@ -165,8 +167,9 @@ def _in_mb(path: Path, value: Any) -> str:
 
 
 def _tidied(value: Any, pattern: str) -> str:
-    if pattern == schema.IMAGE_PATTERN:
+    if pattern in (schema.IMAGE_PATTERN, DIGEST):
         tidy = str(value).strip()
+        tidy = tidy.lower() if pattern == DIGEST else tidy
         return tidy if re.fullmatch(pattern, tidy) else ""
     kept = "_-" if pattern == schema.NAME_PATTERN else "_"
     tidy = "".join(c if c.isascii() and (c.isalnum() or c in kept) else "_" for c in str(value)[: schema.WORD_MAX])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
 
 from openpai.protocol.errors import InvalidProtocol
-from openpai.protocol.findings import FAULTS_MAX
+from openpai.protocol.findings import FAULTS_MAX, PATTERNS
 from openpai.protocol.reading import read_job
+from openpai.protocol.schema import json_schema
 from openpai.protocol.spelling import nearest
 
 from .jobs import faults_in, job, job_with_worker, only_fault, text_of
@@ -365,3 +368,16 @@ def test_faults_of_the_plugin_that_runs_commands(message: Any, path: str, allowe
             {"type": "script", "name": "x", "plugin": "com.microsoft.pai.runtimeplugin.cmd", **message}
         )
         assert only_fault(document).path == f"prerequisites[4]{path}"
+
+
+@pytest.mark.parametrize(("digest", "meant"), [("AAA", ""), ("AB" * 32, "ab" * 32)])
+def test_a_code_that_is_no_digest_is_a_fault(digest: str, meant: str) -> None:
+    fault = only_fault(job(extras={"code": digest}))
+    assert (fault.path, fault.suggestion) == ("extras.code", meant)
+    assert fault.allowed == "64 hexadecimal digits, a to f in lower case"
+
+
+def test_every_pattern_of_the_schema_has_words() -> None:
+    found = re.findall(r'"pattern": ("(?:[^"\\]|\\.)*")', json.dumps(json_schema()))
+    assert found
+    assert {json.loads(one) for one in found} <= set(PATTERNS)

@@ -63,7 +63,8 @@ def complete(document: dict[str, Any], operations: Mapping[str, Operation]) -> d
     schemas, parts = _schemas({**answers, "": Error})
     job_file, sections = _job_file()
     document["components"]["schemas"] = parts = {**parts, **sections}
-    document["paths"]["/api/v2/jobs"]["post"]["requestBody"]["content"]["text/yaml"]["schema"] = job_file
+    for path in ("/api/v2/jobs", "/api/v2/jobs/check"):
+        document["paths"][path]["post"]["requestBody"]["content"]["text/yaml"]["schema"] = job_file
     document["tags"] = [{"name": name, "description": words} for name, words in TAGS.items()]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from fastapi import Path, Request
 from pydantic import Field
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from openpai.api.answers import Reply, reply
 from openpai.api.bodies import Body, read_body
@@ -24,6 +25,15 @@ _BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "form
 _HASH: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
+class _DigestConvertor(StringConvertor):
+    """Matches what may be a digest, so `PUT /code/missing` is a wrong method (405) and not a wrong digest."""
+
+    regex = "(?!missing$)[^/]+"
+
+
+register_url_convertor("digest", _DigestConvertor())
+
+
 class Asked(Body):
     """The contents that a client may have to send."""
 
@@ -32,7 +42,7 @@ class Asked(Body):
     )
 
 
-@router.serves("POST /api/v2/code/missing", "See which contents to send", takes=Asked, status=200)
+@router.serves("POST /api/v2/code/missing", "See which contents to send", "NoCodeError", takes=Asked, status=200)
 async def missing_code(request: Request, caller: Sending) -> Reply[MissingCode]:
     """Return which contents of one's code the server lacks; it keeps the others for an hour at least."""
     body = await read_body(request, Asked)
@@ -40,8 +50,9 @@ async def missing_code(request: Request, caller: Sending) -> Reply[MissingCode]:
 
 
 @router.serves(
-    "PUT /api/v2/code/{digest}",
+    "PUT /api/v2/code/{digest:digest}",
     "Send code",
+    "NoCodeError",
     takes={"requestBody": {"required": True, "content": _BYTES}},
 )
 async def send_code(request: Request, caller: Sending, digest: Digest) -> Reply[KeptCode]:

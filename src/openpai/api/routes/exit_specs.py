@@ -57,7 +57,7 @@ class TestBody(Body, example={"name": "licence", "spec": _EXAMPLE, "text": "Flex
 
     __test__ = False
     name: str = Field("", max_length=64, description="The exit spec; empty to test the rules in effect.")
-    spec: dict[str, Any] | None = Field(None, description="The edit of it.")
+    spec: dict[str, Any] | None = Field(None, description="The edit of it; needs `name`.")
     text: str = Field("", max_length=_TEXT_MAX, description="The end of a log.")
     exitCode: int = Field(1, ge=1, le=255, description="The exit code of the program that wrote the text.")
     jobs: int = Field(0, ge=0, le=JOBS_MAX, description="How many of the newest failed jobs to compare.")

@@ -73,7 +73,8 @@ CloneOf = Annotated[
 @router.serves(
     "POST /api/v2/jobs",
     "Submit a job",
-    "InvalidProtocolError ForbiddenUserError NoEnoughQuotaError NoVirtualClusterError NoStorageError ConflictJobError",
+    "InvalidProtocolError ForbiddenUserError NoEnoughQuotaError NoVirtualClusterError NoStorageError NoCodeError "
+    "ConflictJobError",
     status=202,
     takes=_FILE,
     example=_EXAMPLE,

@@ -98,7 +98,7 @@ def _routes() -> Mapping[str, list[str]]:
                 for method in sorted(route.methods or ()):
                     action = action_of(route) or open_action(method, route.path)
                     if action is not None:
-                        found[action].append(f"{method} {route.path}")
+                        found[action].append(f"{method} {route.path_format}")
     return found
 
 
