@@ -40,6 +40,8 @@ class Machines(Control):
         self.starts: dict[AttemptKey, int] = {}
         self.causes: dict[AttemptKey, set[str]] = {}
         """What else than its own program may have ended an attempt, by attempt."""
+        self.removed: set[str] = set()
+        """The nodes that an administrator has ever removed."""
         self.codes: dict[AttemptKey, int] = {}
         """The exit codes of containers that ended by themselves or by SIGTERM."""
         self._chance = chance
@@ -97,6 +99,7 @@ class Machines(Control):
 
     def remove(self, name: str) -> None:
         """Remove a Node object, as the administrator of a dead machine does."""
+        self.removed.add(name)
         for kind, namespace in ((NODES, ""), (LEASES, "kube-node-lease")):
             self.api.handle("DELETE", kind.path(namespace, name), {})
 

@@ -22,8 +22,8 @@ from openpai.backends.kubernetes.attempts import PodAttempt
 from openpai.backends.kubernetes.backend import KubernetesBackend, KubernetesOptions
 from openpai.kube import client
 from openpai.kube.objects.kinds import NODES, PODS
-from openpai.lifecycle.model import AttemptKey
-from openpai.ports.backend import Action, KillTask
+from openpai.lifecycle.model import ExitReport
+from openpai.ports.backend import Action, KillTask, LaunchTask
 from tests.kube.standin import Object, Refusal, StandInApi
 from tests.kube.standin_connection import Network, StandInAccess, connection_of
 from tests.simulation.checkers import Checkers, Violation
@@ -95,19 +95,29 @@ class ServerNetwork(Network):
 
 
 class JudgedBackend(KubernetesBackend):
-    """The backend, with its actions shown to the checkers first."""
+    """The backend, with its actions shown to the checkers first, and what else may end an attempt noted."""
 
     judge: Callable[[Action], None]
-    gave_up: Callable[[AttemptKey], None]
-    """Learns that the server deletes a pod at once, as one that cannot start."""
+    cluster: Machines
+
+    def reason_to_refuse(self, launch: LaunchTask) -> ExitReport | None:
+        report = super().reason_to_refuse(launch)
+        # The node may be back, and not yet known to this server.
+        if report is not None and launch.node in self.cluster.removed:
+            self.cluster.blame(launch.key, "node_lost")
+        return report
 
     def destroy(self, attempt: PodAttempt) -> None:
-        self.gave_up(attempt.key)
+        # As for kills, if this server never saves the end of a pod that cannot start.
+        self.cluster.blame(attempt.key, "lost")
         super().destroy(attempt)
 
     async def apply(self, actions: Sequence[Action]) -> None:
         for action in actions:
             self.judge(action)
+            if isinstance(action, KillTask):
+                # A later server does not know that an earlier one deleted the pod, and takes it for a user's deletion.
+                self.cluster.blame(action.key, "lost")
         await super().apply(actions)
 
 
@@ -163,16 +173,7 @@ class KubeWorld(World):
         access = StandInAccess(api=self.api, network=network, namespace=NAMESPACE)
         options = KubernetesOptions(namespace=NAMESPACE, gives_up_after_s=self.gives_up_after_s)
         backend = JudgedBackend(access, SECRET, self.clock, options)
-
-        def judge(action: Action) -> None:
-            self.judge(action)
-            if isinstance(action, KillTask):
-                # A later server does not know that an earlier one deleted the pod, and takes it for a user's deletion.
-                self.cluster.blame(action.key, "lost")
-
-        backend.judge = judge
-        # As above: the pod does not show why it was deleted if that server never saves the end.
-        backend.gave_up = lambda key: self.cluster.blame(key, "lost")
+        backend.judge, backend.cluster = self.judge, self.cluster
 
         @asynccontextmanager
         async def term(epoch: int) -> AsyncIterator[None]:
