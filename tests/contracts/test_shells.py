@@ -126,8 +126,10 @@ async def test_closing_ends_the_command(harness: Harness) -> None:
     shell = await shells.shell(a_key(), ShellCommand(("sh", "-c", "echo here"), is_terminal=True))
     await _all(shell)
     shell = await shells.shell(a_key(), ShellCommand(is_terminal=True))
-    await shell.write(b"echo one two\n")
-    await _until(shell, b"one two\r\n")
+    # A terminal echoes what is typed, even before the shell runs: only the answer proves that it does.
+    await shell.resize(120, 40)
+    await shell.write(b"stty size\n")
+    await _until(shell, b"40 120")
     before = harness.processes(a_key())
     await shell.close()
     await shell.close()

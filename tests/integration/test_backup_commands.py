@@ -51,7 +51,7 @@ def kept_url(database_kind: str, request: pytest.FixtureRequest) -> str | None:
 
 
 def platform(root: Path, url: str | None = None) -> None:
-    """Make a platform with jobs, secrets, user numbers and a log."""
+    """Make a platform with jobs, secrets, user numbers, a log and code."""
     data = open_data_dir(root)
     database = Database(url or data.database_url, inline=True)
     if url is None:
@@ -69,6 +69,8 @@ def platform(root: Path, url: str | None = None) -> None:
     data.task_uids.write_text(UIDS)
     (data.logs / "a.1.worker.0.1").mkdir()
     (data.logs / "a.1.worker.0.1" / "stdout.log").write_text("hello\n")
+    (data.code / "packs").mkdir()
+    (data.code / "packs" / "a.tar.gz").write_bytes(b"packed")
     data.close()
 
 
@@ -114,6 +116,7 @@ def test_what_was_backed_up_is_restored(tmp_path: Path, pai: Pai, kept_url: str 
     assert secrets_of(again, target) == EXPECTED
     assert (again / "task-uids").read_text() == UIDS
     assert (again / "logs" / "a.1.worker.0.1" / "stdout.log").read_text() == "hello\n"
+    assert (again / "code" / "packs" / "a.tar.gz").read_bytes() == b"packed"
     assert (again / "secret.key").stat().st_mode & 0o777 == 0o600
     assert not (again / "restoring").exists()
     assert all(path.stat().st_mode & 0o077 == 0 for path in (again, *again.rglob("*")))
@@ -173,7 +176,7 @@ def test_a_file_that_is_cut_off_or_changed_is_refused(tmp_path: Path, made: Path
         assert message.code != 0
         assert "damaged or incomplete" in message.err
         assert "Traceback" not in message.err
-        assert sorted(path.name for path in again.iterdir()) == ["lock", "logs", "tasks", "visitors"]
+        assert sorted(path.name for path in again.iterdir()) == ["code", "lock", "logs", "tasks", "visitors"]
     assert pai("restore", made, "--data-dir", again).code == 0
     assert secrets_of(again) == EXPECTED
 

@@ -31,7 +31,7 @@ _LEVEL: Final = 4
 _TIME_MAX: Final = 1 << 36
 _CHUNK: Final = 1 << 20
 _MANIFEST_MAX: Final = 1 << 28
-_LOG: Final = re.compile(r"logs(/(?!\.\.?(/|$))[^/\0]+)+")
+_BELOW: Final = re.compile(r"(logs|code)(/(?!\.\.?(/|$))[^/\0]+)+")
 
 
 class _Hashing:
@@ -66,8 +66,8 @@ class Writing:
         self.tar.addfile(member, reading)
         self.files[name] = {"size": found.st_size, "sha256": reading.digest.hexdigest()}
 
-    def add_logs(self, root: Path) -> None:
-        """Add the logs below `root`. Anything but a plain file was created by a task and is skipped."""
+    def add_tree(self, root: Path) -> None:
+        """Add the files below `root`. Anything but a plain file was created by a task and is skipped."""
         if not root.is_dir():
             return
         # By open directories: the owner of a task could replace one by a link.
@@ -77,7 +77,7 @@ class Writing:
                 try:
                     opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
                 except OSError:
-                    # A link, or removed because it was too old.
+                    # A link, or removed meanwhile.
                     continue
                 with os.fdopen(opened, "rb") as file:
                     if stat.S_ISREG(os.fstat(opened).st_mode):
@@ -134,7 +134,7 @@ def _member(name: str, size: int, changed: float) -> tarfile.TarInfo:
 
 
 def _refuse_unsafe(archive: Path, member: tarfile.TarInfo, known: dict[str, Any], *, is_over: bool) -> None:
-    is_ours = member.name in (MANIFEST, SQLITE, POSTGRES, KEY, UIDS) or _LOG.fullmatch(member.name)
+    is_ours = member.name in (MANIFEST, SQLITE, POSTGRES, KEY, UIDS) or _BELOW.fullmatch(member.name)
     if not member.isreg() or not is_ours or member.name in known or is_over:
         what = "is a link or not a plain file" if not member.isreg() else "does not belong there"
         message = f"{archive} is not a backup of openpai: {member.name[:200]!r} in it {what}"

@@ -189,8 +189,9 @@ def _add_files(writing: archive.Writing, data: DataDir, *, with_logs: bool, with
         if path.exists() and (with_key or name != archive.KEY):
             with path.open("rb") as file:
                 writing.add(name, file)
+    writing.add_tree(data.code)
     if with_logs:
-        writing.add_logs(data.logs)
+        writing.add_tree(data.logs)
 
 
 @contextmanager
@@ -212,8 +213,8 @@ def _report(file: Path, manifest: dict[str, Any], *, without_key: bool, as_json:
     if as_json:
         document({"file": str(file), "size": size, "hasKey": has_key, **manifest})
         return
-    log_count = sum(name.startswith("logs/") for name in files)
+    counts = {what: sum(name.startswith(f"{what}/") for name in files) for what in ("code", "logs")}
     parts = [manifest["database"], "key"] if has_key else [manifest["database"]]
     parts += ["user numbers"] if archive.UIDS in files else []
-    parts += [f"logs ({log_count} files)"] if log_count else []
+    parts += [f"{what} ({count} files)" for what, count in counts.items() if count]
     say(f"{file} ({formatting.size(size)}) holds {', '.join(parts)}, schema {manifest['schema']}.")

@@ -28,7 +28,7 @@ from openpai.store.vault import flush
 
 # What `open_data_dir` makes, what file systems have at their top, and what an earlier attempt left.
 _NOTHING: Final = frozenset({"lock", "visitors", "lost+found", "backup", RESTORE_STAGE})
-_MADE: Final = frozenset({"logs", "tasks"})
+_MADE: Final = frozenset({"logs", "tasks", "code"})
 _BEFORE: Final = "before-"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,20 +19,28 @@ def test_a_stopped_process_says_most(tmp_path: Path, monkeypatch: pytest.MonkeyP
     spy.write_text("#!/bin/sh\necho \"Thread 1: train (train.py:7) $*\"; printf '\\033[2J'\n")
     spy.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    command = [sys.executable, "-c", "print(flush=True); input()"]
     with (
-        subprocess.Popen(["sleep", "60"]) as sleeps,
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as stops,
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reads,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stops,
     ):
         try:
+            # /proc names a new program only some time after it was started.
+            assert reads.stdin and reads.stdout
+            assert stops.stdout
+            reads.stdin.write(b"x\n")
+            reads.stdin.flush()
+            assert reads.stdout.readline() == b"x\n"
+            assert stops.stdout.readline() == b"\n"
             stops.send_signal(signal.SIGSTOP)
             os.waitid(os.P_PID, stops.pid, os.WSTOPPED)
-            text, summary = stacks_of([sleeps.pid, stops.pid, 2**22 + 1])
+            text, summary = stacks_of([reads.pid, stops.pid, 2**22 + 1])
         finally:
-            sleeps.kill()
+            reads.kill()
             stops.kill()
     assert summary.startswith(f"process {stops.pid} (")
     assert "is stopped" in summary
-    assert f"process {sleeps.pid} (sleep 60) is sleeping" in text
+    assert re.search(rf"process {reads.pid} \(cat\) is (sleeping|running)", text)
     assert f"Thread 1: train (train.py:7) dump --nonblocking --pid {stops.pid}" in text
     assert "\x1b" not in text
 
