@@ -26,7 +26,8 @@ def test_a_stopped_process_says_most(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ):
         try:
             # /proc names a new program only some time after it was started.
-            assert reads.stdin and reads.stdout
+            assert reads.stdin
+            assert reads.stdout
             assert stops.stdout
             reads.stdin.write(b"x\n")
             reads.stdin.flush()
