@@ -12,22 +12,41 @@ from tests.integration.api_world import PASSWORD, World
 
 LOGIN = "/api/v2/authn/browser/login"
 ANN = {"username": "ann", "password": PASSWORD}
-OURS = {"X-Requested-With": "openpai-portal"}
 
 
-async def _log_in(world: World) -> httpx.Response:
+async def _log_in(world: World) -> dict[str, str]:
+    """Log in; the client keeps the cookie, and the returned header is the other half."""
     answer = await world.http.post(LOGIN, json=ANN)
     assert answer.status_code == 200, answer.text
-    return answer
+    return {"X-Pai-Page-Key": answer.json()["pageKey"]}
 
 
 async def test_a_browser_logs_in_with_a_cookie_that_no_script_reads(world: World) -> None:
-    answer = await _log_in(world)
+    answer = await world.http.post(LOGIN, json=ANN)
     cookie = answer.headers["set-cookie"]
     for word in ("HttpOnly", "SameSite=strict", "Path=/api", "Max-Age=86400"):
         assert word in cookie
-    assert "token" not in answer.json()
-    assert (await world.http.get("/api/v2/users/me")).json()["username"] == "ann"
+    assert set(answer.json()) == {"user", "pageKey"}
+    headers = {"X-Pai-Page-Key": answer.json()["pageKey"]}
+    assert (await world.http.get("/api/v2/users/me", headers=headers)).json()["username"] == "ann"
+
+
+async def test_neither_half_of_a_session_is_worth_anything_alone(world: World) -> None:
+    key = (await _log_in(world))["X-Pai-Page-Key"]
+    half = world.http.cookies["pai_session"]
+    assert half != key
+    me = "/api/v2/users/me"
+    assert (await world.http.get(me)).status_code == 401
+    for value in (half, key, "", "x", half[:-4], key[:-4] + "\xff\xff"):
+        for name, prefix in (("X-Pai-Page-Key", ""), ("Authorization", "Bearer ")):
+            headers = {name: f"{prefix}{value}".encode("latin-1")}
+            if (name, value) != ("X-Pai-Page-Key", key):
+                assert (await world.http.get(me, headers=headers)).status_code == 401, (name, value)
+    other = await _log_in(world)
+    assert (await world.http.get(me, headers={"X-Pai-Page-Key": key})).status_code == 401
+    assert (await world.http.get(me, headers=other)).status_code == 200
+    world.http.cookies.clear()
+    assert (await world.http.get(me, headers=other)).status_code == 401
 
 
 async def test_the_cookie_is_secure_behind_https(world: World) -> None:
@@ -36,26 +55,14 @@ async def test_the_cookie_is_secure_behind_https(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "headers", "is_let_in"),
-    [
-        ("GET", {}, True),
-        ("GET", {"Sec-Fetch-Site": "same-origin"}, True),
-        ("GET", {"Sec-Fetch-Site": "none"}, True),
-        ("GET", {"Sec-Fetch-Site": "same-site"}, False),
-        ("GET", {"Sec-Fetch-Site": "cross-site"}, False),
-        ("POST", {}, False),
-        ("POST", OURS, True),
-        ("POST", OURS | {"Sec-Fetch-Site": "same-origin"}, True),
-        ("POST", OURS | {"Sec-Fetch-Site": "same-site"}, False),
-        ("POST", OURS | {"Sec-Fetch-Site": "cross-site"}, False),
-        ("POST", OURS | {"Sec-Fetch-Site": "none"}, False),
-        ("POST", {"Sec-Fetch-Site": "same-origin"}, False),
-    ],
+    ("site", "is_let_in"),
+    [(None, True), ("same-origin", True), ("none", False), ("same-site", False), ("cross-site", False)],
 )
-async def test_only_pages_of_this_origin_use_the_cookie(
-    world: World, method: str, headers: dict[str, str], is_let_in: bool
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_only_pages_of_this_origin_use_a_session(
+    world: World, method: str, site: str | None, is_let_in: bool
 ) -> None:
-    await _log_in(world)
+    headers = await _log_in(world) | ({} if site is None else {"Sec-Fetch-Site": site})
     path = "/api/v2/users/me" if method == "GET" else "/api/v2/jobs/bulk"
     body = None if method == "GET" else {"action": "stop", "jobs": ["nothing"]}
     answer = await world.http.request(method, path, headers=headers, json=body)
@@ -64,9 +71,9 @@ async def test_only_pages_of_this_origin_use_the_cookie(
 
 async def test_another_credential_goes_before_the_cookie(world: World) -> None:
     headers = await world.login("bob")
-    await _log_in(world)
-    assert (await world.http.get("/api/v2/users/me", headers=headers)).json()["username"] == "bob"
-    answer = await world.http.get("/api/v2/users/me", headers={"Authorization": "Bearer nothing"})
+    session = await _log_in(world)
+    assert (await world.http.get("/api/v2/users/me", headers=session | headers)).json()["username"] == "bob"
+    answer = await world.http.get("/api/v2/users/me", headers=session | {"Authorization": "Bearer nothing"})
     assert answer.status_code == 401
 
 
@@ -78,16 +85,19 @@ async def test_a_cookie_that_means_nothing_is_no_login(world: World) -> None:
         "pai_session=a=b; pai_session=c",
         "pai_session",
     ):
-        assert (await world.http.get("/api/v2/users/me", headers={"Cookie": cookie})).status_code == 401
+        headers = {"Cookie": cookie, "X-Pai-Page-Key": "eA"}
+        assert (await world.http.get("/api/v2/users/me", headers=headers)).status_code == 401
 
 
 async def test_a_logout_ends_the_session_and_not_only_the_cookie(world: World) -> None:
-    cookie = (await _log_in(world)).headers["set-cookie"].partition(";")[0]
+    key = await _log_in(world)
+    headers = key | {"Cookie": f"pai_session={world.http.cookies['pai_session']}"}
     world.http.cookies.clear()
-    answer = await world.http.delete("/api/v2/authn/browser/logout", headers={"Cookie": cookie} | OURS)
+    assert (await world.http.get("/api/v2/users/me", headers=headers)).status_code == 200
+    answer = await world.http.delete("/api/v2/authn/browser/logout", headers=headers)
     assert 'pai_session=""' in answer.headers["set-cookie"]
     assert "Max-Age=0" in answer.headers["set-cookie"]
-    assert (await world.http.get("/api/v2/users/me", headers={"Cookie": cookie})).status_code == 401
+    assert (await world.http.get("/api/v2/users/me", headers=headers)).status_code == 401
 
 
 @pytest.fixture

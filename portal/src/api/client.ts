@@ -1,4 +1,5 @@
-// The one way to the server: typed by its OpenAPI document, with the cookie of the login and every error as one kind.
+// The one way to the server: typed by its OpenAPI document, with the login and every error as one kind.
+import { EventSource } from "eventsource";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./schema";
 
@@ -35,10 +36,28 @@ export function whenLoginEnds(listener: Listener): () => void {
   return () => onExpired.delete(listener);
 }
 
-// No form of another site can send this header; the server asks for it beside the cookie.
-export const OWN = { "X-Requested-With": "openpai-portal" };
+// Half of the login's token. The other half is in a cookie, which also servers on other ports of this host receive; this
+// half only pages of this origin can read.
+const PAGE_KEY = "pai-page-key";
 
-export const http = createClient<paths>({ headers: OWN });
+/** Keeps the page's half of a login for every tab; forgets it without one. */
+export function keepPageKey(key?: string): void {
+  if (key) localStorage.setItem(PAGE_KEY, key);
+  else localStorage.removeItem(PAGE_KEY);
+}
+
+/** Returns the header that the server asks for beside the cookie. */
+export function own(): Record<string, string> {
+  return { "X-Pai-Page-Key": localStorage.getItem(PAGE_KEY) ?? "" };
+}
+
+export const http = createClient<paths>();
+http.use({
+  onRequest({ request }) {
+    for (const [name, value] of Object.entries(own())) request.headers.set(name, value);
+    return request;
+  },
+});
 
 /** Returns the document of an answer; throws ApiError for any other answer, and for none. */
 export async function answer<T>(asked: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<T> {
@@ -57,7 +76,7 @@ export async function answer<T>(asked: Promise<{ data?: T; error?: unknown; resp
 
 /** Returns the text of a file or a log; throws ApiError as `answer` does. */
 export async function answerText(path: string, signal?: AbortSignal): Promise<{ text: string; headers: Headers }> {
-  const asked = fetch(path, { headers: OWN, signal });
+  const asked = fetch(path, { headers: own(), signal });
   const got = await answer(
     asked.then(async (response) => {
       if (response.ok) return { data: { text: await response.text(), headers: response.headers }, response };
@@ -69,11 +88,18 @@ export async function answerText(path: string, signal?: AbortSignal): Promise<{ 
 
 /** Sends a job file as text. */
 export async function sendText<T>(path: string, text: string, headers: Record<string, string> = {}): Promise<T> {
-  const asked = fetch(path, { method: "POST", body: text, headers: { ...OWN, "Content-Type": "text/yaml", ...headers } });
+  const asked = fetch(path, { method: "POST", body: text, headers: { ...own(), "Content-Type": "text/yaml", ...headers } });
   return answer<T>(
     asked.then(async (response) => {
       const body = (await response.json().catch(() => ({}))) as T;
       return response.ok ? { data: body, response } : { error: body, response };
     }),
   );
+}
+
+/** Opens a stream of events; the browser's own EventSource cannot send the page's half of the login. */
+export function events(path: string): EventSource {
+  return new EventSource(path, {
+    fetch: (input, init) => fetch(input, { ...init, headers: { ...init.headers, ...own() } }),
+  });
 }

@@ -1,6 +1,6 @@
-// Who is logged in. The token itself is in a cookie that no script can read.
+// Who is logged in. Half of the token is in a cookie that no script can read.
 import { useQuery } from "@tanstack/react-query";
-import { answer, ApiError, http, type Schemas } from "./client";
+import { answer, ApiError, http, keepPageKey, type Schemas } from "./client";
 import { queries } from "./queries";
 
 export type User = Schemas["User"];
@@ -24,16 +24,17 @@ export function useMe() {
   });
 }
 
-export function logIn(username: string, password: string) {
-  return answer(http.POST("/api/v2/authn/browser/login", { body: { username, password } }));
+export async function logIn(username: string, password: string) {
+  keepPageKey((await answer(http.POST("/api/v2/authn/browser/login", { body: { username, password } }))).pageKey);
 }
 
-export function logInByCode(code: string, verifier: string) {
-  return answer(http.POST("/api/v2/authn/oidc/browser", { body: { code, verifier } }));
+export async function logInByCode(code: string, verifier: string) {
+  keepPageKey((await answer(http.POST("/api/v2/authn/oidc/browser", { body: { code, verifier } }))).pageKey);
 }
 
-export function logOut() {
-  return answer(http.DELETE("/api/v2/authn/browser/logout"));
+export async function logOut() {
+  await answer(http.DELETE("/api/v2/authn/browser/logout"));
+  keepPageKey();
 }
 
 const SECRET = "pai-sign-on-secret";

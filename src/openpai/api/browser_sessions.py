@@ -1,13 +1,18 @@
-"""Sessions of browsers: the token of a login in a cookie that no script can read.
+"""Sessions of browsers: the token of a login in two halves, a cookie that no script can read and a key of the page.
 
-Another site must not use it. The cookie is for requests of our own pages only (`SameSite=Strict`), and it is not
-accepted from a page of another origin, such as a task that serves HTTP on another port of the same host: browsers name
-the relation in `Sec-Fetch-Site`. A request that may change something also needs the header `X-Requested-With`, which no
-form can send, and a script of another origin only with a permission that this server never gives.
+Cookies know no ports: a task that serves HTTP on another port of the same host receives the cookie when a user opens
+its `/api` addresses. Therefore the cookie alone is worth nothing. The page sends the other half in the header
+`X-Pai-Page-Key`, from a storage of its own origin, which the pages of a task cannot read; that half alone is worth
+nothing either. No form can send the header, and a script of another origin could only with a permission that this
+server never gives. In addition, requests that a browser says come from another origin (`Sec-Fetch-Site`) are not
+logged in.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import secrets
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 
@@ -18,38 +23,57 @@ from starlette.types import Scope
 from openpai.api.context import context_of
 
 COOKIE: Final = "pai_session"
-_READING: Final = frozenset({"GET", "HEAD"})
+PAGE_KEY: Final = "X-Pai-Page-Key"
 _PATH: Final = "/api"
 
 
 def with_session(scope: Scope) -> Scope:
-    """Return a request of the portal with the token of its cookie as its credentials; any other one unchanged."""
+    """Return a request of the portal with the token of its session as its credentials; any other one unchanged."""
     headers: dict[bytes, bytes] = dict(scope["headers"])
-    cookies = headers.get(b"cookie", b"")
-    if b"authorization" in headers or COOKIE.encode() not in cookies or not scope["path"].startswith(f"{_PATH}/"):
+    cookies, key = headers.get(b"cookie", b""), headers.get(PAGE_KEY.lower().encode())
+    if b"authorization" in headers or key is None or COOKIE.encode() not in cookies:
         return scope
-    if not _is_own(scope["method"], headers):
+    if not scope["path"].startswith(f"{_PATH}/") or not _is_own(headers):
         return scope
     try:
         morsel = SimpleCookie(cookies.decode("latin-1")).get(COOKIE)
     except CookieError:
         return scope
-    if morsel is None or not morsel.value:
-        return scope
-    return {**scope, "headers": [*scope["headers"], (b"authorization", b"Bearer " + morsel.value.encode("latin-1"))]}
+    token = _joined(morsel.value.encode("latin-1"), key) if morsel is not None else b""
+    return {**scope, "headers": [*scope["headers"], (b"authorization", b"Bearer " + token)]} if token else scope
 
 
-def _is_own(method: str, headers: dict[bytes, bytes]) -> bool:
-    """Return whether a request came from a page of ours, or for reading from the address bar."""
-    site = headers.get(b"sec-fetch-site")
-    if method in _READING:
-        return site in (None, b"same-origin", b"none")
-    return site in (None, b"same-origin") and b"x-requested-with" in headers
+def _is_own(headers: dict[bytes, bytes]) -> bool:
+    """Return whether a request came from a page of ours, as far as its browser says."""
+    return headers.get(b"sec-fetch-site") in (None, b"same-origin")
 
 
-def keep(request: Request, answer: Response, token: str, lifetime_s: int) -> None:
+def split(token: str) -> tuple[str, str]:
+    """Return two texts, each of them random, that make the token together."""
+    plain = token.encode()
+    pad = secrets.token_bytes(len(plain))
+    return _text(pad), _text(bytes(one ^ other for one, other in zip(plain, pad, strict=True)))
+
+
+def _text(half: bytes) -> str:
+    return base64.urlsafe_b64encode(half).decode().rstrip("=")
+
+
+def _joined(cookie: bytes, key: bytes) -> bytes:
+    """Return the token of two halves, nothing for halves that do not belong together."""
+    try:
+        halves = [base64.b64decode(half + b"=" * (-len(half) % 4), b"-_", validate=True) for half in (cookie, key)]
+    except (binascii.Error, ValueError):
+        return b""
+    if len(halves[0]) != len(halves[1]):
+        return b""
+    token = bytes(one ^ other for one, other in zip(*halves, strict=True))
+    return token if token.isascii() and token.decode().isprintable() else b""
+
+
+def keep(request: Request, answer: Response, half: str, lifetime_s: int) -> None:
     """Set the cookie of a login."""
-    answer.set_cookie(COOKIE, token, max_age=lifetime_s, **_attributes(request))
+    answer.set_cookie(COOKIE, half, max_age=lifetime_s, **_attributes(request))
 
 
 def forget(request: Request, answer: Response) -> None:

@@ -74,6 +74,13 @@ class Login(Document):
     hasGitHubPAT: Annotated[bool, Doc(example=False)]
 
 
+class BrowserLogin(Document):
+    """A login of a browser; its cookie is the other half of the session."""
+
+    user: UserName
+    pageKey: Annotated[str, Doc("the value of the header X-Pai-Page-Key of every request", example=_SHOWN_ONCE)]
+
+
 class LoginInfo(Document):
     """How people log in."""
 

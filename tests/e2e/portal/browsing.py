@@ -37,6 +37,7 @@ class Visitor:
         """Log in as the portal does, without its page."""
         answer = self.context.request.post("/api/v2/authn/browser/login", data={"username": user, "password": password})
         assert answer.ok, answer.text()
+        self.context.add_init_script(f"localStorage.setItem('pai-page-key', {answer.json()['pageKey']!r})")
 
     def open(self, path: str, heading: str) -> None:
         """Open an address, and wait until its page is there."""

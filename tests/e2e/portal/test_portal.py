@@ -28,6 +28,11 @@ def test_a_user_logs_in_where_they_wanted_to_go_and_out_again(server: Server, br
     assert page.url.endswith("/jobs?state=RUNNING")
     kept = page.evaluate("JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie")
     assert "pai_session" not in kept
+    # A server on another port of this host receives the cookie, and nothing else.
+    assert [each["name"] for each in visitor.context.cookies(f"{server.url.rpartition(':')[0]}:1/api")] == [
+        "pai_session"
+    ]
+    assert visitor.context.request.get("/api/v2/users/me").status == 401
     page.get_by_role("button", name="administrator").click()
     page.get_by_role("menuitem", name="Log out").click()
     page.get_by_role("heading", name="Log in to OpenPAI").wait_for()

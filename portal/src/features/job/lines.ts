@@ -1,6 +1,6 @@
 // The lines of a log that were loaded: followed from near its end, with earlier parts on request.
 import { useCallback, useEffect, useRef, useState } from "react";
-import { answerText } from "@/api/client";
+import { answerText, events } from "@/api/client";
 
 const TAIL_BYTES = 512 * 1024;
 const PART_BYTES = 512 * 1024;
@@ -43,7 +43,7 @@ export function useLog(path: string, stream: string) {
     };
     draw();
     const tail = stream === "all" ? "tail-mode=true" : `offset=-${TAIL_BYTES}`;
-    const source = new EventSource(`${path}/${stream}?follow=true&${tail}`);
+    const source = events(`${path}/${stream}?follow=true&${tail}`);
     source.addEventListener("open", () => {
       if (own.status === "connecting") own.status = "live";
       draw();
@@ -67,7 +67,7 @@ export function useLog(path: string, stream: string) {
     });
     source.addEventListener("error", () => {
       // Closed: the server refused. Otherwise the browser connects again and names its last event.
-      own.status = source.readyState === EventSource.CLOSED ? "missing" : "connecting";
+      own.status = source.readyState === source.CLOSED ? "missing" : "connecting";
       draw();
     });
     return () => {
