@@ -41,6 +41,7 @@ from openpai.logs.retention import Limits, Retention
 from openpai.logs.write_times import Moments
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.log_progress import LogProgress, pattern_in
 from openpai.ports.backend import Backend, SharedBackend
 from openpai.ports.clock import Clock
 from openpai.ports.task_usage import MeasuresTasks
@@ -244,7 +245,9 @@ async def _running(
         _watch_moments(rooms, stack, backend)
         _guard_room(settings, rooms, stack, backend)
         if isinstance(backend, MeasuresTasks):
-            measuring = supervise("measure tasks", partial(rooms.commands.measures.measure_forever, backend))
+            progress = LogProgress(rooms.logs, lambda job: pattern_in(rooms.commands.leader, job))
+            measures = rooms.commands.measures
+            measuring = supervise("measure tasks", partial(measures.measure_forever, backend, progress.add))
             stack.callback(measuring.cancel)
         if promised is not None:
             await promise(promised, rooms.kept, backend, rooms.clock)

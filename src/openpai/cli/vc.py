@@ -130,9 +130,18 @@ def order(
             show_default=False,
         ),
     ] = None,
+    hang_minutes: Annotated[
+        float | None,
+        option(
+            "--hang-minutes MINUTES",
+            "After how many quiet minutes its jobs are reported as hanging, if their job files do not say; 0: never.",
+            show_default=False,
+            min=0.0,
+        ),
+    ] = None,
     json: output.Json = False,
 ) -> None:
-    """Show or set the order of jobs of equal priority in a virtual cluster, and whether they may be interrupted.
+    """Show or set the order of jobs of equal priority in a virtual cluster, and defaults for its jobs.
 
     fair: the user with the least recent use first. fifo: the oldest job first. shortest: the job with the shortest
     expected run first, judged by jobs like it; a job that has waited long goes before these.
@@ -141,17 +150,23 @@ def order(
         raise InvalidParameters(f"{chosen!r} is not an order", f"choose from {', '.join(ORDERS)}")
     with session.connect() as pai:
         found = pai.orders()
-        if (chosen, interruptible, move_jobs) != (None, None, None):
+        is_changed = (chosen, interruptible, move_jobs, hang_minutes) != (None, None, None, None)
+        if is_changed:
             orders = {**found["orders"], **({name: chosen} if chosen is not None else {})}
             said = None if interruptible is None else {**found.get("interruptible", {}), name: interruptible}
             moves = None if move_jobs is None else {**found.get("moveJobs", {}), name: move_jobs}
-            found = pai.set_orders(orders, found["version"], interruptible=said, move_jobs=moves)
+            hangs = None if hang_minutes is None else {**found.get("hangMinutes", {}), name: hang_minutes}
+            found = pai.set_orders(orders, found["version"], interruptible=said, move_jobs=moves, hang_minutes=hangs)
         vc = pai.virtual_cluster(name)
     # A server that answers before it has read the change would show the old one.
     own = chosen or vc.order
     may = vc.is_interruptible if interruptible is None else interruptible
     moving = vc.moves_jobs if move_jobs is None else move_jobs
-    document = {"name": name, "order": own, "interruptible": may, "moveJobs": moving, "version": found["version"]}
+    quiet = found.get("hangMinutes", {}).get(name)
+    document = {
+        "name": name, "order": own, "interruptible": may, "moveJobs": moving, "hangMinutes": quiet,
+        "version": found["version"],
+    }  # fmt: skip
     if output.as_json(json, document):
         return
     output.say(f"{name}: {own}, {ORDERS[own]}.")
@@ -161,7 +176,9 @@ def order(
         )
     if moving:
         output.say("Its interruptible jobs may be moved to make whole nodes for others of its jobs.")
-    if (chosen, interruptible, move_jobs) == (None, None, None):
+    if quiet:
+        output.say(f"Its jobs count as hanging after {quiet:g} quiet minutes, unless their job files say otherwise.")
+    if not is_changed:
         output.next_step(f"pai vc order {_quoted(name)} {'fair' if own == 'shortest' else 'shortest'}")
 
 

@@ -48,6 +48,7 @@ async def learn_limits(leader: Leader) -> None:
         leader.scheduler.set_orders(orders)
         sharing.orders = orders
         leader.nudges.work.set()
+    sharing.hang_minutes = hang_minutes_of(setting)
     movable = movable_of(setting, clusters)
     if movable != sharing.movable:
         leader.scheduler.set_movable(movable)
@@ -64,6 +65,11 @@ async def learn_limits(leader: Leader) -> None:
 def orders_of(setting: Setting | None) -> dict[str, Order]:
     """Return the order of each virtual cluster that has one set."""
     return {name: Order(order) for name, order in setting.body["orders"].items()} if setting is not None else {}
+
+
+def hang_minutes_of(setting: Setting | None) -> dict[str, float]:
+    """Return after how many minutes a job counts as one that hangs, for the virtual clusters that have it set."""
+    return dict(setting.body.get("hangMinutes", {})) if setting is not None else {}
 
 
 def interruptible_of(setting: Setting | None, clusters: Mapping[str, VirtualSpec]) -> frozenset[str]:

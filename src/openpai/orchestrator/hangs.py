@@ -1,7 +1,8 @@
 """The pass that finds jobs that hang, names the task to blame, keeps evidence, and restarts them if they ask for it.
 
-Only jobs with `extras.hangDetection` are watched. What their tasks do comes from `TaskUsage` and the lengths of their
-logs. A job that hangs gets one event, and the stacks of all its tasks in their runtime logs.
+Watched are jobs with `extras.hangDetection`, and those of virtual clusters that have a default. What their tasks do
+comes from `TaskUsage` and the lengths of their logs. A job that hangs gets one event, and the stacks of all its tasks
+in their runtime logs.
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ async def watch_hangs(leader: Leader, watch: HangWatch) -> None:
     if leader.measures is None:
         return
     uses = leader.measures.newest()
+    defaults = leader.sharing.hang_minutes
     asked = {
         id_: wanted
         for id_, record in leader.active.records.items()
-        if (wanted := hang_detection(record.spec.extras)) is not None
+        if (wanted := hang_detection(record.spec.extras, defaults.get(record.virtual_cluster, 0))) is not None
     }
     seen = {}
     for key, use in uses.items():

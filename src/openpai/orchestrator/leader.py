@@ -124,6 +124,8 @@ class Sharing:
     """The virtual clusters whose interruptible jobs may be moved to make whole cells."""
     interruptible: frozenset[str] = frozenset()
     """The virtual clusters whose jobs may be interrupted unless they say otherwise."""
+    hang_minutes: dict[str, float] = field(default_factory=dict)
+    """By virtual cluster, how long its jobs may be quiet if they do not say."""
     accuracy_saved: int = 0
     """The version of the scheduler's guesses that was saved last."""
     sync: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +16,7 @@ from openpai.ports.task_usage import MeasuresTasks, Rates, TaskSample, TaskUse
 from openpai.system.supervision import note_failure
 
 PERIOD_S: Final = 5.0
+Complete = Callable[[Sequence[TaskSample]], Awaitable[Sequence[TaskSample]]]
 STEPS_KEPT: Final = 60
 _SHARE: Final = 100
 """A round may take one in so many parts of the time, so that many tasks are measured less often."""
@@ -60,13 +61,16 @@ class TaskMeasures:
         """Keep nothing, because another server leads now."""
         self._newest, self._steps, self._progress = {}, {}, {}
 
-    async def measure_forever(self, backend: MeasuresTasks, period_s: float = PERIOD_S) -> None:
-        """Measure periodically."""
+    async def measure_forever(
+        self, backend: MeasuresTasks, complete: Complete | None = None, period_s: float = PERIOD_S
+    ) -> None:
+        """Measure periodically; `complete` adds to the samples what the backend cannot know."""
         loop = asyncio.get_running_loop()
         try:
             while True:
                 began_s = loop.time()
-                self.learn(await backend.measure())
+                samples = await backend.measure()
+                self.learn(await complete(samples) if complete is not None else samples)
                 await asyncio.sleep(max(period_s, _SHARE * (loop.time() - began_s)))
         finally:
             self.forget()

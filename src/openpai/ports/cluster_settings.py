@@ -22,7 +22,7 @@ PLACEMENT_HINTS: Final = "seats"
 `{"gangs": {GANG: [PLACEMENT_HINT, ...]}}`."""
 ORDERS: Final = "orders"
 """`{"orders": {VIRTUAL_CLUSTER: "fair", "fifo" or "shortest"}, "interruptible": {VIRTUAL_CLUSTER: true or false},
-"moveJobs": {VIRTUAL_CLUSTER: true or false}}`;
+"moveJobs": {VIRTUAL_CLUSTER: true or false}, "hangMinutes": {VIRTUAL_CLUSTER: NUMBER}}`;
 for a virtual cluster that is not named, what the configuration says holds, and else `fair` and false."""
 
 ACCURACY: Final = "accuracy"

@@ -17,6 +17,8 @@ CLASS_DEFAULT: Final = "test"
 GRACE_S: Final = 30.0
 """How long a task may run on after SIGTERM, if its job does not say."""
 _SECOND_MS: Final = 1000
+MINUTES_MIN: Final = 0.1
+"""A job that was quiet for less than this does not count as one that hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +105,17 @@ class HangDetection:
     restarts: int = 0
 
 
-def hang_detection(extras: Mapping[str, Any]) -> HangDetection | None:
-    """Return when a job counts as one that hangs; None if it does not ask for that."""
+def hang_detection(extras: Mapping[str, Any], default_minutes: float = 0) -> HangDetection | None:
+    """Return when a job counts as one that hangs; None if it is not watched.
+
+    `default_minutes` applies to jobs that do not say; 0 for none.
+    """
     asked = extras.get("hangDetection")
-    minutes = asked.get("minutes") if isinstance(asked, Mapping) else None
+    minutes = asked.get("minutes") if isinstance(asked, Mapping) else default_minutes
     if not isinstance(minutes, int | float) or isinstance(minutes, bool) or not minutes > 0:
         return None
     restarts = asked.get("restarts") if isinstance(asked, Mapping) else 0
-    return HangDetection(int(minutes * 60_000), restarts if isinstance(restarts, int) else 0)
+    return HangDetection(int(max(minutes, MINUTES_MIN) * 60_000), restarts if isinstance(restarts, int) else 0)
 
 
 def grace_of(extras: Mapping[str, Any]) -> float:

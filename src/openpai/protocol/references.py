@@ -12,6 +12,7 @@ from typing import Any, Final
 from openpai.protocol.findings import Finding
 from openpai.protocol.job import PLUGIN_PREFIX
 from openpai.protocol.parsing import Path
+from openpai.protocol.progress_pattern import EXAMPLE, PATTERN_MAX, InvalidPattern, compiled, progress_pattern
 from openpai.protocol.schema import TASKS_MAX
 from openpai.protocol.spelling import nearest
 from openpai.protocol.wording import listed
@@ -52,6 +53,7 @@ def reference_faults(document: Mapping[str, Any]) -> Iterator[Finding]:
     yield from _command_plugin_faults(document)
     yield from _size_faults(roles)
     yield from _hived_faults(document, roles)
+    yield from _pattern_faults(mapping(document.get("extras")))
     yield from _mask_faults(document)
 
 
@@ -123,6 +125,17 @@ def _text_faults(path: Path, commands: Any) -> Iterator[Finding]:
     for at, command in enumerate(entries(commands)):
         if not isinstance(command, str):
             yield Finding((*path, at), "must be text", "a command")
+
+
+def _pattern_faults(extras: Mapping[str, Any]) -> Iterator[Finding]:
+    pattern = progress_pattern(extras)
+    if 0 < len(pattern) <= PATTERN_MAX:
+        # The schema reports other lengths.
+        try:
+            compiled(pattern)
+        except InvalidPattern as error:
+            legal = f"an expression of RE2 with a group step, {EXAMPLE}"
+            yield Finding(("extras", "progress", "pattern"), str(error), legal)
 
 
 def _size_faults(roles: Mapping[str, Any]) -> Iterator[Finding]:

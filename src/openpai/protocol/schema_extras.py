@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from openpai.protocol.code import DIGEST
 from openpai.protocol.job import PLUGIN_PREFIX
+from openpai.protocol.progress_pattern import PATTERN_MAX
 
 MINUTES_MAX: Final = 60 * 24 * 3650
 GRACE_MAX_S: Final = 600
@@ -123,15 +124,28 @@ class HangDetectionRequest(_Open):
     """When the job counts as one that hangs."""
 
     minutes: float = Field(
-        ge=0.1,
+        ge=0,
         le=MINUTES_MAX,
         allow_inf_nan=False,
-        description="How long its tasks may run without output, progress, and use of processors and GPUs.",
+        description="How long its tasks may run without output, progress, and use of processors and GPUs; 6 seconds "
+        "count as the least, and with 0 the job is not watched.",
         examples=[15, 0.5],
     )
     restarts: Annotated[int, Field(ge=0, le=100)] | None = _field(
         "How many attempts of the job may end like this; 0 unless given: a hang is only reported.",
         2,
+    )
+
+
+class ProgressRequest(_Open):
+    """How the progress of the job is found in its log."""
+
+    pattern: str = Field(
+        min_length=1,
+        max_length=PATTERN_MAX,
+        description="An expression of RE2 that is searched for in the last lines of stdout and stderr: its groups step "
+        "and total are how far a task is, and groups with other names are metrics.",
+        examples=[r"step (?P<step>\d+)/(?P<total>\d+) loss=(?P<loss>[\d.]+)"],
     )
 
 
@@ -158,7 +172,12 @@ class Extras(_Open):
         120,
     )
     hang_detection: HangDetectionRequest | None = _field(
-        "Report and restart the job when it hangs; without this it is not watched.", {"minutes": 15, "restarts": 2}
+        "Report and restart the job when it hangs; without this, the default of its virtual cluster applies.",
+        {"minutes": 15, "restarts": 2},
+    )
+    progress: ProgressRequest | None = _field(
+        "How the progress of the job is found in its log, for programs that do not report it.",
+        {"pattern": r"step (?P<step>\d+)/(?P<total>\d+)"},
     )
     unique_tasks: bool | None = _field(
         "Whether no task may ever run twice at a time: one whose node does not answer starts again elsewhere only once "

@@ -37,7 +37,12 @@ def read_progress(text: str) -> Progress | None:
     if not lines:
         return None
     line = lines[-1].strip()
-    fields = _of_json(line) if line.startswith("{") else _of_words(line)
+    return progress_of(_of_json(line) if line.startswith("{") else _of_words(line))
+
+
+def progress_of(found: Mapping[str, Any]) -> Progress | None:
+    """Return the progress that fields by name describe: `step`, `total`, `metrics`, and others, which are metrics."""
+    fields = dict(found)
     step, total = _number(fields.pop("step", None)), _number(fields.pop("total", None))
     if step is None or step < 0:
         return None

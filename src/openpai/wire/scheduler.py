@@ -107,3 +107,7 @@ class QueueOrders(SettingVersion):
         Mapping[str, bool],
         Doc("whether interruptible jobs may be moved to make whole cells for others", example={"vision": True}),
     ]
+    hangMinutes: Annotated[
+        Mapping[str, float],
+        Doc("after how many quiet minutes jobs count as hanging that do not say", example={"vision": 30}),
+    ]

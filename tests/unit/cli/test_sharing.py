@@ -316,6 +316,17 @@ def test_whether_all_jobs_may_be_interrupted_is_set_for_one_virtual_cluster(pai,
     assert sent == [{"orders": {"speech": "fifo"}, "version": 3, "moveJobs": {"vision": True}}]
 
 
+def test_the_default_for_hangs_is_set_for_one_virtual_cluster(pai, platform):
+    platform.on("GET", "/scheduler/orders", {"orders": {}, "version": 3, "hangMinutes": {"speech": 5}})
+    answer = {"orders": {}, "version": 4, "hangMinutes": {"speech": 5, "vision": 30}}
+    platform.on("PUT", "/scheduler/orders", answer)
+    platform.on("GET", "/virtual-clusters/vision", VISION)
+    assert "hanging after 30 quiet minutes" in pai("vc", "order", "vision", "--hang-minutes", "30").out
+    sent = [json.loads(request.content) for request in platform.requests if request.method == "PUT"]
+    assert sent == [{"orders": {}, "version": 3, "hangMinutes": {"speech": 5, "vision": 30}}]
+    assert pai("vc", "order", "vision", "--hang-minutes", "-1").code == 2
+
+
 @pytest.mark.parametrize("hours", ["0", "-1", "nan", "inf", "soon"])
 def test_hours_are_checked_before_anything_is_sent(pai, platform, hours):
     assert pai("scheduler", "fairness", "--", hours).code == 2

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.hangs import HangWatch, watch_hangs
 from openpai.orchestrator.measuring import TaskMeasures
+from openpai.ports.cluster_settings import ORDERS
 from openpai.ports.task_usage import Counters, TaskSample
 from tests.unit.orchestrator.servers import Servers, live
 
@@ -71,6 +72,24 @@ def test_it_is_reported_once_and_restarted_within_its_limit() -> None:
         assert len(await hangs_of(servers, row.id)) == 2
         assert (await servers.row("train")).attempt == 1
         assert (await servers.row("other")).attempt == 0
+
+    live(story)
+
+
+def test_a_job_that_does_not_say_is_watched_by_the_default_of_its_virtual_cluster() -> None:
+    async def story(servers: Servers) -> None:
+        body = {"orders": {}, "hangMinutes": {"default": 1}}
+        await servers.settings.set_setting(ORDERS, body, by="root", at_ms=0, version=None)
+        await servers.commands.limits_changed()
+        await servers.submit("train")
+        await servers.submit("off", extras={"hangDetection": {"minutes": 0}})
+        for name in ("train", "off"):
+            await servers.in_phase(name, "running")
+        rows = {name: await servers.row(name) for name in ("train", "off")}
+        for row in rows.values():
+            await Hanging(servers).look(row.id, 0, times=14, stopped=0)
+        assert len(await hangs_of(servers, rows["train"].id)) == 1
+        assert await hangs_of(servers, rows["off"].id) == []
 
     live(story)
 

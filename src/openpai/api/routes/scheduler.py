@@ -16,6 +16,7 @@ from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.ports.cluster_settings import FAIRNESS, ORDERS, Setting
 from openpai.protocol.errors import Refused
+from openpai.protocol.schema_extras import MINUTES_MAX
 from openpai.scheduler.config.editing import no_virtual_cluster
 from openpai.scheduler.interface import Inspection
 from openpai.scheduler.model import Order
@@ -52,6 +53,11 @@ class Orders(Body, example={"orders": {"vision": "shortest"}}):
     moveJobs: dict[str, bool] | None = Field(
         None,
         description="Whether interruptible jobs may be moved to make whole cells for others; unchanged if absent.",
+    )
+    hangMinutes: dict[str, Annotated[float, Field(ge=0, le=MINUTES_MAX, allow_inf_nan=False)]] | None = Field(
+        None,
+        description="After how many quiet minutes jobs count as hanging that do not say; 0 for never. "
+        "Unchanged if absent.",
     )
     version: int | None = Field(None, ge=0, le=SIZE_MAX, description="Refuse if the stored version is another.")
 
@@ -160,16 +166,18 @@ async def set_orders(request: Request, caller: Annotated[Caller, needs("cluster.
     body = await read_body(request, Orders)
     services = context_of(request).services
     known = {view.name for view in await services.platform.virtual_clusters()}
-    for name in (*body.orders, *(body.interruptible or ()), *(body.moveJobs or ())):
+    for name in (*body.orders, *(body.interruptible or ()), *(body.moveJobs or ()), *(body.hangMinutes or ())):
         if name not in known:
             raise no_virtual_cluster(name)
     before = _orders(await services.cluster_settings.setting(ORDERS))
     interruptible = body.interruptible if body.interruptible is not None else before["interruptible"]
     moves = body.moveJobs if body.moveJobs is not None else before["moveJobs"]
+    hangs = body.hangMinutes if body.hangMinutes is not None else before["hangMinutes"]
     document = {
         "orders": {name: order.value for name, order in sorted(body.orders.items())},
         "interruptible": dict(sorted(interruptible.items())),
         "moveJobs": dict(sorted(moves.items())),
+        "hangMinutes": {name: minutes for name, minutes in sorted(hangs.items()) if minutes},
     }
     return reply(_orders(await _save(request, caller, ORDERS, document, body.version)))
 
@@ -186,7 +194,8 @@ def _orders(setting: Setting | None) -> wire.QueueOrders:
     body = {} if setting is None else setting.body
     interruptible, moves = body.get("interruptible", {}), body.get("moveJobs", {})
     return {
-        "orders": body.get("orders", {}), "interruptible": interruptible, "moveJobs": moves, **_version(setting),
+        "orders": body.get("orders", {}), "interruptible": interruptible, "moveJobs": moves,
+        "hangMinutes": body.get("hangMinutes", {}), **_version(setting),
     }  # fmt: skip
 
 

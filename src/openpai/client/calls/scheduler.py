@@ -44,12 +44,15 @@ class Scheduler:
         *,
         interruptible: Mapping[str, bool] | None = None,
         move_jobs: Mapping[str, bool] | None = None,
+        hang_minutes: Mapping[str, float] | None = None,
     ) -> Call[Mapping[str, Any]]:
         """Set the order of queues (`fair`, `fifo` or `shortest`), and whose jobs may be interrupted if they do not say.
 
-        `interruptible`, and `move_jobs` (whose interruptible jobs may be moved), stay as they are if they are None.
+        `interruptible`, `move_jobs` (whose interruptible jobs may be moved) and `hang_minutes` (after which a job
+        counts as one that hangs, if it does not say) stay as they are if they are None.
         """
         body: dict[str, Any] = {"orders": dict(orders)} | ({} if version is None else {"version": version})
         body |= {} if interruptible is None else {"interruptible": dict(interruptible)}
         body |= {} if move_jobs is None else {"moveJobs": dict(move_jobs)}
+        body |= {} if hang_minutes is None else {"hangMinutes": dict(hang_minutes)}
         return Call("PUT", "/scheduler/orders", as_it_came, json=body, is_repeatable=version is None)
