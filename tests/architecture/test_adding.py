@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import pytest
-import typer
 
 from openpai.api.app import OPERATIONS, ROUTERS
-from openpai.app.main import app
 from openpai.app.pages.__main__ import PAGES
-from openpai.app.pages.commands import walk
 from openpai.app.settings import BackendName
 from openpai.cli.main import COMMANDS
 from openpai.client.calls_core import _Mark
 from openpai.client.client import Client
 from tests.architecture.places import DOCS, ROOT, SOURCE
+from tests.command_tree import LEAVES
 from tests.contracts.harness import HARNESSES
 
 _PAGE: Final = (DOCS / "adding.md").read_text("utf-8")
@@ -122,9 +120,7 @@ def test_every_command_is_in_a_table() -> None:
     assert commands - places == set()
 
 
-@pytest.mark.parametrize(
-    "path", [path for path, one in walk(typer.main.get_command(app)) if not hasattr(one, "commands")]
-)
+@pytest.mark.parametrize("path", [("pai", *path) for path, _ in LEAVES])
 def test_each_command_is_named_on_a_page_that_a_person_wrote(path: tuple[str, ...]) -> None:
     pages = [page for page in DOCS.glob("*.md") if page.name not in PAGES]
     text = "\n".join(page.read_text("utf-8") for page in pages)

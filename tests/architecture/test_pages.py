@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import typer
 
-from openpai.app.main import app
-from openpai.app.pages.__main__ import PAGES, outdated
-from openpai.app.pages.commands import walk
+from openpai.app.pages.__main__ import outdated
 from openpai.app.pages.permissions import permissions
 from tests.architecture.places import DOCS, ROOT, SOURCE, markdown_files, named
+from tests.command_tree import WALKED
 
 _BLOCK: Final = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 _CODE: Final = re.compile(r"`[^`\n]+`")
@@ -77,7 +75,7 @@ def test_readme_names_the_most_needed_commands() -> None:
 
 @pytest.mark.parametrize("page", markdown_files(), ids=named)
 def test_pai_knows_every_command_that_a_page_names(page: Path) -> None:
-    known = {path[1:] for path, _ in walk(typer.main.get_command(app))}
+    known = {path[1:] for path, _ in WALKED}
     groups = {path[0] for path in known if len(path) > 1}
     unknown = [
         f"pai {word} {below}".strip()
@@ -97,8 +95,12 @@ def test_each_action_names_the_requests_it_is_about() -> None:
     assert [line for line in requests.splitlines() if line.startswith("| `") and "/" not in line] == []
 
 
-def test_a_page_that_is_out_of_date_would_be_found(tmp_path: Path) -> None:
-    assert {path.name for path in outdated(tmp_path)} == set(PAGES)
+def test_a_page_that_is_out_of_date_would_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openpai.app.pages.__main__.PAGES", {"old.md": lambda: "new", "same.md": lambda: "same"})
+    assert outdated(tmp_path) == {tmp_path / "old.md": "new", tmp_path / "same.md": "same"}
+    for name in ("old", "same"):
+        (tmp_path / f"{name}.md").write_text(name)
+    assert outdated(tmp_path) == {tmp_path / "old.md": "new"}
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -6,15 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import typer
 
-from openpai.app.main import app
-from openpai.app.pages.commands import walk
 from openpai.cli.durations import FORMS
+from tests.command_tree import LEAVES
 from tests.outcome import Outcome
-
-COMMANDS = [(path[1:], command) for path, command in walk(typer.main.get_command(app)) if len(path) > 1]
-LEAVES = [(path, command) for path, command in COMMANDS if not hasattr(command, "commands")]
 
 
 def name_of(param: Any) -> str:
@@ -51,10 +46,11 @@ def test_an_option_of_one_value_is_not_given_twice(
     assert f"{name_of(option)} is given 2 times and takes one value" in message.err
 
 
-@pytest.mark.parametrize(("path", "command", "option"), OPTIONS)
-def test_a_length_of_time_says_its_form_and_what_a_bare_number_is(
-    path: tuple[str, ...], command: Any, option: Any
-) -> None:
-    if option.metavar != "TIME" or name_of(option) in ("--since", "--before"):
-        return
-    assert FORMS in (option.help or "")
+def test_a_length_of_time_says_its_form_and_what_a_bare_number_is() -> None:
+    helps = {
+        f"{' '.join(path)} {name_of(option)}": option.help or ""
+        for path, _, option in (param.values for param in OPTIONS)
+        if option.metavar == "TIME" and name_of(option) not in ("--since", "--before")
+    }
+    assert helps
+    assert [where for where, text in helps.items() if FORMS not in text] == []

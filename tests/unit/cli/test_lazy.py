@@ -6,13 +6,11 @@ import subprocess
 import sys
 
 import pytest
-import typer
 
-from openpai.app.main import app
-from openpai.app.pages.commands import walk
 from openpai.cli.main import COMMANDS
+from tests import command_tree
 
-WALKED = [(path, command) for path, command in walk(typer.main.get_command(app)) if len(path) > 1]
+WALKED = command_tree.WALKED[1:]
 
 
 def tables():

@@ -14,12 +14,11 @@ from types import FrameType
 from typing import Any
 
 import pytest
-import typer
 
-from openpai.app.main import app
 from openpai.app.settings import Settings
+from tests.command_tree import LEAVES, WHOLE
 from tests.outcome import Outcome
-from tests.unit.cli.test_every_option import LEAVES, name_of
+from tests.unit.cli.test_every_option import name_of
 
 VALUES = (
     "abc",
@@ -39,7 +38,6 @@ WITHIN_S = 60
 RAW = re.compile(r"Traceback|pydantic|(?i:input should|value error)|errors\.pydantic|\[type=|object at 0x|Errno")
 SMALL = {"simulate": {"synthetic": "jobs=20,days=1,vcs=2"}}
 """What a command is given besides an option, so that the option is looked at and little is done."""
-WHOLE = typer.main.get_command(app)
 PROPER = {0, 1, 2, 3, 4, 5, 6, 7}
 
 

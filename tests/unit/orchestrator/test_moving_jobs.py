@@ -95,7 +95,7 @@ def test_no_job_moves_where_that_is_not_switched_on() -> None:
         await servers.settings.set_setting(ORDERS, off, by="root", at_ms=0, version=None)
         await servers.commands.limits_changed()
         await servers.submit("big", gpus=8)
-        await asyncio.sleep(1200)
+        await asyncio.sleep(600)
         assert (await servers.row("big")).phase == "queued"
 
     live(story, virtual_nodes(2, 8, cpus=16))
