@@ -71,16 +71,16 @@ demo: $(VENV)/.demo portal-if-possible ## set up, start the platform with its po
 	@$(RUN)/python examples/demo.py --port $(PORT)
 
 test: $(VENV)/.installed portal-if-possible ## all tests but the longest sweeps
-	$(RUN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=30 -m "not full"
+	$(RUN)/python -m pytest -q -n $(WORKERS) --dist loadscope --durations=30 -m "not full"
 
 test-full: $(VENV)/.installed $(VENV)/generator/.installed portal-if-possible ## every test, with long sweeps and many more random examples
-	$(RUN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=30 --hypothesis-profile=full
+	$(RUN)/python -m pytest -q -n $(WORKERS) --dist loadscope --durations=30 --hypothesis-profile=full
 
 test-python: ## the core of the suite on another Python: make test-python PY=/usr/bin/python3.13
 	@$(MAKE) --no-print-directory test-core PYTHON=$(PY) VENV=.venv/python-$(shell $(PY) -c "import sys; print(sys.version.split()[0])")
 
 test-core: $(VENV)/.installed
-	PAI_KILLS=$(or $(PAI_KILLS),2) $(RUN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(SAME:%=--ignore=%) $(CORE)
+	PAI_KILLS=$(or $(PAI_KILLS),2) $(RUN)/python -m pytest -q -n $(WORKERS) --dist loadscope $(SAME:%=--ignore=%) $(CORE)
 
 lint: $(VENV)/.installed ## format, lint, types, import contracts
 	$(RUN)/ruff format --check .

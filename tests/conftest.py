@@ -7,6 +7,7 @@ import sys
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,6 +29,16 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("full", settings.get_profile("quick"), max_examples=300)
 settings.load_profile("quick")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share tests out so that what is costly to start is started once; with `--dist loadscope` only."""
+    if config.getoption("dist") != "loadscope":
+        return None
+    from .distribution import Distribution
+
+    return Distribution(config, log)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

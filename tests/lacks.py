@@ -37,7 +37,8 @@ LACKS: Final = (
     (r"root|administrator|rights to mount", "not root", "run as root"),
 )
 ELSEWHERE: Final = (
-    r"SQLite|runs no shell|nobody asks for a secret|moto lets|this kind has none|only SMB has guests|brings its own"
+    r"SQLite|runs no shell|does not measure|no directories for checkpoints|no node that could|the node of .* processors"
+    r"|nobody asks for a secret|moto lets|this kind has none|only SMB has guests|brings its own"
 )
 """Skips that no machine changes: a rule that does not apply to one of the kinds it is tried with."""
 
