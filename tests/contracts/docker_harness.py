@@ -42,7 +42,9 @@ class DockerHarness(Harness):
         return engine()[1] or None
 
     def make(self) -> Backend:
-        return DockerBackend(self.root, self.logs, SystemClock(), url=self.url, gpus_per_node=4)
+        return DockerBackend(
+            self.root, self.logs, SystemClock(), url=self.url, gpus_per_node=4, keeps_work=self.keeps_work
+        )
 
     async def destroy(self) -> None:
         backend = self._backend or await self.start()

@@ -17,6 +17,7 @@ from typing import Final, Self
 
 import pytest
 
+from openpai.backends.host.directory import KEPT
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Backend
 
@@ -66,6 +67,8 @@ class Harness(ABC):
     """Whether users can run commands in its tasks."""
     programs: Programs
     image = "none"
+    keeps_work = False
+    """Whether the backends that are made keep what tasks leave, in `kept`."""
     merges_streams = False
     """Whether standard error is in the log of standard output, because the system does not keep them apart."""
     cpus = 64
@@ -92,6 +95,11 @@ class Harness(ABC):
     def why_not(cls) -> str | None:
         """Return why this backend cannot be tested on this machine, or None."""
         return None
+
+    @property
+    def kept(self) -> Path:
+        """Return the directory with what tasks left."""
+        return self.root / KEPT
 
     @abstractmethod
     def make(self) -> Backend:

@@ -63,10 +63,10 @@ class KubernetesNodeHarness(Harness):
     def make(self) -> KubernetesBackend:
         options = KubernetesOptions(
             namespace=self.namespace,
-            pods=PodOptions(host_network=True),
+            pods=PodOptions(host_network=True, fetch_mb_max=int(self.keeps_work)),
             nodes=NodeRules({"kubernetes.io/hostname": self.machine.name}),
         )
-        return KubernetesBackend(self.access, self.secret, SystemClock(), options, self.logs)
+        return KubernetesBackend(self.access, self.secret, SystemClock(), options, self.logs, self.kept)
 
     async def start(self) -> Backend:
         if self.client is None:

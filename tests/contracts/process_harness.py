@@ -38,7 +38,7 @@ class ProcessHarness(Harness):
         return None
 
     def make(self) -> Backend:
-        return ProcessBackend(self.root, self.logs, SystemClock(), gpus_per_node=4)
+        return ProcessBackend(self.root, self.logs, SystemClock(), gpus_per_node=4, keeps_work=self.keeps_work)
 
     async def destroy(self) -> None:
         await self.stop()

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 IMAGE = "openpai-test:1"
-_PROGRAMS = ("sleep", "cat", "env", "mkdir", "ls", "id", "touch", "echo", "stty", "tar", "gzip")
+_PROGRAMS = ("sleep", "cat", "env", "mkdir", "ls", "id", "touch", "echo", "stty", "tar", "gzip", "find")
 _START_PATIENCE_S = 90.0
 _NETWORK_NAMESPACE = 0x40000000
 _ours: dict[str, int] = {}

@@ -27,9 +27,9 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield world
 
 
-async def left(world: World, root: Path) -> AttemptKey:
+async def left(world: World, root: Path, more: str = "") -> AttemptKey:
     """Return the attempt of a task that left a file."""
-    key = AttemptKey(await world.submit(), 0, "worker", 0, 0)
+    key = AttemptKey(await world.submit(more=more), 0, "worker", 0, 0)
     await world.grant()
     await world.started(key)
     top = root / "kept" / key.path()
@@ -57,3 +57,21 @@ async def test_who_may_not_read_a_jobs_logs_may_not_fetch_what_it_left(world: Wo
     for place in (WORK, TASK):
         refused = await world.ask("GET", place, user="bob")
         assert (refused.status_code, refused.json()["code"]) == (403, "ForbiddenUserError")
+
+
+async def test_the_outputs_of_a_job_are_what_is_fetched_unless_all_is_asked_for(world: World, tmp_path: Path) -> None:
+    key = await left(world, tmp_path, more='extras: {outputs: ["out/*.json", model]}')
+    (tmp_path / "kept" / key.path() / "out").mkdir()
+    for name in ("out/a.json", "out/log", "scratch"):
+        (tmp_path / "kept" / key.path() / name).write_text("x")
+    assert await names(world) == {"model", "out/a.json"}
+    assert await names(world, all="true") == {"model", "out/a.json", "out/log", "scratch"}
+    assert await names(world, path="**/l*") == {"out/log"}
+    odd = await world.ask("GET", TASK, params={"path": "*" * 65})
+    assert (odd.status_code, odd.json()["code"]) == (400, "InvalidParametersError")
+
+
+async def names(world: World, **params: str) -> set[str]:
+    answer = await world.ask("GET", TASK, params=params)
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        return set(archive.getnames())

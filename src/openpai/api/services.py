@@ -80,6 +80,10 @@ async def _every_log_is_here(key: AttemptKey) -> None:
     """Find nothing elsewhere."""
 
 
+async def _all_work_is_here() -> None:
+    """Find nothing elsewhere."""
+
+
 async def _nothing_to_check() -> Mapping[str, str]:
     return {}
 
@@ -109,6 +113,8 @@ class Services:
     storages: Storages = field(kw_only=True)
     find_log: Callable[[AttemptKey], Awaitable[None]] = field(default=_every_log_is_here, kw_only=True)
     """Raises NotLeading if the leader has the log of an attempt, and this server does not."""
+    find_work: Callable[[], Awaitable[None]] = field(default=_all_work_is_here, kw_only=True)
+    """Raises NotLeading if the leader has what tasks left, and this server has not."""
     work: KeptWork | None = field(default=None, kw_only=True)
     """What tasks left in their working directories, where that is kept."""
     portal: Path | None = field(default=None, kw_only=True)

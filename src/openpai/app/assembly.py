@@ -132,6 +132,7 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
                 readiness=rooms.readiness.check,
                 work=rooms.work,
                 find_log=rooms.log_places.require,
+                find_work=rooms.log_places.require_work,
                 portal=PORTAL,
                 code=rooms.code,
             )

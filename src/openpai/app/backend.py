@@ -113,8 +113,10 @@ def _docker(settings: Settings, data: DataDir, clock: Clock) -> Backend:
 
 def _kubernetes(settings: Settings, data: DataDir, clock: Clock, secret: bytes) -> Backend:
     try:
-        from openpai.backends.kubernetes.backend import KubernetesBackend, KubernetesOptions
+        from openpai.backends.host.directory import KEPT
+        from openpai.backends.kubernetes.backend import KubernetesBackend
         from openpai.backends.kubernetes.node_health import OWN_TAINT, NodeRules
+        from openpai.backends.kubernetes.options import KubernetesOptions
         from openpai.backends.kubernetes.pods import Placement, PodOptions
         from openpai.kube.config import cluster_access
     except ModuleNotFoundError as error:
@@ -131,6 +133,7 @@ def _kubernetes(settings: Settings, data: DataDir, clock: Clock, secret: bytes) 
         tolerations=[{"key": key, "operator": "Exists"} for key in sorted(tolerated)],
         work_mb_max=settings.work_max_mb,
         checkpoint_claim=settings.kube_checkpoint_claim or "",
+        fetch_mb_max=settings.work_fetch_mb if settings.work_retention_hours > 0 else 0,
     )
     options = KubernetesOptions(
         namespace=settings.kube_namespace or "",
@@ -139,7 +142,7 @@ def _kubernetes(settings: Settings, data: DataDir, clock: Clock, secret: bytes) 
         gives_up_after_s=settings.lost_after,
     )
     access = cluster_access(settings.kubeconfig, settings.kube_context)
-    return KubernetesBackend(access, secret, clock, options, data.logs)
+    return KubernetesBackend(access, secret, clock, options, data.logs, data.tasks / "kubernetes" / KEPT)
 
 
 def _labels(text: str | None) -> dict[str, str]:

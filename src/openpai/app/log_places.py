@@ -58,6 +58,16 @@ class LogPlaces:
         if url := await self._store.leader_url(LEASE_MS):
             raise NotLeading(url, partial(self._store.leader_url, LEASE_MS))
 
+    async def require_work(self) -> None:
+        """Raise NotLeading if another server leads whose directory, with what tasks left, is not ours."""
+        if self._commands.leader is not None:
+            return
+        setting = await self._settings.setting(LOGS)
+        if setting is None or setting.body.get("place") in ("", None, await self._identity()):
+            return
+        if url := await self._store.leader_url(LEASE_MS):
+            raise NotLeading(url, partial(self._store.leader_url, LEASE_MS))
+
     def _is_complete(self, key: AttemptKey) -> bool:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             return bool(json.loads((self._root / key.path() / CURSOR_FILE).read_text())["complete"])

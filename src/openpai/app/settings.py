@@ -42,6 +42,7 @@ _BACKENDS_OF: Final[Mapping[str, tuple[BackendName, ...]]] = {
     "task_priority_class": ("kubernetes",),
     "lost_after": ("kubernetes",),
     "kube_checkpoint_claim": ("kubernetes",),
+    "work_fetch_mb": ("kubernetes",),
     "rdma_resource": ("kubernetes",),
 }
 """The backends for which an option has a meaning, where not for all."""
@@ -49,6 +50,7 @@ _RETENTION: Final = (
     ("work_retention_hours", DAYS_MAX * 24, "number of hours", "keeps nothing"),
     ("checkpoint_retention_days", DAYS_MAX, "number of days", "keeps them as long as their jobs"),
     ("work_max_mb", GB_MAX * 1024, "size", "sets no limit"),
+    ("work_fetch_mb", GB_MAX * 1024, "size", "fetches nothing"),
     ("audit_retention_days", DAYS_MAX, "number of days", "keeps entries for ever"),
     ("event_retention_days", DAYS_MAX, "number of days", "keeps events as long as their jobs"),
     ("log_retention_days", DAYS_MAX, "number of days", "keeps logs until there are too many"),
@@ -121,6 +123,9 @@ class Settings:
         "How long the working directories of ended tasks are kept for `pai job fetch`; 0 keeps nothing. "
         "Of containers, PAI_WORK_DIR is kept, if the server runs as root.",
         24.0,
+    )
+    work_fetch_mb: int = setting(
+        "Limit on what is fetched of the working directory of a task on Kubernetes, in MiB; 0 fetches nothing.", 256
     )
     log_retention_days: float = setting(
         "How long the logs of ended tasks are kept; 0 sets no limit on their age.", 30.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from io import RawIOBase
 from pathlib import Path
@@ -25,21 +25,37 @@ from openpai.protocol.errors import InvalidParameters, Unavailable
 _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
-def fetch_work(pai: Client, job: str, kept: WorkKept, goal: Path, paths: Sequence[str] = ()) -> list[Path]:
-    """Write the files that a task left, or those at or below `paths`, below `goal`; return their paths.
+def fetch_work(
+    pai: Client,
+    job: str,
+    kept: WorkKept,
+    goal: Path,
+    paths: Sequence[str] = (),
+    *,
+    everything: bool = False,
+    unfit: Callable[[str], object] = lambda name: None,
+) -> list[Path]:
+    """Write the files that a task left below `goal`; return their paths.
 
-    Raise Refused if a file of that name exists.
+    Those at or below `paths`, which may be patterns; without paths, those that the job names as outputs, and all if it
+    names none or with `everything`. `unfit` is called with each name under which no file is written. Raise Refused if
+    a file of that name exists.
     """
     place = task_path(pai.path(job), kept.role, kept.index, kept.job_attempt)
-    query = f"?{urlencode([('path', path) for path in paths])}" if paths else ""
+    asked = [*[("path", path) for path in paths], *([("all", "true")] if everything else [])]
+    query = f"?{urlencode(asked)}" if asked else ""
     written: list[Path] = []
     with closing(iterated(pai.wire.fetch(f"{API}{place}/{kept.attempt}/work{query}"))) as pieces:
         try:
             with tarfile.open(fileobj=_Stream(pieces), mode="r|") as archive:
                 for member in archive:
-                    if member.isreg() and (path := _place(goal, member.name)) is not None:
-                        _write(path, archive, member)
-                        written.append(path)
+                    if not member.isreg():
+                        continue
+                    if (path := _place(goal, member.name)) is None:
+                        unfit(member.name)
+                        continue
+                    _write(path, archive, member)
+                    written.append(path)
         except tarfile.TarError as error:
             raise Unavailable(f"what task {kept.name} left did not arrive whole: {error}", "fetch it again") from error
     return written

@@ -21,11 +21,13 @@ from openpai.logs.removing import remove_leftovers, remove_logs
 from openpai.ports.clock import Clock
 from openpai.ports.kept_work import KeptAttempt
 from openpai.protocol.errors import Refused
+from openpai.runtime.outputs import Wanted
 
 LEVELS_MAX: Final = 64
 FILES_MAX: Final = 100_000
 """The number of files of one task that are counted and served."""
 _PIECE: Final = 1 << 18
+ALL: Final = Wanted(())
 _BLOCK: Final = 512
 _MINUTE_MS: Final = 60_000
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -55,14 +57,15 @@ class KeptDirectories:
         return await asyncio.to_thread(self._of_job, job)
 
     async def archive(self, key: AttemptKey, paths: Sequence[str]) -> Iterator[bytes]:
-        wanted = tuple(path.strip("/") for path in paths if path.strip("/"))
+        given = tuple(path.strip("/") for path in paths if path.strip("/"))
+        wanted = Wanted(given)
         top = f"{self._root}/{key.path()}"
         if not await asyncio.to_thread(lambda: any(True for _ in _files(top, wanted))):
-            what = f"no {', '.join(wanted)}" if wanted else "nothing"
+            what = f"no {', '.join(given)}" if given else "nothing"
             raise Refused(
                 "NoFileError",
                 f"{what} is kept of the working directory of task {key.role}-{key.index}",
-                "`pai job show` shows what is kept, and until when; write results that must last to a storage",
+                "`pai job show` shows what is kept, and until when; `pai job fetch --all` brings all of it",
             )
         return _archive(top, wanted)
 
@@ -89,7 +92,7 @@ class KeptDirectories:
             with contextlib.suppress(ValueError):
                 key = AttemptKey.parse(name)
                 if key.job == job:
-                    sizes = [found.about.st_size for found in _files(f"{self._root}/{name}", ())]
+                    sizes = [found.about.st_size for found in _files(f"{self._root}/{name}", ALL)]
                     until_ms = since_ms + self._kept_ms
                     is_all = len(sizes) < FILES_MAX
                     kept.append(KeptAttempt(key, len(sizes), sum(sizes), until_ms, is_counted=is_all))
@@ -110,8 +113,8 @@ class KeptDirectories:
         remove_logs(f"{self._root}/{name}")
 
 
-def _files(top: str, wanted: Sequence[str]) -> Iterator[_Found]:
-    """Yield a limited number of ordinary files below a directory, at or below the paths `wanted`."""
+def _files(top: str, wanted: Wanted) -> Iterator[_Found]:
+    """Yield a limited number of ordinary files below a directory, those that are wanted."""
     try:
         levels = [(os.open(top, _DIRECTORY), "", [""])]
     except OSError:
@@ -128,10 +131,10 @@ def _files(top: str, wanted: Sequence[str]) -> Iterator[_Found]:
             path = f"{prefix}{name}"
             with contextlib.suppress(OSError):
                 about = os.stat(name, dir_fd=directory, follow_symlinks=False)
-                if stat.S_ISDIR(about.st_mode) and len(levels) < LEVELS_MAX and _may_hold(path, wanted):
+                if stat.S_ISDIR(about.st_mode) and len(levels) < LEVELS_MAX and wanted.may_hold(path):
                     below = os.open(name, _DIRECTORY, dir_fd=directory)
                     levels.append((below, f"{path}/", _names_in(below)))
-                elif stat.S_ISREG(about.st_mode) and _is_wanted(path, wanted):
+                elif stat.S_ISREG(about.st_mode) and wanted.has(path):
                     count += 1
                     yield _Found(path, directory, name, about)
     finally:
@@ -147,15 +150,7 @@ def _names_in(directory: int) -> list[str]:
     return sorted(names, reverse=True)
 
 
-def _is_wanted(path: str, wanted: Sequence[str]) -> bool:
-    return not wanted or any(path == one or path.startswith(f"{one}/") for one in wanted)
-
-
-def _may_hold(path: str, wanted: Sequence[str]) -> bool:
-    return _is_wanted(path, wanted) or any(one.startswith(f"{path}/") for one in wanted)
-
-
-def _archive(top: str, wanted: Sequence[str]) -> Iterator[bytes]:
+def _archive(top: str, wanted: Wanted) -> Iterator[bytes]:
     for found in _files(top, wanted):
         try:
             file = os.open(found.name, _FILE, dir_fd=found.directory)

@@ -19,6 +19,7 @@ from openpai.ports.backend import LaunchTask, RegistryAuth
 from openpai.ports.storages import Storage
 from openpai.ports.store import JobRecord
 from openpai.protocol.job import JobSpec
+from openpai.protocol.outputs import outputs_of
 from openpai.protocol.placement import grace_of, has_unique_tasks
 from openpai.protocol.templates import image_of, render_auth, render_commands, render_value
 from openpai.runtime.environment import JobEnvironment, JobView, Peer, Self
@@ -57,6 +58,7 @@ class Launcher:
         self._environment = JobEnvironment(_view(record, self._spec))
         self._mounts = mounts(self._spec, record.user, storages, leader.secrets)
         self._grace_s = grace_of(self._spec.extras)
+        self._outputs = outputs_of(self._spec.extras)
         self._parts: dict[str, _RoleParts] = {}
 
     def serves(self, record: JobRecord) -> bool:
@@ -99,6 +101,7 @@ class Launcher:
             submitted_at_ms=record.job.submitted_at_ms,
             grace_s=self._grace_s,
             code=self._code,
+            outputs=self._outputs,
             mounts=self._mounts,
             labels={"user": record.user, "job": record.name, "role": role.name, "index": str(task.id.index)},
         )

@@ -81,6 +81,8 @@ class LaunchTask:
     """Whether the attempt may count as lost only once it is certain that it does not run any more."""
     code: str = ""
     """A file on the server, the packed code of the job, which the task reads as `PAI_CODE_FILE`; empty without one."""
+    outputs: tuple[str, ...] = ()
+    """Which files of its working directory are results, as paths and patterns; all if empty."""
     mounts: tuple[Mount, ...] = ()
     """Storages; the task finds the path of each in the variable PAI_STORAGE_NAME."""
 

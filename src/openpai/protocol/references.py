@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from openpai.protocol.findings import Finding
 from openpai.protocol.job import PLUGIN_PREFIX
+from openpai.protocol.outputs import STARS_MAX, output_fault, stars_in
 from openpai.protocol.parsing import Path
 from openpai.protocol.progress_pattern import EXAMPLE, PATTERN_MAX, InvalidPattern, compiled, progress_pattern
 from openpai.protocol.schema import TASKS_MAX
@@ -55,6 +56,15 @@ def reference_faults(document: Mapping[str, Any]) -> Iterator[Finding]:
     yield from _hived_faults(document, roles)
     yield from _pattern_faults(mapping(document.get("extras")))
     yield from _mask_faults(document)
+    yield from _output_faults(entries(mapping(document.get("extras")).get("outputs")))
+
+
+def _output_faults(outputs: list[Any]) -> Iterator[Finding]:
+    if stars_in(outputs) > STARS_MAX:
+        yield Finding(("extras", "outputs"), "have too many stars together", f"at most {STARS_MAX}")
+    for index, entry in enumerate(outputs):
+        if isinstance(entry, str) and entry and (fault := output_fault(entry)):
+            yield Finding(("extras", "outputs", index), fault, "a path or pattern below the working directory")
 
 
 def _prerequisite_faults(prerequisites: list[Mapping[str, Any]], names: Names) -> Iterator[Finding]:

@@ -9,12 +9,14 @@ from pydantic.alias_generators import to_camel
 
 from openpai.protocol.code import DIGEST
 from openpai.protocol.job import PLUGIN_PREFIX
+from openpai.protocol.outputs import OUTPUT_LENGTH_MAX, OUTPUTS_MAX
 from openpai.protocol.progress_pattern import PATTERN_MAX
 
 MINUTES_MAX: Final = 60 * 24 * 3650
 GRACE_MAX_S: Final = 600
 """A job that is preempted keeps others waiting this long at most."""
 AFTER_MAX: Final = 100
+OutputPath = Annotated[str, Field(min_length=1, max_length=OUTPUT_LENGTH_MAX)]
 AfterName = Annotated[str, Field(min_length=1)]
 PriorityClass = Literal["crit", "prod", "test", "oppo"]
 
@@ -188,6 +190,11 @@ class Extras(_Open):
         "The code that was sent along, which each task finds in the directory it starts in; `pai job submit --code` "
         "sends it and sets this.",
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    )
+    outputs: Annotated[list[OutputPath], Field(max_length=OUTPUTS_MAX)] | None = _field(
+        "The results among the files in a task's working directory: paths and patterns (`*`, `?`, `**`). "
+        "`pai job fetch` brings these, and all files of jobs that name none.",
+        ["model", "logs/**/*.json"],
     )
     private: bool | None = _field("Whether others may not read the job file; false unless given.", True)
     runtime_plugins: list[RuntimePlugin] | None = _field(

@@ -81,12 +81,35 @@ report() {
     { printf 'code %s\nend\n' "$1" >"$dir/exit"; } 2>/dev/null || return
     note "task ended with exit code $1 after $((${up%%.*} - since)) s"
 }
+# Keeps a container until the server has read what the task left in it, see `outputs`.
+hand_over() {
+    [ -n "$(find "$PAI_WORK_DIR/." ! -name . -print 2>/dev/null | { read -r found && echo some; })" ] || return 0
+    note "the task left files in its working directory, which the server fetches now"
+    { : >"$dir/left"; } 2>/dev/null || return 0
+    is_over=
+    trap 'is_over=1' USR1
+    waited=0
+    while [ -z "$is_over" ] && [ ! -s "$dir/taken" ]; do
+        most=${PAI_HAND_OVER%% *}
+        if [ -e "$dir/taking" ]; then most=${PAI_HAND_OVER##* }; fi
+        if [ "$waited" -ge "$most" ]; then
+            note "the server has not fetched the files within $waited s; they are lost with the container"
+            return 0
+        fi
+        sleep 1 || return 0
+        waited=$((waited + 1))
+    done
+    said="the files are lost: the task had to end before they were fetched"
+    { read -r said; } 2>/dev/null <"$dir/taken"
+    note "$said"
+}
 finish() {
     trap '' TERM USR1
     # Without a report only this exit code remains, and a kill must not replace it.
     if is_reported || report "$1"; then kill -KILL 0; fi
     reported=
     if [ -f "$dir/exit" ]; then { read -r _ reported; } 2>/dev/null <"$dir/exit"; fi
+    if [ -n "${PAI_HAND_OVER-}" ] && [ "$$" = 1 ]; then hand_over; fi
     exit "${reported:-$1}"
 }
 
@@ -149,6 +172,9 @@ fi
 # A container starts in the directory of its image, which may differ from the one whose files are kept.
 if [ -n "$work" ] || [ -z "${PAI_WORK_DIR-}" ]; then PAI_WORK_DIR=$PWD; fi
 export PAI_WORK_DIR
+if [ -n "${PAI_HAND_OVER-}" ] && [ ! -d "$PAI_WORK_DIR" ]; then
+    mkdir -p -- "$PAI_WORK_DIR" 2>&3 || note "what the task leaves will be lost: $PAI_WORK_DIR cannot be created"
+fi
 # On a storage, which the wrapper sees with the rights of the task; a backend makes its own directories.
 if [ "$logs" = - ] && [ -n "${PAI_CHECKPOINT_DIR-}" ] && [ ! -d "$PAI_CHECKPOINT_DIR" ]; then
     if ! mkdir -p -- "$PAI_CHECKPOINT_DIR" 2>&3; then

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from fastapi import Depends, Query, Request
+from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from openpai.api.answers import Reply, reply
@@ -15,10 +16,13 @@ from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes.tasks import kept_files, task_detail, task_use
 from openpai.protocol.errors import Refused
+from openpai.protocol.outputs import OUTPUT_LENGTH_MAX, OUTPUTS_MAX, outputs_of
 from openpai.wire.tasks import JobUse, KeptFiles, TaskDetail
 
 router = Router("tasks")
 TAR: Final = "application/x-tar"
+Entry = Annotated[str, Field(max_length=OUTPUT_LENGTH_MAX)]
+_PATHS: Final = "Only files at or below these paths, which may be patterns (`*`, `?`, `**`)."
 
 
 @router.serves(f"GET {TASK}", "Show a task and its attempts", "NoJobConfigError")
@@ -51,7 +55,9 @@ async def get_job_usage(request: Request, caller: Annotated[Caller, needs("job.r
 async def list_kept_work(request: Request, caller: Annotated[Caller, needs("job.logs")], job: str) -> Reply[KeptFiles]:
     """Return which files are kept that tasks of a job left in their working directories."""
     row = await job_for(request, caller, job)
-    kept = context_of(request).services.work
+    services = context_of(request).services
+    await services.find_work()
+    kept = services.work
     found = await kept.of_job(row.id) if kept is not None else ()
     return reply({"kept": [kept_files(one) for one in found]})
 
@@ -66,11 +72,20 @@ async def get_kept_work(
     request: Request,
     caller: Annotated[Caller, needs("job.logs")],
     place: Annotated[TaskAttemptPath, Depends()],
-    path: Annotated[list[str] | None, Query(description="Only files at or below these paths.", max_length=100)] = None,
+    path: Annotated[list[Entry] | None, Query(description=_PATHS, max_length=OUTPUTS_MAX)] = None,
+    everything: Annotated[
+        bool, Query(alias="all", description="All files, also those that the job does not name as outputs.")
+    ] = False,
 ) -> StreamingResponse:
-    """Return the files that a task attempt left in its working directory, as a tar archive."""
-    _, found = await place.find(request, caller)
-    kept = context_of(request).services.work
+    """Return the files that a task attempt left in its working directory, as a tar archive.
+
+    Without a path, of a job with `extras.outputs` those are returned.
+    """
+    row, found = await place.find(request, caller)
+    context = context_of(request)
+    await context.services.find_work()
+    kept = context.services.work
     if kept is None:
         raise Refused("NoFileError", "this server keeps no working directories", "have tasks write to a storage")
-    return StreamingResponse(await kept.archive(found.key, path or ()), media_type=TAR)
+    wanted = path or (() if everything else outputs_of((await spec_of(context, row)).extras))
+    return StreamingResponse(await kept.archive(found.key, wanted), media_type=TAR)

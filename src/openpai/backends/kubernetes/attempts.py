@@ -28,6 +28,8 @@ class PodAttempt(Attempt):
     """Whether its task was seen to run after its pod was deleted."""
     pod_grace_s: int | None = None
     """The grace period with which its pod is to be deleted; None: it is not to be deleted."""
+    is_fetched: bool = False
+    """Whether what its task left was fetched, or cannot be."""
     is_ending: bool = False
     """Whether its task has ended and only the end of its log is missing."""
     waits_since_s: float = 0.0

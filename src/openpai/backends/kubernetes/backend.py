@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -24,20 +24,21 @@ from openpai.backends.kubernetes.claiming import Claims, waits_for_binding
 from openpai.backends.kubernetes.cluster import Cluster
 from openpai.backends.kubernetes.deleting import Deletions
 from openpai.backends.kubernetes.epochs import announce
+from openpai.backends.kubernetes.fetching import WorkFetcher
 from openpai.backends.kubernetes.keeping import PodKeeper
 from openpai.backends.kubernetes.launching import Launcher, Shared
 from openpai.backends.kubernetes.leftovers import Leftovers
 from openpai.backends.kubernetes.log_shipping import LogShipper
 from openpai.backends.kubernetes.memory import Grants, Memory
 from openpai.backends.kubernetes.names import is_node_name, pod_name
-from openpai.backends.kubernetes.node_health import NodeRules
-from openpai.backends.kubernetes.nodes import DeviceRules, NodeTable
-from openpai.backends.kubernetes.pods import CONTAINER, PORTS_MAX, PodOptions
+from openpai.backends.kubernetes.nodes import NodeTable
+from openpai.backends.kubernetes.options import KubernetesOptions
+from openpai.backends.kubernetes.pods import CONTAINER, PORTS_MAX
 from openpai.backends.kubernetes.received import ReceivedDevices
 from openpai.backends.kubernetes.seals import Seals
 from openpai.backends.kubernetes.shells import PodShells
 from openpai.backends.kubernetes.tainting import Taints
-from openpai.backends.kubernetes.volumes import VolumeRules
+from openpai.backends.kubernetes.verdicts import container
 from openpai.backends.kubernetes.watching import LOG_PATIENCE_S, Watcher
 from openpai.backends.kubernetes.writes import CREATING, ENDING, Writes, until_answered
 from openpai.kube.client import KubeClient
@@ -58,21 +59,6 @@ _REMOVAL_PATIENCE_S: Final = 10.0
 """How long closing waits for the removal of forgotten attempts."""
 _ACTIONS_PER_TURN: Final = 32
 _OPEN_PATIENCE_S: Final = 60.0
-GIVES_UP_AFTER_S: Final = 25.0
-
-
-@dataclass(frozen=True, slots=True)
-class KubernetesOptions:
-    """How the backend uses a cluster."""
-
-    namespace: str = ""
-    """The namespace of the tasks; empty: that of the kubeconfig's context, or of the platform's own pod."""
-    pods: PodOptions = field(default_factory=PodOptions)
-    nodes: NodeRules = field(default_factory=NodeRules)
-    devices: DeviceRules = field(default_factory=DeviceRules)
-    volumes: VolumeRules = field(default_factory=VolumeRules)
-    gives_up_after_s: float = GIVES_UP_AFTER_S
-    """After this silence of a node, its tasks count as lost. 0: only once it is certain that they do not run."""
 
 
 class _NodeNames(Collection[str]):
@@ -100,9 +86,14 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         clock: Clock,
         options: KubernetesOptions | None = None,
         logs_root: Path | None = None,
+        kept_root: Path | None = None,
     ) -> None:
-        """`secret` is the platform's own: servers with the same one share their tasks. None: logs are not shipped."""
+        """`secret` is the platform's own: servers with the same one share their tasks. None: logs are not shipped.
+
+        What tasks leave is fetched into `kept_root`, if the options say so.
+        """
         self._logs_root = logs_root
+        self._kept_root = kept_root
         self._access = access
         self._clock = clock
         self._options = options or KubernetesOptions()
@@ -114,6 +105,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         self._leaving: set[asyncio.Task[None]] = set()
         self._grants = Grants()
         self._logs: LogShipper | None = None
+        self._fetcher: WorkFetcher | None = None
         self._taints: Taints | None = None
         self._opened = contextlib.AsyncExitStack()
         self._epoch = 0
@@ -160,6 +152,10 @@ class KubernetesBackend(RunsShells[PodAttempt]):
             opening.push_async_callback(self._deletions.close)
             self._received = ReceivedDevices(self._client, self._namespace, self._cluster.table)
             opening.push_async_callback(self._received.close)
+            if self._kept_root is not None and (fetch_mb := self._options.pods.fetch_mb_max):
+                self._fetcher = WorkFetcher(self._client, self._namespace, self._kept_root, fetch_mb << 20)
+                await self._fetcher.open()
+                opening.push_async_callback(self._fetcher.close)
             self._watcher = self._make_watcher()
             opening.push_async_callback(self._watcher.close)
             self._launcher = self._make_launcher()
@@ -256,6 +252,9 @@ class KubernetesBackend(RunsShells[PodAttempt]):
     def terminate(self, attempt: PodAttempt) -> None:
         """Delete the pod; its node sends SIGTERM, and SIGKILL after the grace period."""
         self._deletions.end(attempt, attempt.grace_s, noticed_at_ms=self._clock.now_ms())
+        if self._fetcher is not None and attempt.started_at_ms is not None:
+            # The node may not look any more whether a pod that is deleted is ready.
+            self._fetcher.fetch(attempt, patience_s=attempt.grace_s)
 
     def destroy(self, attempt: PodAttempt) -> None:
         """Delete the pod with the shortest grace period."""
@@ -287,6 +286,11 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         self._watcher.look(attempt, pod)
         if attempt.exit is None and attempt.devices:
             self._cluster.table.hold(attempt.node, attempt.uid, attempt.devices)
+
+    def _began(self, attempt: PodAttempt, pod: Pod) -> None:
+        self._received.look(attempt, pod)
+        if self._fetcher is not None and container(pod).ready:
+            self._fetcher.fetch(attempt)
 
     def _go_on(self) -> None:
         """Go on with what an earlier server left: pods that hold devices, or are not bound to their node yet."""
@@ -343,7 +347,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
     def _make_watcher(self) -> Watcher:
         return Watcher(
             self._client, self._namespace, self._register, self._seals, self._grants, self._cluster, self._clock,
-            logs=self._logs, removes=self._deletions.end_stranger, shows_devices=self._received.look,
+            logs=self._logs, removes=self._deletions.end_stranger, shows_devices=self._began,
         )  # fmt: skip
 
     def _make_launcher(self) -> Launcher:

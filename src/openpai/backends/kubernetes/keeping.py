@@ -79,4 +79,4 @@ def _matters(condition: Condition) -> bool:
 def _small(status: ContainerStatus) -> ContainerStatus:
     # What a claim gave is in the claim.
     devices = tuple([each for each in status.allocated_resources_status if not each.name.startswith("claim:")])
-    return ContainerStatus(name=CONTAINER, state=status.state, allocated_resources_status=devices)
+    return ContainerStatus(name=CONTAINER, state=status.state, ready=status.ready, allocated_resources_status=devices)

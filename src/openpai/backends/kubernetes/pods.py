@@ -37,6 +37,7 @@ from openpai.kube.objects.kinds import PODS, SERVICES
 from openpai.lifecycle.model import ExitReport
 from openpai.ports.backend import LaunchTask
 from openpai.runtime.notice import CHECKPOINT_VARIABLE, NO_CHECKPOINTS_VARIABLE, NOTICE_FILE, NOTICE_VARIABLE
+from openpai.runtime.outputs import HAND_OVER_VARIABLE, LEFT_FILE, OUTPUTS_VARIABLE, find_words
 from openpai.runtime.script import HOSTS_FILE, SCRIPT_FILE
 from openpai.runtime.unpacking import CODE_FILE, CODE_VARIABLE
 
@@ -58,6 +59,10 @@ _NO_PLACE: Final = (
     "administrator for one (pai up --kube-checkpoint-claim)"
 )
 _NODE_GONE: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+HAND_OVER_S: Final = (120, 900)
+"""How long a container whose task has ended waits for the server to begin to fetch its files, and to end that."""
+_LEFT: Final = ("/bin/sh", "-c", f"[ -e {TASK}/{LEFT_FILE} ]")
+_LEFT_EVERY_S: Final = 2
 _NO_DEVICES: Final = DeviceRequest()
 _NO_VOLUMES: Final = PodVolumes()
 
@@ -91,6 +96,8 @@ class PodOptions:
     """The PersistentVolumeClaim with a directory for each task's checkpoints; empty if there is none."""
     work_mb_max: int = 0
     """The limit on what a pod writes to its node's disk; 0 for no limit."""
+    fetch_mb_max: int = 0
+    """The limit on what is fetched of a pod's working directory when its task has ended; 0 fetches nothing."""
     epoch: int = 0
     """The epoch of the leader that creates the pods."""
 
@@ -257,6 +264,10 @@ def _container(launch: LaunchTask, options: PodOptions, parts: Parts) -> dict[st
             *parts.storages.mounts,
         ],
     }
+    if options.fetch_mb_max:
+        # Ready to be read: its status says it to a server that starts later, too.
+        probe = {"exec": {"command": list(_LEFT)}, "periodSeconds": _LEFT_EVERY_S, "timeoutSeconds": 5}
+        container["readinessProbe"] = {**probe, "initialDelaySeconds": 1, "failureThreshold": 1}
     if parts.bundle.env:
         container["envFrom"] = [{"secretRef": {"name": parts.bundle.env}}]
     if launch.ports and not options.host_network:
@@ -301,6 +312,9 @@ def _environment(launch: LaunchTask, options: PodOptions, parts: Parts) -> Mappi
     environment |= {NOTICE_VARIABLE: f"{TASK}/{NOTICE_FILE}", **_checkpoints(launch, options)}
     if launch.code:
         environment |= {CODE_VARIABLE: f"{FILES}/{CODE_FILE}", "PAI_WORK_DIR": WORK}
+    if options.fetch_mb_max:
+        waits_s = f"{HAND_OVER_S[0]} {HAND_OVER_S[1]}"
+        environment |= {"PAI_WORK_DIR": WORK, HAND_OVER_VARIABLE: waits_s, OUTPUTS_VARIABLE: find_words(launch.outputs)}
     if launch.hosts:
         environment["PAI_HOSTS_FILE"] = f"{FILES}/{HOSTS_FILE}"
     for name in parts.devices.unset:

@@ -97,6 +97,7 @@ class ContainerStatus(Part, frozen=True, kw_only=True):
 
     name: str = ""
     state: ContainerState = ContainerState()
+    ready: bool = False
     allocated_resources_status: tuple[AllocatedResource, ...] = ()
     """From Kubernetes 1.36 on; before, behind a feature gate."""
 
