@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 from openpai.diagnosis.evidence import Evidence, Finding
-from openpai.diagnosis.last_error import ErrorKind, LastError, clean_lines, last_error
+from openpai.diagnosis.last_error import ErrorKind, LastError, last_error
 from openpai.diagnosis.line_times import time_of_day
+from openpai.diagnosis.log_lines import clean_lines
 from openpai.diagnosis.rules import Role, Rule, RuleSet, Where, built_in
+from openpai.protocol.exit_codes import EXIT_SPECS
 
 LINES_READ: Final = 1000
 _RECENT_LINES: Final = 200
@@ -25,7 +28,19 @@ _LINES_BEFORE: Final = 3
 _LINES_AFTER: Final = 1
 _TIME_ABOVE: Final = 30
 """How many lines before an observed one may give its time: a traceback has none."""
-_HARMLESS: Final = re.compile(r".{0,80}(?:\b(?:WARNING|INFO|DEBUG)\b|\bRetrying\b)|.{0,200}[a-z]Warning: ")
+_HARMLESS: Final = re.compile(r".{0,80}\b(?:WARNING|INFO|DEBUG)\b|.{0,200}[a-z]Warning: ")
+_RETRY: Final = re.compile(r".{0,80}\bRetrying\b")
+_DIED: Final = frozenset({"dataloader_worker_killed", "python_killed_signal9_unknown", "mpi_abort"})
+"""Consequences that say that a process of the task itself died: they come before those that say it of another task."""
+_OF_EXIT: Final = {
+    127: "entrypoint_not_found",
+    130: "keyboard_interrupt_or_user_stop",
+    132: "illegal_instruction",
+    139: "segfault",
+}
+"""What an exit code says where nothing else is found, such as where a shell wrote in another language."""
+_OWN_FAULTS: Final = frozenset({132, 139})
+_SIGTERM: Final = 143
 
 
 class _Rank(IntEnum):
@@ -54,10 +69,12 @@ def find(evidence: Evidence, rules: RuleSet | None = None) -> Finding:
     error = last_error(evidence.log)
     lines = clean_lines(evidence.log, LINES_READ)
     observed = min(_observed(evidence, lines, error, rules), key=lambda each: each[:2], default=None)
-    if observed is None:
-        return Finding(
-            None, error.line if error else "", error, context=_context(lines, _position(lines, _said_by(error)))
-        )
+    if observed is None or (observed.rank is _Rank.CASCADE and _comes_first(evidence, error, lines, observed)):
+        line = error.line if error else evidence.message[:_SHOWN_MAX]
+        if error is not None and error.kind is ErrorKind.LAST_LINE and evidence.message:
+            line = evidence.message[:_SHOWN_MAX]
+        rule = _rule_of_exit(evidence.exit_code, rules)
+        return Finding(rule, line, error, context=_context(lines, _position(lines, _said_by(error))))
     at = _position(lines, observed.line) if observed.at is None else observed.at
     return Finding(observed.rule, observed.line.strip()[:_SHOWN_MAX], error, _seconds(lines, at), _context(lines, at))
 
@@ -93,9 +110,13 @@ def _class(evidence: Evidence, finding: Finding) -> int | None:
         # It was ended while it ran or stood still: what it raised before counts, what it says about its end does not.
         is_exception = error is not None and error.kind is ErrorKind.EXCEPTION
         return 1 if is_root and is_exception and not _is_of_signal(finding) else None
-    if is_root or (rule is None and (error is None or error.kind is not ErrorKind.LAST_LINE)):
+    if is_root:
         return 1
-    return 2 if rule is None else 3
+    if rule is not None:
+        return 2 if rule.cause.name in _DIED else 3
+    if evidence.exit_code == _SIGTERM:
+        return 3
+    return 1 if error is None or error.kind in (ErrorKind.EXCEPTION, ErrorKind.MESSAGE) else 2
 
 
 def _is_of_signal(finding: Finding) -> bool:
@@ -104,20 +125,47 @@ def _is_of_signal(finding: Finding) -> bool:
 
 def _observed(evidence: Evidence, lines: Sequence[str], error: LastError | None, rules: RuleSet) -> Iterator[_Observed]:
     for rule in rules.observe(evidence.message) if evidence.message else ():
-        if rule.where is Where.MESSAGE:
-            yield _Observed(_Rank.MESSAGE, 0, rule, evidence.message, None)
+        if rule.where is Where.MESSAGE or (rule.where is Where.LINE and rule.role is Role.ROOT):
+            yield _Observed(_Rank.MESSAGE, rule.where is Where.LINE, rule, evidence.message, None)
     for order, line in enumerate(_chain(error)):
         for rule in _said(rules, line, evidence, (Where.LINE, Where.EXCEPTION)):
             rank = _Rank.CASCADE if rule.role is Role.CASCADE else _Rank.GENERAL if rule.is_general else _Rank.FATAL
             # Where only the sort of error is known, the whole chain says more than one of its exceptions.
             yield _Observed(rank, order, rule, error.line if error and rule.is_general else line, None)
     for at, line in enumerate(lines):
-        is_old = at < len(lines) - _RECENT_LINES
+        is_old = at < len(lines) - _RECENT_LINES or _is_survived(lines, at)
         for rule in _said(rules, line, evidence, (Where.LINE,)):
             if rule.is_certain:
                 yield _Observed(_Rank.CERTAIN, at, rule, line, at)
-            elif not is_old and not _HARMLESS.match(line):
+            elif not is_old:
                 yield _Observed(_Rank.CASCADE if rule.role is Role.CASCADE else _Rank.LINE, at, rule, line, at)
+
+
+def _comes_first(evidence: Evidence, error: LastError | None, lines: Sequence[str], cascade: _Observed) -> bool:
+    """Return whether an error that no rule knows, or the signal of the program's own fault, is older than a cascade."""
+    if evidence.exit_code in _OWN_FAULTS:
+        return True
+    if error is None or error.kind not in (ErrorKind.EXCEPTION, ErrorKind.MESSAGE):
+        return False
+    at = _position(lines, _said_by(error))
+    then = _position(lines, cascade.line) if cascade.at is None else cascade.at
+    return at is not None and then is not None and at < then
+
+
+def _is_survived(lines: Sequence[str], at: int) -> bool:
+    """Return whether a line reports what the program went on after: a warning, or a retry that was not the last."""
+    if _RETRY.match(lines[at]):
+        after = next((line for line in lines[at + 1 :] if line and not _RETRY.match(line)), "")
+        return not after.startswith("ERROR: ")
+    return _HARMLESS.match(lines[at]) is not None
+
+
+def _rule_of_exit(exit_code: int | None, rules: RuleSet) -> Rule | None:
+    name = _OF_EXIT.get(exit_code or 0)
+    known = next((rule for rule in rules.rules if rule.cause.name == name), None)
+    if known is None or exit_code is None:
+        return None
+    return replace(known, row=exit_code if exit_code in EXIT_SPECS else known.row)
 
 
 def _chain(error: LastError | None) -> list[str]:

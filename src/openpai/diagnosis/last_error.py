@@ -11,22 +11,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+from openpai.diagnosis.log_lines import Line, read_lines, untangled
 
 LINES_READ: Final = 200
-_LINE_MAX: Final = 2000
 _SHOWN_MAX: Final = 300
 _ROOT_MAX: Final = 120
 _CAUSES_MAX: Final = 8
 _WRAPPED_WITHIN: Final = 25
 """An error line within this number of lines after an exception counts as its consequence."""
 
-_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-# What launchers put before a line, as in "[rank0]: ", "[1,3]<stderr>:" or "(worker pid=7) ".
-_PREFIX: Final = re.compile(r"(?:\[[^\]\n]{1,60}\](?:<\w{1,10}>)?:? ?){1,3}|\(\w[\w.]{0,40} pid=\d{1,8}[^)\n]{0,40}\) ")
-_BARS: Final = re.compile(r" {0,80}(?:\| ?|\+ (?=Exception Group)|(?=\+-))")
-_TRACEBACK: Final = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\):$")
+_TRACEBACK: Final = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\):$|[╭┌]─+ Traceback \(")
 _OF_NO_ACCOUNT: Final = re.compile(r"Exception ignored in\b|--- Logging error ---$")
 _IN_A_CHAIN: Final = (
     "During handling of the above exception, another exception occurred:",
@@ -36,9 +32,12 @@ _GROUP: Final = re.compile(r"(?:Base)?ExceptionGroup: ")
 _EXCEPTION: Final = re.compile(r"(?:[A-Za-z_]\w{0,60}[.$]){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt)(?:: |:?$)")
 # Reports that another process failed or lost its peer: the cause is in the log of that process.
 _PASSED_ON: Final = re.compile(
-    r"ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|BrokenProcessPool"
-    r"|torch[./]distributed[./]elastic|Connection (?:reset|closed) by peer|Broken ?[Pp]ipe|\bSIGTERM\b"
-    r"|Watchdog caught collective operation timeout|^srun: error: |^make(?:\[\d+\])?: \*\*\* \[|^npm (?:ERR!|error) "
+    r"exits? with (?:return|exit) ?code\b|Exited with exit code|ChildFailedError|CalledProcessError"
+    r"|ProcessExitedException|ProcessRaisedException|BrokenProcessPool|torch[./]distributed[./]elastic"
+    r"|Connection (?:reset|closed) by peer|Broken ?[Pp]ipe|\bSIGTERM\b"
+    r"|Watchdog caught collective operation timeout|^srun: error: |^make(?:\[\d+\])?: \*\*\* \["
+    r"|^npm (?:ERR!|error) (?:(?:code|errno) (?:ELIFECYCLE|\d)|(?:command|path|syscall) |.{0,80}Exit status"
+    r"|A complete log)"
 )
 _CRASH: Final = re.compile(
     r"panic: |fatal error: |thread '[^'\n]{0,80}' (?:\(\d+\) )?panicked at |Exception in thread \""
@@ -48,6 +47,12 @@ _CRASH: Final = re.compile(
 )
 _MESSAGE: Final = re.compile(
     r"(?!(?:INFO|WARN|WARNING|DEBUG|TRACE|NOTE|[Ww]arning|[Nn]ote)\b)(?:"
+    # The level of a logger, after its time and what else it puts first.
+    r"[EF]\d{4} [\d:.]{8,20} +\d{1,8} \S{1,200}\] "
+    r"|[\d:.,\-T/Z |+]{0,40}(?:\[[\w.-]{1,40}\] ?){0,2}[| \[]{0,3}"
+    r"(?:ERROR|CRITICAL|FATAL|SEVERE)\b[\] |]{1,8}\S"
+    r"|\{.{0,200}\"(?:level|severity|levelname|lvl)\": ?\"(?i:error|fatal|critical|panic|alert)\""
+    r"|npm (?:ERR!|error) |ERROR \(|[A-Z]\w{1,20} Error at \S{1,200}:\d|Error (?:in|using) \S|"
     r"(?:\d{4}-\d\d-\d\d[T ]\S{5,20} )?(?:\S{1,200}: ){0,2}"
     r"(?:FATAL|[Ff]atal|CRITICAL|ERROR|[Ee]rror)(?: \w{1,20})?(?:: ?|\] )(?!\s*[-+]?[\d.])"
     r"|E: |curl: \(\d+\) |wget: |make: \*\*\* |Can't open perl script "
@@ -60,6 +65,20 @@ _MESSAGE: Final = re.compile(
 )
 
 
+# Words that a report of a failure has in any form, in lines that are not a report of something else.
+_WORDS: Final = re.compile(
+    r"(?i)\b(?:errors?|fail(?:ed|s|ure)?|fatal|can(?:not|'t)|could not|unable to|invalid|illegal|abort(?:ed|ing)?"
+    r"|denied|refused|not found|no such|missing|exceed(?:ed|s)|panic|exception"
+    r"|crash(?:ed)?|killed|corrupt(?:ed)?|undefined"
+    r"|unknown|unsupported|mismatch|nan|diverged)\b"
+    r"|(?:Fehler|nicht|erreur|introuvable|impossible|errore|ошибк|错误|失败|没有|エラー)"
+)
+_NOT_A_FAILURE: Final = re.compile(
+    r"(?i)(?:^\[[WI]\d{3,4} |\b(?:warn(?:ing)?|info|debug|note)\b|\b(?:0|no) errors?\b|\berror (?:rate|=|of\b)"
+    r"|[a-z]warning: )"
+)
+
+
 class ErrorKind(StrEnum):
     """The sort of line that was found."""
 
@@ -67,6 +86,8 @@ class ErrorKind(StrEnum):
     """An exception or a panic that nothing handled, or an abort by the language's runtime."""
     MESSAGE = "message"
     """A line in which a program reports an error."""
+    HINT = "hint"
+    """Nothing looked like an error; this is the last line with a word such as "failed"."""
     LAST_LINE = "last line"
     """Nothing looked like an error; this is the last line of the log."""
 
@@ -82,15 +103,6 @@ class LastError:
     """The exception that ended the program and those it was raised from, a line each; empty if there is none."""
 
 
-class _Line(NamedTuple):
-    text: str
-    is_in_group: bool
-
-    @property
-    def indent(self) -> int:
-        return len(self.text) - len(self.text.lstrip())
-
-
 @dataclass(frozen=True, slots=True)
 class _Found:
     begin: int
@@ -104,14 +116,17 @@ class _Found:
 
 def last_error(tail: str) -> LastError | None:
     """Return what the end of a log says about a failure; None for an empty log."""
-    lines = _lines(tail)
+    lines = untangled(read_lines(tail, LINES_READ))
     tracebacks = _tracebacks(lines)
     found = [*filter(lambda each: each.counts, tracebacks), *_others(lines, tracebacks)]
     found.sort(key=lambda each: each.end)
-    if not found:
-        last = next((line.text.strip() for line in reversed(lines) if line.text.strip()), "")
-        return LastError(ErrorKind.LAST_LINE, last[:_SHOWN_MAX]) if last else None
-    found = [each for each in found if not _PASSED_ON.search(each.line)] or found
+    own = [each for each in found if not _PASSED_ON.search(each.line)]
+    if not own:
+        hint = _hint(lines)
+        if hint is None or (found and hint.kind is ErrorKind.LAST_LINE):
+            return LastError(found[-1].kind, _shown(found[-1])) if found else None
+        return hint
+    found = own
     message = found[-1]
     if message.kind is ErrorKind.MESSAGE:
         near = (each for each in reversed(found) if message.begin - each.end <= _WRAPPED_WITHIN)
@@ -120,32 +135,23 @@ def last_error(tail: str) -> LastError | None:
     return LastError(message.kind, _shown(message), "\n".join((message.line, *message.causes)) if is_exception else "")
 
 
+def _hint(lines: Sequence[Line]) -> LastError | None:
+    """Return the last line that has a word of failure, else the last line; None if all are empty."""
+    texts = [text for line in reversed(lines) if (text := line.text.strip())]
+    shown = (line.text.strip() for line in reversed(lines) if not _NOT_A_FAILURE.search(line.prefix + line.text))
+    said = (text for text in shown if _WORDS.search(text))
+    hint = next((text for text in said if not _PASSED_ON.search(text)), None)
+    if hint is not None:
+        return LastError(ErrorKind.HINT, hint[:_SHOWN_MAX])
+    return LastError(ErrorKind.LAST_LINE, texts[0][:_SHOWN_MAX]) if texts else None
+
+
 def _shown(found: _Found) -> str:
     root = next((cause for cause in found.causes if cause != found.line), "")
     return f"{found.line[:_SHOWN_MAX]} (after {root[:_ROOT_MAX]})" if root else found.line[:_SHOWN_MAX]
 
 
-def clean_lines(tail: str, count: int) -> list[str]:
-    """Return the last lines of a log as a terminal would show them, without what launchers put before them."""
-    return [line.text.strip() for line in _lines(tail, count)]
-
-
-def _lines(tail: str, count: int = LINES_READ) -> list[_Line]:
-    # A progress bar overwrites its line, so a message after it begins in the middle of a line.
-    last = tail.replace("\r", "\n").rstrip("\n").rsplit("\n", count)[-count:]
-    text = "\n".join(line[:_LINE_MAX] for line in last)
-    text = _CONTROLS.sub("", _ESCAPES.sub("", text) if "\x1b" in text else text)
-    return [_line(line.rstrip()) for line in text.split("\n")]
-
-
-def _line(line: str) -> _Line:
-    prefix = _PREFIX.match(line) if line[:1] in ("[", "(") else None
-    line = line[prefix.end() :] if prefix else line
-    bars = _BARS.match(line)
-    return _Line(line[bars.end() :] if bars else line, bars is not None)
-
-
-def _tracebacks(lines: Sequence[_Line]) -> list[_Found]:
+def _tracebacks(lines: Sequence[Line]) -> list[_Found]:
     """Return the Python tracebacks, each with the causes of its exception, the first first."""
     found: list[_Found] = []
     at = 0
@@ -155,7 +161,9 @@ def _tracebacks(lines: Sequence[_Line]) -> list[_Found]:
             continue
         begin, indent = at, lines[at].indent
         at += 1
-        while at < len(lines) and (not lines[at].text.strip() or lines[at].indent > indent):
+        while at < len(lines) and (
+            not lines[at].text.strip() or lines[at].indent > indent or lines[at].text.startswith(("│", "╰", "└"))
+        ):
             at += 1
         if at >= len(lines):
             break
@@ -168,13 +176,13 @@ def _tracebacks(lines: Sequence[_Line]) -> list[_Found]:
     return found
 
 
-def _causes(lines: Sequence[_Line], found: Sequence[_Found], begin: int) -> tuple[str, ...]:
+def _causes(lines: Sequence[Line], found: Sequence[_Found], begin: int) -> tuple[str, ...]:
     if not found or not any(line.text in _IN_A_CHAIN for line in lines[found[-1].end + 1 : begin]):
         return ()
     return (*found[-1].causes, found[-1].line)[:_CAUSES_MAX]
 
 
-def _rest_of_group(lines: Sequence[_Line], at: int) -> tuple[int, tuple[str, ...]]:
+def _rest_of_group(lines: Sequence[Line], at: int) -> tuple[int, tuple[str, ...]]:
     """Return where an exception group ends, and the first exception in it."""
     begin = at + 1
     while at + 1 < len(lines) and lines[at + 1].is_in_group:
@@ -184,19 +192,19 @@ def _rest_of_group(lines: Sequence[_Line], at: int) -> tuple[int, tuple[str, ...
     return at, (first,) if first else ()
 
 
-def _whole(lines: Sequence[_Line], at: int) -> str:
+def _whole(lines: Sequence[Line], at: int) -> str:
     """Return a line, with the next one when its message only begins there."""
     line = lines[at].text.strip()
-    following = lines[at + 1].text.strip() if at + 1 < len(lines) else ""
+    following = next((each.text.strip() for each in lines[at + 1 : at + 3] if each.text.strip()), "")
     goes_on = line.endswith(":") or following.startswith("what(): ")
     return f"{line} {following}" if goes_on and following and not _TRACEBACK.match(following) else line
 
 
-def _others(lines: Sequence[_Line], tracebacks: Sequence[_Found]) -> list[_Found]:
+def _others(lines: Sequence[Line], tracebacks: Sequence[_Found]) -> list[_Found]:
     """Return the lines that report a failure outside of Python tracebacks."""
     taken = {at for each in tracebacks for at in range(each.begin, each.end + 1)}
     found: list[_Found] = []
-    for at, (line, _) in enumerate(lines):
+    for at, (line, _, _) in enumerate(lines):
         if at in taken:
             continue
         if line.startswith("Caused by: ") and found and found[-1].kind is ErrorKind.EXCEPTION:

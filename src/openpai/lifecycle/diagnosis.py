@@ -53,6 +53,7 @@ _CODE_OF: Final = {
 }
 TAIL_BYTES: Final = 64 * 1024
 """How much of the end of a log is worth reading for a diagnosis."""
+_HINT: Final = "The program failed and reported no error that is known; this line of its log may say why."
 _NO_ERROR: Final = "The program failed, and nothing in its log looks like an error; this is its last line."
 
 
@@ -76,13 +77,14 @@ def _of_exit(report: ExitReport, found: Finding) -> Diagnosis:
         is_of_signal = found.rule.is_general and report.code in _OWN_SIGNALS
         return _with_cause(_row(report.code if is_of_signal else found.rule.row, found.line), found)
     error = found.error
-    message = error.line if error and error.kind is not ErrorKind.LAST_LINE else ""
+    message = error.line if error and error.kind not in (ErrorKind.LAST_LINE, ErrorKind.HINT) else ""
     if report.signal is not None and report.code in EXIT_SPECS:
         return _row(report.code, message if report.code in _OWN_SIGNALS else "")
     if error is None:
         return replace(_row(UNKNOWN_FAILURE), reason="The program failed and wrote nothing to its log.")
-    if error.kind is ErrorKind.LAST_LINE:
-        return replace(_row(UNKNOWN_FAILURE, error.line), reason=_NO_ERROR)
+    if error.kind in (ErrorKind.LAST_LINE, ErrorKind.HINT):
+        reason = _NO_ERROR if error.kind is ErrorKind.LAST_LINE else _HINT
+        return replace(_row(UNKNOWN_FAILURE, error.line), reason=reason)
     return _row(UNCAUGHT_EXCEPTION if error.kind is ErrorKind.EXCEPTION else ERROR_REPORTED, message)
 
 

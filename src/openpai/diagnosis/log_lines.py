@@ -1,0 +1,80 @@
+"""Lines of a log as a terminal would show them, without what launchers put before them: a rank, a node, a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+_LINE_MAX: Final = 2000
+_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+# What launchers put before a line, as in "[rank0]: ", "[1,3]<stderr>:" or "(worker pid=7) ".
+_PREFIX: Final = re.compile(
+    r"(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?|\d{1,5}: "
+    r"|\[[^\]\n]{1,60}\](?:<\w{1,10}>)?:? ?|\(\w[\w.]{0,40} pid=\d{1,8}[^)\n]{0,40}\) ){1,4}"
+)
+_RANK: Final = re.compile(r"\[[a-z-]{0,10}\d{1,5}(?:,\d{1,5})?\]|\(\w|\d{1,5}: ")
+_PREFIX_BEGINS: Final = frozenset("[(0123456789")
+_HOST: Final = re.compile(r"(?!python)[\w.-]{0,60}\d[\w.-]{0,10}: ")
+"""The name of a node before a line: it counts as a prefix only where every line has it, or a traceback."""
+TRACEBACK_MARK: Final = "Traceback (most recent call last)"
+_BARS: Final = re.compile(r" {0,80}(?:\| ?|\+ (?=Exception Group)|(?=\+-))")
+
+
+class Line(NamedTuple):
+    """A line of a log."""
+
+    text: str
+    is_in_group: bool
+    """Whether it stands in an exception group."""
+    prefix: str = ""
+    """What a launcher put before it."""
+
+    @property
+    def indent(self) -> int:
+        """Return by how much it is indented."""
+        return len(self.text) - len(self.text.lstrip())
+
+
+def clean_lines(tail: str, count: int) -> list[str]:
+    """Return the last lines of a log as a terminal would show them, without what launchers put before them."""
+    return [line.text.strip() for line in read_lines(tail, count)]
+
+
+def read_lines(tail: str, count: int) -> list[Line]:
+    """Return the last lines of a log."""
+    # A progress bar overwrites its line, so a message after it begins in the middle of a line.
+    last = tail.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").rsplit("\n", count)[-count:]
+    text = "\n".join(line[:_LINE_MAX] for line in last)
+    text = _CONTROLS.sub("", _ESCAPES.sub("", text) if "\x1b" in text else text)
+    lines = [line.rstrip() for line in text.split("\n")]
+    host = _host(lines)
+    return [_line(line.removeprefix(host)) for line in lines]
+
+
+def _host(lines: Sequence[str]) -> str:
+    """Return the name of a node that a launcher put before each line; empty if there is none."""
+    found = next((_HOST.match(line) for line in lines if TRACEBACK_MARK in line), None) or _HOST.match(lines[-1])
+    if found is None:
+        return ""
+    has_traceback = any(line.startswith(found[0] + TRACEBACK_MARK) for line in lines)
+    is_everywhere = len(lines) > 1 and all(line.startswith(found[0]) for line in lines if line)
+    return found[0] if has_traceback or is_everywhere else ""
+
+
+def _line(line: str) -> Line:
+    prefix = _PREFIX.match(line) if line[:1] in _PREFIX_BEGINS else None
+    before = prefix[0] if prefix else ""
+    line = line[len(before) :]
+    bars = _BARS.match(line)
+    return Line(line[bars.end() :] if bars else line, bars is not None, before)
+
+
+def untangled(lines: list[Line]) -> list[Line]:
+    """Return the lines with those of a traceback together, where several ranks wrote theirs at once."""
+    ranks = {line.prefix for line in lines if _RANK.match(line.prefix)}
+    if len(ranks) < 2 or not any(line.text.lstrip().startswith(TRACEBACK_MARK) for line in lines):
+        return lines
+    last = {line.prefix: at for at, line in enumerate(lines)}
+    return sorted(lines, key=lambda line: last[line.prefix])

@@ -1,0 +1,38 @@
+"""The diagnosis of failures that the rules were not written from, and of variants of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.diagnosis.holdout import Case, cases, measure, variants
+
+RIGHT_MIN = 0.9
+BLAMED_MAX = 0.01
+QUOTED_MIN = 0.95
+
+
+def held_out() -> list[Case]:
+    return [case for case in cases() if case.is_held_out]
+
+
+def assert_reached(those: list[Case]) -> None:
+    score = measure(those)
+    shares = score.shares()
+    assert shares["right"] >= RIGHT_MIN, shares
+    assert shares["blamed_on_users"] < BLAMED_MAX, shares
+    assert shares["quoted"] >= QUOTED_MIN, shares
+
+
+def test_failures_that_the_rules_were_not_written_from() -> None:
+    assert_reached(held_out())
+
+
+@pytest.mark.full
+def test_variants_of_them() -> None:
+    assert_reached([each for case in held_out() for each in variants(case, 10)])
+
+
+def test_a_variant_is_the_same_for_a_seed() -> None:
+    case = cases()[0]
+    assert list(variants(case, 3)) == list(variants(case, 3))
+    assert list(variants(case, 3)) != list(variants(case, 3, seed=2))
