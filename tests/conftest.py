@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import uuid
@@ -29,6 +30,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("full", settings.get_profile("quick"), max_examples=300)
 settings.load_profile("quick")
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector away from what was imported for all tests: it would visit that again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
