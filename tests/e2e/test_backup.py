@@ -61,7 +61,8 @@ def test_a_backup_of_a_platform_at_work_is_restored_after_a_crash(server: Server
     with entered(server) as admin:
 
         def work() -> None:
-            while not is_enough.is_set():
+            # Each job is three processes.
+            while not is_enough.wait(0.2):
                 acknowledged.append(admin.submit(job_file(f"before-{len(acknowledged)}")).full_name)
                 if len(acknowledged) == 5:
                     is_at_work.set()

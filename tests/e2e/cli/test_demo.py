@@ -120,6 +120,7 @@ def on_a_terminal(until: str, how: signal.Signals) -> tuple[int, str]:
         os.close(ours)
 
 
+@pytest.mark.full
 def test_on_a_terminal_it_stays_until_ctrl_c_and_leaves_nothing():
     code, shown = on_a_terminal("The platform stays up", signal.SIGINT)
     assert code == 0, shown
@@ -128,12 +129,12 @@ def test_on_a_terminal_it_stays_until_ctrl_c_and_leaves_nothing():
     assert left_behind(shown) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "how",
     [
         pytest.param(signal.SIGINT, id="ctrl-c"),
-        # Both signals go the same way.
-        pytest.param(signal.SIGTERM, id="sigterm", marks=pytest.mark.full),
+        pytest.param(signal.SIGTERM, id="sigterm"),
     ],
 )
 def test_interrupted_in_the_middle_it_ends_the_job_too(how):
