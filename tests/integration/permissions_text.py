@@ -58,6 +58,7 @@ job.stop               -     -    -    +    +    +      +      +      -     +
 job.stop:each          +     +    +    +    +    +      +      +      -     +
 job.tag                -     -    -    +    +    +      +      +      -     +
 job.priority           -     -    -    +    +    +      +      +      -     +
+job.scale              -     -    -    -    +    +      +      +      -     +
 job.rank               -     -    -    +    -    +      -      +      -     -
 job.checkpoint         -     -    -    -    +    +      +      +      -     +
 job.exec               -     -    -    -    +    +      +      +      -     +
@@ -89,6 +90,7 @@ DELETE  /api/v2/jobs/{job}                                              job.dele
 PUT     /api/v2/jobs/{job}/tag                                          job.tag
 DELETE  /api/v2/jobs/{job}/tag                                          job.tag
 PUT     /api/v2/jobs/{job}/priority                                     job.priority
+PUT     /api/v2/jobs/{job}/taskRoles                                    job.scale
 PUT     /api/v2/jobs/{job}/rank                                         job.rank
 POST    /api/v2/jobs/{job}/checkpoint                                   job.checkpoint
 GET     /api/v2/jobs/{job}/job-attempts/healthz                         job.list
@@ -235,6 +237,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "DELETE /api/v2/jobs/{job}/tag": {"value": "tag"},
     "PUT /api/v2/jobs/{job}/priority": {"value": "prod"},
     "PUT /api/v2/jobs/{job}/rank": {"value": "front"},
+    "PUT /api/v2/jobs/{job}/taskRoles": {"taskRoles": {"worker": {"instances": 1}}},
     "PUT /api/v2/exit-specs/{name}": {"spec": {"disabled": True}},
     "PUT /api/v2/quotas": {"virtualCluster": "team", "gpusRunning": 1},
 }

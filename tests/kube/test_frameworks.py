@@ -135,6 +135,9 @@ class World:
         return [job.full_name for job in self.pai.all_jobs()]
 
 
+REPLACED = '[{"op": "replace", "path": "/spec/taskRoles/0/taskNumber", "value": %d}]'
+
+
 def role(name: str, *command: str, tasks: int = 1, failed: int = 1, succeeded: int = -1, **pod: Any) -> dict[str, Any]:
     """Return a task role in FrameworkController's words."""
     container = {"name": "main", "image": "ubuntu:24.04", "command": list(command), **pod.pop("container", {})}
@@ -153,6 +156,17 @@ def role(name: str, *command: str, tasks: int = 1, failed: int = 1, succeeded: i
 def code(status: dict[str, Any]) -> int:
     found: int = status["attemptStatus"]["completionStatus"]["code"]
     return found
+
+
+def condition(status: dict[str, Any], type_: str) -> tuple[str, str] | None:
+    """Return status and reason of a condition."""
+    found = [(str(one["status"]), str(one["reason"])) for one in status.get("conditions", ()) if one["type"] == type_]
+    return found[0] if found else None
+
+
+def counts(status: dict[str, Any]) -> dict[str, int]:
+    """Return the number of tasks of the first role by state."""
+    return dict(status["attemptStatus"]["taskRoleStatuses"][0]["taskCounts"])
 
 
 def accepted(status: dict[str, Any], value: str) -> str:
@@ -217,11 +231,24 @@ def test_create_start_stop_rescale_and_delete(world: World) -> None:
     world.reached("long", lambda status: status["state"] == "AttemptRunning")
     version = world.framework("long")["metadata"]["resourceVersion"]
 
-    world.apply("long", {**long, "taskNumber": 5})
-    rescaled = world.reached("long", lambda status: any(one["type"] == "Rescaled" for one in status["conditions"]))
-    message = next(one["message"] for one in rescaled["conditions"] if one["type"] == "Rescaled")
-    assert "asks for 5 tasks, and its job has 2" in message
+    world.kubectl("patch", "framework", "long", "--type=json", "-p", REPLACED % 5)
+    rescaled = world.reached("long", lambda status: counts(status) == {"AttemptRunning": 5})
     assert world.framework("long")["metadata"]["resourceVersion"] != version
+    first = rescaled["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"][0]["startTime"]
+    world.apply("long", {**long, "taskNumber": 1})
+    world.reached("long", lambda status: counts(status) == {"AttemptRunning": 1})
+    world.apply("long", {**long, "taskNumber": 3})
+    rescaled = world.reached("long", lambda status: condition(status, "Rescaled") == ("True", "Done"))
+    rescaled = world.reached("long", lambda status: counts(status) == {"AttemptRunning": 3})
+    tasks = rescaled["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"]
+    assert [(one["index"], one["attemptStatus"]["id"], one["deletionPending"]) for one in tasks] == [
+        (0, 0, False), (1, 1, False), (2, 1, False),
+    ]  # fmt: skip
+    assert (rescaled["attemptStatus"]["id"], tasks[0]["startTime"]) == (0, first)
+    world.apply("long", {**long, "taskNumber": 9_000})
+    world.reached("long", lambda status: condition(status, "Rescaled") == ("False", "Refused"))
+    world.apply("long", long, role("other", "true"))
+    world.reached("long", lambda status: condition(status, "Rescaled") == ("False", "NotSupported"))
 
     world.apply("long", long, executionType="Stop")
     stopped = world.completed("long")

@@ -82,6 +82,7 @@ _ACTIONS: Final = (
     _job("job.stop", "stop, start or restart a job", is_open_to_manager=True),
     _job("job.tag", "tag a job", is_open_to_manager=True),
     _job("job.priority", "change a job's priority class", is_open_to_manager=True),
+    _job("job.scale", "change the number of a job's tasks"),
     Action("job.rank", "move a job in the queue", Role.ADMIN, is_open_to_manager=True, scope=Scope.JOBS),
     _job("job.checkpoint", "record that a job saved its work"),
     _job("job.archive", "archive a finished job, so that its name is free"),

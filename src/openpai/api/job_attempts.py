@@ -57,18 +57,21 @@ async def ssh_roles(request: Request, row: JobRow) -> frozenset[str]:
 async def task_of(request: Request, caller: Caller, row: JobRow, attempt: int, role: str, index: int) -> TaskHistory:
     """Return one task of a job attempt; raise NoJobError when the job has no such task."""
     spec = await spec_of(context_of(request), row)
-    if not any(known.name == role and index < known.instances for known in spec.task_roles):
+    sizes = {known.name: known.instances for known in spec.task_roles}
+    # An unknown role is never looked up: it may contain characters that the database refuses.
+    jobs = context_of(request).services.jobs
+    found = await jobs.task_attempts(row.id, attempt, TaskId(role, index)) if role in sizes else ()
+    # A role that became smaller keeps the history of the tasks that it lost.
+    if not found and index >= sizes.get(role, 0):
         message = f"job {row.user}~{row.name} has no task {f'{role}-{index}'!r}"
         raise Refused("NoJobError", message, "`pai job show` lists its tasks")
-    found = await context_of(request).services.jobs.task_attempts(row.id, attempt, TaskId(role, index))
-    return TaskHistory(role, index, visible_attempts(caller, row, found))
+    return TaskHistory(role, index, visible_attempts(caller, row, found), is_removed=index >= sizes[role])
 
 
 async def task_attempt_of(
     request: Request, caller: Caller, row: JobRow, attempt: int, task: TaskId, task_attempt: int
 ) -> TaskAttemptRow:
     """Return one task attempt as it was recorded; raise NoTaskLogError when it never began."""
-    # An unknown role is never looked up: it may contain characters that the database refuses.
     history = await task_of(request, caller, row, attempt, task.role, task.index)
     for found in history.attempts:
         if found.key.task_attempt == task_attempt and found.granted_at_ms is not None:

@@ -31,6 +31,7 @@ COMMANDS: Final = {
         "Show why a job waits, which jobs are in its way, and when it may start; or why it failed.",
     ),
     "move": ("openpai.cli.job_queue:move", "Move a waiting job among those of equal priority in its virtual cluster."),
+    "scale": ("openpai.cli.job_queue:scale", "Change the number of tasks of a job; the other tasks run on."),
     "priority": ("openpai.cli.job_queue:priority", "Change the priority of a job; a running job keeps running."),
     "checkpoint": ("openpai.cli.job_queue:checkpoint", "Record that a job has just saved a checkpoint."),
     "config": ("openpai.cli.job_read:config", "Print a job's file, with its secrets masked."),

@@ -1,4 +1,4 @@
-"""`pai job why`, `move`, `priority` and `checkpoint`: a job's place in the queue."""
+"""`pai job why`, `move`, `priority`, `scale` and `checkpoint`: a job's place in the queue, and its size."""
 
 from __future__ import annotations
 
@@ -116,6 +116,30 @@ def priority(
         pai.set_priority(name, priority_class)
     message, steps = f"{name} has priority {priority_class}.", (f"pai job why {name}", f"pai job show {name}")
     output.done(json, {"job": name, "jobPriority": priority_class}, message, *steps)
+
+
+def scale(
+    name: Name,
+    numbers: Annotated[list[str], argument("ROLE=NUMBER...", "Task roles with their new numbers of tasks.")],
+    json: output.Json = False,
+) -> None:
+    """Change the number of tasks of a job's task roles; the other tasks run on.
+
+    A smaller role loses the tasks of its highest indices. A larger role gets new tasks as soon as there is room.
+    """
+    wanted = dict(map(_role_and_number, numbers))
+    with session.connect() as pai:
+        pai.scale(name, wanted)
+    said = ", ".join(f"{number} of role {role}" for role, number in wanted.items())
+    message = f"The tasks that {name} is to have: {said}."
+    output.done(json, {"job": name, "taskRoles": wanted}, message, f"pai job show {name}", f"pai job why {name}")
+
+
+def _role_and_number(text: str) -> tuple[str, int]:
+    role, _, number = text.rpartition("=")
+    if not role or not (number.isascii() and number.isdigit()):
+        raise InvalidParameters(f"{text!r} is not ROLE=NUMBER", "as in: pai job scale my-job worker=4")
+    return role, int(number)
 
 
 def checkpoint(name: Name, json: output.Json = False) -> None:

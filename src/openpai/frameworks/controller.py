@@ -57,10 +57,16 @@ class Controller:
         self._poll_s = poll_s
         self._owners: dict[str, str] = {}
         """The user of each job that was found, by the UID of its Framework."""
+        self._refused_scales: dict[str, tuple[shape.Numbers, int, str]] = {}
+        """The last numbers of tasks that were refused, when and why, by the UID of the Framework."""
+        self._rescaled: set[str] = set()
+        """The UIDs of Frameworks whose jobs got other numbers of tasks, until their status says so."""
 
     def forget(self, uid: str) -> None:
         """Forget a Framework that is gone."""
         self._owners.pop(uid, None)
+        self._refused_scales.pop(uid, None)
+        self._rescaled.discard(uid)
 
     async def reconcile(self, framework: Framework) -> float | None:
         """Do what is next for a Framework; return after how many seconds to look again, None for its next change."""
@@ -105,11 +111,18 @@ class Controller:
             await self._stop(framework, job, "was set to executionType Stop")
             return 0.0
         accepted = shape.condition("Accepted", "True", "Submitted", f"it is job {job.full_name}")
-        rescale = shape.rescale_condition(framework, job)
+        numbers = {} if job.is_final or is_stopping else shape.numbers_to_change(framework, job)
+        refused = await self._scale(framework, job, numbers) if numbers else ""
+        if numbers and not refused:
+            self._rescaled.add(framework.uid)
+            return 0.0
+        was_rescaled = framework.uid in self._rescaled
+        rescale = shape.rescale_condition(framework, job, refused, was_rescaled=was_rescaled)
         conditions = [accepted] if rescale is None else [accepted, rescale]
         written = shape.status_of(framework, job)
         written["conditions"] = shape.conditions(framework, conditions, self._now_ms())
         await self._write(framework, written)
+        self._rescaled.discard(framework.uid)
         return None if job.is_final else max(self._poll_s, len(job.tasks) / TASKS_PER_S)
 
     async def _submit(self, framework: Framework) -> float:
@@ -139,6 +152,23 @@ class Controller:
         client = await self._accounts.client(job.user)
         await client.stop(job.full_name, reason=f"Framework {_key(framework)} {why}")
         log.info("stopped", framework=_key(framework), job=job.full_name, because=why)
+
+    async def _scale(self, framework: Framework, job: JobDetail, numbers: shape.Numbers) -> str:
+        """Change the numbers of tasks of a job; return why the platform refused that, empty if it did not."""
+        asked, at_ms, answer = self._refused_scales.get(framework.uid, ({}, 0, ""))
+        if asked == numbers and self._now_ms() - at_ms < REFUSED_AGAIN_S * 1000:
+            return answer
+        client = await self._accounts.client(job.user)
+        try:
+            await client.scale(job.full_name, numbers)
+        except Unavailable as error:
+            return _sentence(error)  # tasks that the job would get again still end
+        except Refused as error:
+            self._refused_scales[framework.uid] = (numbers, self._now_ms(), _sentence(error))
+            return _sentence(error)
+        self._refused_scales.pop(framework.uid, None)
+        log.info("rescaled", framework=_key(framework), job=job.full_name, to=numbers)
+        return ""
 
     async def _find(self, framework: Framework) -> JobDetail | None:
         """Return a Framework's job, whichever user of the namespace has it: the annotation may have changed."""

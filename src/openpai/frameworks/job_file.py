@@ -55,8 +55,8 @@ def _role(framework: Framework, role: TaskRole, path: str, images: dict[str, str
         "dockerImage": image,
         "taskRetryCount": _retries(role.task.retry_policy, f"{path}.task.retryPolicy", faults),
         "completion": {
-            "minFailedInstances": _minimum(policy.min_failed_task_count),
-            "minSucceededInstances": _minimum(policy.min_succeeded_task_count),
+            "minFailedInstances": minimum(policy.min_failed_task_count),
+            "minSucceededInstances": minimum(policy.min_succeeded_task_count),
         },
         "resourcePerInstance": _resources(container),
         "commands": lines(fixed, container.env, container.directory, container.command),
@@ -67,7 +67,8 @@ def _resources(container: Container) -> dict[str, int]:
     return {"cpu": container.cpus, "memoryMB": container.memory_mb, "gpu": container.gpus}
 
 
-def _minimum(count: int) -> int:
+def minimum(count: int) -> int:
+    """Return a minimum of a completion policy as job files write it."""
     # FrameworkController accepts 0, which acts as -1.
     return count if count >= 1 else -1
 

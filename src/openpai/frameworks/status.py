@@ -13,8 +13,10 @@ from typing import Any, Final
 
 from openpai.client.model import JobDetail
 from openpai.client.model.tasks import SUCCEEDED, TaskView
+from openpai.frameworks.job_file import minimum
 from openpai.frameworks.objects import COMPLETED, CREATION_PENDING, Framework
 from openpai.protocol.exit_codes import spec_for
+from openpai.protocol.wording import plural
 
 TASKS_BYTES_MAX: Final = 200_000
 """What is written about single tasks; etcd refuses objects above 1.5 MiB."""
@@ -24,6 +26,7 @@ STOPPED_CODE: Final = -210
 GONE_CODE: Final = -100
 
 Status = dict[str, Any]
+Numbers = dict[str, dict[str, int]]
 
 _TASK_STATES: Final = {"WAITING": "AttemptPreparing", "RUNNING": "AttemptRunning", "STOPPING": "AttemptDeleting"}
 _ATTRIBUTES: Final = {
@@ -100,6 +103,7 @@ def _roles(framework: Framework, job: JobDetail) -> list[Status]:
     for role in job.roles:
         tasks = by_role.get(role, [])
         statuses: list[Status] = []
+        tasks = [task for task in tasks if not (task.is_removed and task.is_final)]
         for task in tasks:
             status = _task(framework, task)
             left -= len(json.dumps(status))
@@ -137,7 +141,7 @@ def _task(framework: Framework, task: TaskView) -> Status:
         "index": task.index,
         "state": _task_state(task),
         **times,
-        "deletionPending": False,
+        "deletionPending": task.is_removed,
         "retryPolicyStatus": _retries(task.retries, int(task.document.get("accountableRetries") or 0), None),
         "attemptStatus": {
             "id": task.attempt or 0,
@@ -191,16 +195,52 @@ def condition(type_: str, status: str, reason: str, message: str) -> Status:
     return {"type": type_, "status": status, "reason": reason, "message": message[:DIAGNOSTICS_MAX]}
 
 
-def rescale_condition(framework: Framework, job: JobDetail) -> Status | None:
-    """Return why the job has other numbers of tasks than its Framework asks for; None if it has the same."""
-    has = Counter(task.role for task in job.tasks)
+def numbers_to_change(framework: Framework, job: JobDetail) -> Numbers:
+    """Return what a job's roles are to have where their numbers of tasks differ, in the words of the REST API."""
+    has = _numbers(job)
+    return {
+        role.name: {
+            "instances": role.task_number,
+            "minFailedInstances": minimum(role.framework_attempt_completion_policy.min_failed_task_count),
+            "minSucceededInstances": minimum(role.framework_attempt_completion_policy.min_succeeded_task_count),
+        }
+        for role in framework.spec.task_roles
+        if role.task_number > 0 and has.get(role.name, role.task_number) != role.task_number
+    }
+
+
+def _numbers(job: JobDetail) -> Mapping[str, int]:
+    return Counter(task.role for task in job.tasks if not task.is_removed)
+
+
+def rescale_condition(
+    framework: Framework, job: JobDetail, refused: str = "", *, was_rescaled: bool = False
+) -> Status | None:
+    """Return why a job's numbers of tasks are not those of its Framework; None if they are, and never differed.
+
+    `refused` is the platform's answer to the request to change them.
+    """
+    has = _numbers(job)
     wants = {role.name: role.task_number for role in framework.spec.task_roles if role.task_number > 0}
+    if job.is_final:
+        return None
+    roles = [role for role in dict.fromkeys([*wants, *has]) if (role in wants) is not (role in has)]
     differing = [
         f"task role {role} asks for {wants.get(role, 0)} tasks, and its job has {has.get(role, 0)}"
         for role in dict.fromkeys([*wants, *has])
         if wants.get(role, 0) != has.get(role, 0)
     ]
-    if not differing or job.is_final:
+    if roles:
+        message = "; ".join(differing[:5]) + ". Task roles cannot be added or removed; delete the object and apply it"
+        return condition("Rescaled", "False", "NotSupported", message)
+    if refused:
+        return condition("Rescaled", "False", "Refused", f"{'; '.join(differing[:5])}: {refused}")
+    if differing:
+        return condition("Rescaled", "False", "Pending", "; ".join(differing[:5]))
+    was = any(one.get("type") == "Rescaled" for one in (framework.status or {}).get("conditions") or ())
+    leaving = sum(task.is_removed and not task.is_final for task in job.tasks)
+    if not (was or was_rescaled or leaving):
         return None
-    message = "; ".join(differing[:5]) + ". The number of tasks of a job cannot change; delete the object and apply it"
-    return condition("Rescaled", "False", "NotSupported", message)
+    if leaving:
+        return condition("Rescaled", "True", "TasksEnd", f"{plural(leaving, 'task')} that it no longer has still run")
+    return condition("Rescaled", "True", "Done", "its job has the number of tasks that it asks for")

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from openpai.lifecycle.model import AttemptKey, Job, JobPhase, Task, TaskId, TaskPhase
+from openpai.lifecycle.model import AttemptKey, EndReason, Job, JobPhase, Task, TaskId, TaskPhase
+from openpai.lifecycle.rescaling import removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,15 @@ class EndNotice:
     message: str
 
 
+RESCALED: Final = EndNotice(EndReason.RESCALED.value, "its task role became smaller")
+
+
 def end_notice(job: Job) -> EndNotice | None:
-    """Return why the tasks of a job attempt that still run have to end; None while they may run on."""
+    """Return why the tasks of a job attempt that have to end must do so; None while all may run on."""
     outcome = job.outcome
-    return EndNotice(outcome.end_reason.value, outcome.message) if outcome is not None else None
+    if outcome is not None:
+        return EndNotice(outcome.end_reason.value, outcome.message)
+    return RESCALED if removed(job) else None
 
 
 def wanted(job: Job, among: Iterable[TaskId] | None = None) -> Wanted:
@@ -44,7 +51,14 @@ def wanted(job: Job, among: Iterable[TaskId] | None = None) -> Wanted:
         tasks = [task for id_ in among if (task := job.tasks.get(id_)) is not None]
     if job.phase is JobPhase.ENDING:
         return Wanted(kill=tuple([job.key(task) for task in tasks if task.is_alive]))
-    return Wanted(launch=tuple([task for task in tasks if task.phase is TaskPhase.STARTING]))
+    launch = tuple([task for task in tasks if task.phase is TaskPhase.STARTING])
+    if len(job.tasks) == job.plan.tasks_total:
+        return Wanted(launch)
+    lost = {task.id for task in removed(job)}
+    return Wanted(
+        launch=tuple([task for task in launch if task.id not in lost]),
+        kill=tuple([job.key(task) for task in tasks if task.is_alive and task.id in lost]),
+    )
 
 
 def is_current(job: Job, key: AttemptKey) -> bool:

@@ -35,6 +35,10 @@ def verdict(plan: Plan, tasks: Mapping[TaskId, Task]) -> Outcome | None:
 
     When several rules apply, the one that applied first wins; ties go to the role declared first.
     """
+    if len(tasks) > plan.tasks_total:
+        # Tasks that a smaller role has lost do not count.
+        sizes = {role.name: role.instances for role in plan.roles}
+        tasks = Tasks({id_: task for id_, task in tasks.items() if id_.index < sizes[id_.role]})
     if _is_undecided(plan, Tasks.counted(tasks)):
         return None
     over: dict[str, list[Task]] = {role.name: [] for role in plan.roles}

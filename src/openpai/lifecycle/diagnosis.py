@@ -21,6 +21,7 @@ from openpai.protocol.exit_codes import EXIT_SPECS, RETRY_ADVICE, spec_for
 SUCCEEDED: Final = 0
 STOP_REQUESTED: Final = -210
 ENDED_WITH_ATTEMPT: Final = -220
+REMOVED_BY_RESCALE: Final = -230
 DEPENDENCY_MISSED: Final = -240
 TIME_LIMIT_REACHED: Final = -1004
 UNCAUGHT_EXCEPTION: Final = 236
@@ -184,6 +185,11 @@ def ended_with_attempt(outcome: Outcome) -> Diagnosis:
     if outcome.verdict is Verdict.STOPPED:
         return outcome.diagnosis or _row(STOP_REQUESTED)
     return _row(TIME_LIMIT_REACHED if outcome.code == TIME_LIMIT_REACHED else ENDED_WITH_ATTEMPT)
+
+
+def removed_by_rescale() -> Diagnosis:
+    """Return the diagnosis of a task that was ended because its task role became smaller."""
+    return _row(REMOVED_BY_RESCALE)
 
 
 @lru_cache(maxsize=512)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from openpai.lifecycle.model import AttemptKey, Diagnosis, ExitReport, TaskId
+from openpai.lifecycle.rescaling import RoleScale
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,14 @@ class RetryDue:
         return (retry_at_ms or 0) <= self.at_ms if self.due is None else retry_at_ms in self.due
 
 
+@dataclass(frozen=True, slots=True)
+class Rescaled:
+    """A user changed the number of tasks of task roles. It holds for later attempts, too, so it names none."""
+
+    at_ms: int
+    roles: Mapping[str, RoleScale]
+
+
 Fact = (
     Released
     | DependencyMissed
@@ -131,4 +140,5 @@ Fact = (
     | Preempted
     | TimeLimitReached
     | RetryDue
+    | Rescaled
 )

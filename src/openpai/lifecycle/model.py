@@ -192,6 +192,8 @@ class RolePlan:
     min_failed: int
     min_succeeded: int
     task_retry_count: int
+    gang_instances: int | None = None
+    """How many tasks of a gang job were placed together, if the role was rescaled since; None means all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +298,8 @@ class EndReason(StrEnum):
     """A user stopped the job."""
     RESTARTED = "restarted"
     """A user restarted the job, which runs again at once."""
+    RESCALED = "rescaled"
+    """The task role became smaller; the other tasks run on."""
     JOB_ENDED = "job_ended"
     """Other tasks decided how the job attempt ended."""
 
@@ -346,3 +350,26 @@ class Job:
     def key(self, task: Task) -> AttemptKey:
         """Return the name of a task's current attempt."""
         return AttemptKey(self.id, self.attempt, task.id.role, task.id.index, task.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """A job after some facts, and the job at the end of its attempt if they ended one."""
+
+    job: Job
+    ended: Job | None = None
+    retried: tuple[Task, ...] = ()
+    """Ended task attempts that another attempt of the task, within the same job attempt, replaced."""
+    changed: tuple[TaskId, ...] = ()
+    """Tasks that changed, of the attempt that the job was in before, in the order of the facts."""
+    stopped: str = ""
+    """By whom and why the job is stopped, if these facts request it."""
+    restarted: str = ""
+    """By whom and why the job was restarted, if these facts begin an attempt for that."""
+    root: TaskId | None = None
+    """The task that is the root of the attempt's failure, if that is another one than the one that decided it."""
+
+    @property
+    def last(self) -> Job:
+        """Return the job at the end of the attempt it was in, or the current job if that attempt goes on."""
+        return self.ended or self.job

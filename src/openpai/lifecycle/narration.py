@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from openpai.lifecycle.model import AttemptKey, ExitReason, Job, JobPhase, Task, TaskPhase, Verdict
-from openpai.lifecycle.stepping import Stepped
+from openpai.lifecycle.model import AttemptKey, ExitReason, Job, JobPhase, Stepped, Task, TaskPhase, Verdict
 
 NAMED_MAX: Final = 10
 TOLD_MAX: Final = 400
@@ -131,8 +130,8 @@ def _job_moves(before: Job, stepped: Stepped) -> Iterator[Line]:
 
 
 def _waited(before: Job, task: Task) -> bool:
-    was = before.tasks[task.id]
-    return was.attempt == task.attempt and was.grant is None
+    was = before.tasks.get(task.id)
+    return was is None or (was.attempt == task.attempt and was.grant is None)
 
 
 def _was(before: Job, task: Task) -> Task:

@@ -11,8 +11,9 @@ from openpai.lifecycle.diagnosis import (
     dependency_never_met,
     stop_requested,
     time_limit_reached,
+    without_retry_advice,
 )
-from openpai.lifecycle.facts import DependencyMissed, Preempted, StartRequested, StopRequested
+from openpai.lifecycle.facts import DependencyMissed, Preempted, RootFound, StartRequested, StopRequested
 from openpai.lifecycle.model import Behavior, EndReason, Job, Outcome, Verdict
 
 
@@ -44,6 +45,16 @@ def out_of_time(limit_ms: int) -> Outcome:
     message = f"it reached its time limit of {limit:g} {unit}{'' if limit == 1 else 's'}"
     diagnosis, reason = time_limit_reached(), EndReason.TIME_LIMIT
     return Outcome(Verdict.FAILED, TIME_LIMIT_REACHED, diagnosis, message=message, end_reason=reason)
+
+
+def with_root(outcome: Outcome, found: RootFound, job: Job) -> Outcome:
+    """Return the outcome with the root of a failure as its cause; the very same one if it has that already."""
+    is_other = outcome.verdict is Verdict.FAILED and outcome.trigger not in (None, found.task)
+    if not is_other or found.job_attempt != job.attempt:
+        return outcome
+    diagnosis = without_retry_advice(found.diagnosis) if job.plan.job_retry_count else found.diagnosis
+    message = f"{found.task.role}-{found.task.index} failed first; {outcome.message}"
+    return Outcome(outcome.verdict, found.code, diagnosis, found.task, message, found.at_ms)
 
 
 def with_retries_used_up(outcome: Outcome, job: Job) -> Outcome:

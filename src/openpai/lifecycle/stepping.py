@@ -8,15 +8,16 @@ applied in order, and the verdict is taken after the last.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openpai.lifecycle.completion import verdict
-from openpai.lifecycle.diagnosis import ended_with_attempt, without_retry_advice
+from openpai.lifecycle.diagnosis import ended_with_attempt, removed_by_rescale, without_retry_advice
 from openpai.lifecycle.facts import (
     DependencyMissed,
     Fact,
     Preempted,
     Released,
+    Rescaled,
     RetryDue,
     RootFound,
     StartRequested,
@@ -36,6 +37,7 @@ from openpai.lifecycle.model import (
     Outcome,
     Plan,
     RolePlan,
+    Stepped,
     Task,
     TaskId,
     TaskPhase,
@@ -49,39 +51,18 @@ from openpai.lifecycle.outcomes import (
     request_message,
     stopped,
     with_retries_used_up,
+    with_root,
 )
+from openpai.lifecycle.rescaling import added, fresh_tasks, is_removed, removed, rescaled_plan, whole_gang
 from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy, again
 from openpai.lifecycle.table import ImpossibleFact, JobEvent, TaskEvent, job_goal, task_goal
-
-
-@dataclass(frozen=True, slots=True)
-class Stepped:
-    """A job after some facts, and the job at the end of its attempt if they ended one."""
-
-    job: Job
-    ended: Job | None = None
-    retried: tuple[Task, ...] = ()
-    """Ended task attempts that another attempt of the task, within the same job attempt, replaced."""
-    changed: tuple[TaskId, ...] = ()
-    """Tasks that changed, of the attempt that the job was in before, in the order of the facts."""
-    stopped: str = ""
-    """By whom and why the job is stopped, if these facts request it."""
-    restarted: str = ""
-    """By whom and why the job was restarted, if these facts begin an attempt for that."""
-    root: TaskId | None = None
-    """The task that is the root of the attempt's failure, if that is another one than the one that decided it."""
-
-    @property
-    def last(self) -> Job:
-        """Return the job at the end of the attempt it was in, or the current job if that attempt goes on."""
-        return self.ended or self.job
 
 
 def new_job(id_: str, plan: Plan, at_ms: int) -> Job:
     """Return a job that was just submitted."""
     phase = JobPhase.HELD if plan.is_held_first else JobPhase.QUEUED
     job = Job(id=id_, plan=plan, phase=phase, submitted_at_ms=at_ms, attempt_at_ms=at_ms)
-    return replace(job, tasks=_fresh_tasks(plan))
+    return replace(job, tasks=fresh_tasks(plan))
 
 
 def step(job: Job, facts: Sequence[Fact], policy: RetryPolicy = RETRY_POLICY) -> Stepped:
@@ -132,12 +113,12 @@ class _Draft:
                 self._stop(fact)
             case StartRequested():
                 self._start(fact)
-            case Preempted():
-                self._preempted(fact)
-            case TimeLimitReached():
-                self._time_is_up(fact)
+            case Preempted() | TimeLimitReached():
+                self._cut_short(fact)
             case RetryDue():
                 self._retry_due(fact)
+            case Rescaled():
+                self._rescale(fact)
 
     def stepped(self) -> Stepped:
         if self.tasks is not self.job.tasks:
@@ -160,6 +141,8 @@ class _Draft:
     def _granted(self, fact: TasksGranted) -> None:
         if fact.job_attempt != self.job.attempt or self.job.outcome or self.job.is_final:
             return
+        if self.job.phase is JobPhase.QUEUED and self.job.plan.is_gang and fact.grants.keys() != self.tasks.keys():
+            return  # the gang was rescaled after it was placed, and is placed again
         heard = False
         for id_, grant in fact.grants.items():
             task = self.tasks[id_]
@@ -192,7 +175,9 @@ class _Draft:
         self.may_be_decided = True
         diagnosis = without_retry_advice(fact.diagnosis) if self._asks_for_retries(task) else fact.diagnosis
         task = replace(task, ended_at_ms=fact.at_ms, report=fact.report, diagnosis=diagnosis)
-        if fact.report.code == 0 and fact.report.reason is ExitReason.EXITED:
+        if is_removed(self.job.plan, task.id):
+            self._put(replace(task, phase=task_goal(task.phase, TaskEvent.STOPPED), diagnosis=removed_by_rescale()))
+        elif fact.report.code == 0 and fact.report.reason is ExitReason.EXITED:
             self._put(replace(task, phase=task_goal(task.phase, TaskEvent.SUCCEEDED)))
         elif self.job.outcome:
             why = ended_with_attempt(self.job.outcome)
@@ -250,15 +235,10 @@ class _Draft:
                 outcome = stopped(message, is_restart=True)
             self.job = replace(self.job, is_stop_requested=False, outcome=outcome)
 
-    def _preempted(self, fact: Preempted) -> None:
+    def _cut_short(self, fact: Preempted | TimeLimitReached) -> None:
         is_running = self.job.phase in (JobPhase.STARTING, JobPhase.RUNNING)
         if is_running and fact.job_attempt == self.job.attempt and self.job.outcome is None:
-            self._conclude(preempted(fact))
-
-    def _time_is_up(self, fact: TimeLimitReached) -> None:
-        is_running = self.job.phase in (JobPhase.STARTING, JobPhase.RUNNING)
-        if is_running and fact.job_attempt == self.job.attempt and self.job.outcome is None:
-            self._conclude(out_of_time(fact.limit_ms))
+            self._conclude(preempted(fact) if isinstance(fact, Preempted) else out_of_time(fact.limit_ms))
 
     def _retry_due(self, fact: RetryDue) -> None:
         if self.job.phase is JobPhase.BACKING_OFF:
@@ -268,6 +248,31 @@ class _Draft:
         for task in list(self.tasks.values()):
             if task.phase is TaskPhase.BACKING_OFF and fact.is_for(task.retry_at_ms):
                 self._put(replace(task, phase=task_goal(task.phase, TaskEvent.RETRY_DUE), retry_at_ms=None))
+
+    def _rescale(self, fact: Rescaled) -> None:
+        before, plan = self.job.plan, rescaled_plan(self.job, fact.roles)
+        if self.job.is_final or plan is before:
+            return
+        self.job = replace(self.job, plan=plan)
+        if self.job.outcome is not None:
+            return  # the next attempt has the new numbers
+        if self.job.phase in (JobPhase.HELD, JobPhase.QUEUED):
+            self.tasks = fresh_tasks(plan)
+            self.job = replace(self.job, tasks=self.tasks)
+            return
+        for task in removed(replace(self.job, tasks=self.tasks)):
+            self._remove(task)
+        for task in added(before, plan, self.tasks):
+            self._put(task)
+        self.may_be_decided = True
+
+    def _remove(self, task: Task) -> None:
+        if task.phase in (TaskPhase.WAITING, TaskPhase.BACKING_OFF):
+            goal = task_goal(task.phase, TaskEvent.STOPPED)
+            why = removed_by_rescale()
+            self._put(replace(task, phase=goal, ended_at_ms=self.now_ms, diagnosis=why, retry_at_ms=None))
+        elif task.is_alive:
+            self._put(task)  # it has to end, which is derived from the plan
 
     # What follows from them.
 
@@ -300,7 +305,8 @@ class _Draft:
         outcome = self.job.outcome
         if outcome is None:
             raise ImpossibleFact(f"job {self.job.id} ends without a verdict")
-        outcome = self._with_root(outcome)
+        found = outcome if self.found is None else with_root(outcome, self.found, self.job)
+        self.root, outcome = None if found is outcome else found.trigger, found
         self.job = replace(self.job, tasks=self.tasks, attempt_ended_at_ms=self.now_ms, outcome=outcome)
         if self.job.phase is not JobPhase.BACKING_OFF:
             self.ended = self.job
@@ -314,16 +320,6 @@ class _Draft:
             if outcome.verdict is Verdict.STOPPED:
                 self.restarted = outcome.message
             self._new_attempt(JobEvent.OVER)
-
-    def _with_root(self, outcome: Outcome) -> Outcome:
-        """Return the outcome with the root of a failure as its cause."""
-        found = self.found if outcome.verdict is Verdict.FAILED and outcome.trigger else None
-        if found is None or found.job_attempt != self.job.attempt or found.task == outcome.trigger:
-            return outcome
-        self.root = found.task
-        diagnosis = without_retry_advice(found.diagnosis) if self.job.plan.job_retry_count else found.diagnosis
-        message = f"{found.task.role}-{found.task.index} failed first; {outcome.message}"
-        return Outcome(outcome.verdict, found.code, diagnosis, found.task, message, found.at_ms)
 
     def _is_last_failure(self, outcome: Outcome) -> bool:
         plan = self.job.plan
@@ -355,9 +351,11 @@ class _Draft:
     def _new_attempt(self, event: JobEvent) -> None:
         is_held = event is JobEvent.STARTED_AGAIN and self.job.plan.is_held_first
         self._move(event, JobPhase.HELD if is_held else JobPhase.QUEUED)
-        self.tasks = _fresh_tasks(self.job.plan)
+        plan = whole_gang(self.job.plan)
+        self.tasks = fresh_tasks(plan)
         self.job = replace(
             self.job,
+            plan=plan,
             attempt=self.job.attempt + 1,
             tasks=self.tasks,
             outcome=None,
@@ -389,8 +387,3 @@ class _Draft:
         if task.phase in (TaskPhase.WAITING, TaskPhase.BACKING_OFF):
             raise ImpossibleFact(f"news of {key.path()}, which is {task.phase}")
         return task
-
-
-def _fresh_tasks(plan: Plan) -> Tasks:
-    ids = (TaskId(role.name, index) for role in plan.roles for index in range(role.instances))
-    return Tasks({id_: Task(id_) for id_ in ids})

@@ -38,7 +38,7 @@ class TaskEvent(StrEnum):
     RETRIED_ELSEWHERE = "it failed, returned its resources and queues again"
     RETRIED_LATER = "it failed through no fault of its own and waits before it queues again"
     RETRY_DUE = "the time to try again has come"
-    STOPPED = "it ended because its job attempt ended"
+    STOPPED = "its job attempt ended, or its task role became smaller"
 
 
 _J = JobPhase

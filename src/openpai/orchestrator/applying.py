@@ -49,7 +49,7 @@ def release(
         if slot is None or after.slots.get(id_) == slot or (job_id, slot.grant) in freed:
             continue
         freed.add((job_id, slot.grant))
-        gang, place = gangs.gang_of(before.job, before.job.tasks[id_])
+        gang, place = gangs.gang_of(before.job, before.job.tasks[id_], slot)
         leaving.setdefault(gang, []).append(place)
         leader.ports.give_back(slot.address, [port for ports in slot.ports.values() for port in ports])
     for gang, places in leaving.items():
@@ -65,6 +65,8 @@ def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Co
     """
     active = leader.active
     id_ = after.job.id
+    if before.job.plan is not after.job.plan:
+        changed = None  # tasks that waited may be gone
     _forget_over(leader, before, after, changed)
     _requeue(leader, before, after, changed)
     if after.job.is_final:
@@ -119,6 +121,11 @@ def _requeue(leader: Leader, before: JobRecord, after: JobRecord, changed: Colle
         for name in gangs.holding(after):
             leader.scheduler.checkpointed(name, leader.steady.now_ms() - age_ms)
     waits = gangs.waiting(after.job, changed)
+    if before.job.plan is not after.job.plan:
+        # A gang that waits with other members than before queues again, at its place.
+        for name in [name for name in waited.keys() & waits.keys() if waited[name] != waits[name]]:
+            leader.scheduler.cancel(name)
+            waited = {other: tasks for other, tasks in waited.items() if other != name}
     for gang in leader.describe(after, {name: tasks for name, tasks in waits.items() if name not in waited}):
         leader.scheduler.add(gang)
         leader.nudges.work.set()
@@ -126,7 +133,7 @@ def _requeue(leader: Leader, before: JobRecord, after: JobRecord, changed: Colle
     if not over:
         return
     held = after.slots if changed is None else [id_ for id_ in changed if id_ in after.slots]
-    is_granted = {gangs.gang_of(after.job, after.job.tasks[id_])[0] for id_ in held}
+    is_granted = {gangs.gang_of(after.job, after.job.tasks[id_], after.slots[id_])[0] for id_ in held}
     for name in sorted(over - is_granted):
         leader.scheduler.cancel(name)
         # A gang that waited behind it may be next.

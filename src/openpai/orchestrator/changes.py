@@ -10,10 +10,10 @@ import structlog
 
 from openpai.access.quotas import Quota
 from openpai.lifecycle.facts import Fact
-from openpai.lifecycle.model import Job, TaskId
+from openpai.lifecycle.model import Job, Stepped, TaskId
 from openpai.lifecycle.narration import narrate
 from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy
-from openpai.lifecycle.stepping import Stepped, step
+from openpai.lifecycle.stepping import step
 from openpai.lifecycle.table import ImpossibleFact
 from openpai.ports.store import Change, Event, JobRecord, Slot
 

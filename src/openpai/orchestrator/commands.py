@@ -15,8 +15,9 @@ from typing import Any, Final
 from openpai.access.quotas import Quota, quotas_for
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.completion import plan_of
-from openpai.lifecycle.facts import StartRequested, StopRequested
+from openpai.lifecycle.facts import Rescaled, StartRequested, StopRequested
 from openpai.lifecycle.model import Job, JobPhase, Task, TaskPhase, Verdict
+from openpai.lifecycle.rescaling import Scales
 from openpai.lifecycle.stepping import new_job
 from openpai.orchestrator import gangs
 from openpai.orchestrator.applying import adopt
@@ -31,6 +32,7 @@ from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.measuring import TaskMeasures
 from openpai.orchestrator.nodes import NodeCommands
 from openpai.orchestrator.recording import change_job
+from openpai.orchestrator.rescaling import changes_in_words, check_can_run, rescaled
 from openpai.orchestrator.secrets import hidden
 from openpai.orchestrator.shells import ShellCommands
 from openpai.orchestrator.submitting import (
@@ -210,6 +212,22 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, S
 
         remark = Remark("PriorityChanged", f"{by} changed its priority class to {priority_class}", is_warning=False)
         await self._change(user, name, JobUpdate(amend=change, remark=remark))
+
+    async def rescale(self, user: str, name: str, scales: Scales, by: str) -> None:
+        found = await self._store.load(await self._find(user, name))
+        if found is None:
+            return
+        after, words = rescaled(found, scales), changes_in_words(found.job, scales)
+        if not words:
+            return
+        if self._usage is not None:
+            quotas = quotas_for(found.user, await self._usage.quotas(), found.virtual_cluster)
+            check_size(found.user, quotas, after.spec.gpus_total)
+        if self.leader is not None:
+            check_can_run(self.leader, found, after)
+        fact = Rescaled(self._clock.now_ms(), scales)
+        remark = Remark("Rescaled", f"{by} changed the number of tasks: {words}", is_warning=False)
+        await self._change(user, name, JobUpdate((fact,), amend=lambda job: rescaled(job, scales), remark=remark))
 
     async def set_rank(self, user: str, name: str, rank: int, by: str) -> None:
         def change(found: JobRecord) -> JobRecord:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from openpai.lifecycle.model import Job, JobPhase, Task, TaskId, TaskPhase, Tasks
-from openpai.ports.store import JobRecord
+from openpai.lifecycle.model import Job, JobPhase, RolePlan, Task, TaskId, TaskPhase, Tasks
+from openpai.ports.store import JobRecord, Slot
 from openpai.protocol.placement import NO_PLACEMENT, Placement, RolePlacement, placement_of
 from openpai.scheduler.model import Ask, Gang, Group, Spot, Topology
 
@@ -19,16 +19,37 @@ Members = Mapping[str, tuple[TaskId, ...]]
 """The tasks of each gang, by its name, in the order of its asks."""
 
 
-def gang_of(job: Job, task: Task) -> tuple[str, int]:
-    """Return the name of the gang a task belongs to, and the task's index in it."""
+def gang_of(job: Job, task: Task, slot: Slot | None = None) -> tuple[str, int]:
+    """Return the name of the gang a task belongs to, and the task's index in it; `slot` is what the task holds."""
     if not job.plan.is_gang:
         return f"{job.id}/{job.attempt}/{task.id.role}/{task.id.index}/{task.attempt}", 0
+    if slot is not None and slot.is_alone:
+        return _alone(job, task.id), 0
     place = 0
     for role in job.plan.roles:
         if role.name == task.id.role:
             return f"{job.id}/{job.attempt}", place + task.id.index
-        place += role.instances
+        place += _together(role)
     raise KeyError(task.id.role)
+
+
+def is_alone(gang: str) -> bool:
+    """Return whether a gang is a single task that was added to a gang job after its start."""
+    return gang.endswith("/added")
+
+
+def _alone(job: Job, id_: TaskId) -> str:
+    # The name has no task attempt: a retry in place keeps what the task holds.
+    return f"{job.id}/{job.attempt}/{id_.role}/{id_.index}/added"
+
+
+def _together(role: RolePlan) -> int:
+    return role.instances if role.gang_instances is None else role.gang_instances
+
+
+def _first_members(job: Job) -> tuple[TaskId, ...]:
+    """Return the tasks that a gang job was placed with in this attempt."""
+    return tuple([TaskId(role.name, index) for role in job.plan.roles for index in range(_together(role))])
 
 
 def job_of(gang: str) -> str:
@@ -40,16 +61,19 @@ def waiting(job: Job, among: Iterable[TaskId] | None = None) -> Members:
     """Return every gang of a job that waits for a placement; only those of these tasks if given."""
     if job.is_final or job.outcome is not None or job.phase is JobPhase.HELD:
         return {}
-    if job.plan.is_gang:
-        is_waiting = Tasks.counted(job.tasks).count(TaskPhase.WAITING) == len(job.tasks)
-        return {f"{job.id}/{job.attempt}": tuple(job.tasks)} if is_waiting else {}
     tasks: Iterable[Task | None] = job.tasks.values() if among is None else map(job.tasks.get, among)
+    if job.plan.is_gang:
+        number = Tasks.counted(job.tasks).count(TaskPhase.WAITING)
+        if job.phase is not JobPhase.QUEUED and number:
+            # The others run: these were added to them.
+            return {_alone(job, task.id): (task.id,) for task in tasks if task and task.phase is TaskPhase.WAITING}
+        return {f"{job.id}/{job.attempt}": tuple(job.tasks)} if number == len(job.tasks) else {}
     return {gang_of(job, task)[0]: (task.id,) for task in tasks if task and task.phase is TaskPhase.WAITING}
 
 
 def waiting_as(job: Job, gang: str) -> tuple[TaskId, ...] | None:
     """Return the tasks of a job that wait under this gang's name, None if there are none."""
-    if job.plan.is_gang:
+    if job.plan.is_gang and not is_alone(gang):
         return waiting(job).get(gang)
     # The task follows from the name: a search could pass over thousands that wait.
     role, index, _ = gang.rsplit("/", 3)[-3:]
@@ -60,14 +84,19 @@ def holding(record: JobRecord) -> Members:
     """Return every gang that holds resources."""
     job = record.job
     if job.plan.is_gang:
-        return {f"{job.id}/{job.attempt}": tuple(job.tasks)} if record.slots else {}
+        alone = {_alone(job, id_): (id_,) for id_, slot in record.slots.items() if slot.is_alone}
+        first = {f"{job.id}/{job.attempt}": _first_members(job)} if len(record.slots) > len(alone) else {}
+        return {**first, **alone}
     return {gang_of(job, job.tasks[id_])[0]: (id_,) for id_ in record.slots}
 
 
-def spots_of(record: JobRecord, tasks: Iterable[TaskId]) -> list[Spot | None]:
-    """Return where tasks of a job run, None for those that hold nothing."""
-    slots = (record.slots.get(id_) for id_ in tasks)
-    return [Spot(slot.node, slot.devices, slot.placement_hint) if slot else None for slot in slots]
+def spots_of(record: JobRecord, gang: str, tasks: Iterable[TaskId]) -> list[Spot | None]:
+    """Return where the tasks of a gang run, None for those that hold nothing."""
+    slots = [record.slots.get(id_) for id_ in tasks]
+    return [
+        Spot(slot.node, slot.devices, slot.placement_hint) if slot and slot.is_alone is is_alone(gang) else None
+        for slot in slots
+    ]
 
 
 def describe(

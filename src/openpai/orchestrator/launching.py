@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from openpai.lifecycle.model import Task
+from openpai.lifecycle.rescaling import is_removed
 from openpai.orchestrator.job_code import packed_code
 from openpai.orchestrator.job_keys import keys_of
 from openpai.orchestrator.job_storages import mounts
@@ -64,9 +65,11 @@ class Launcher:
     def serves(self, record: JobRecord) -> bool:
         """Return whether it still knows all peers of the tasks.
 
-        Tasks of a gang are placed together. Without gang allocation, more may have been placed meanwhile.
+        Tasks of a gang are placed together. Without gang allocation, and after a rescale, more may have been placed.
         """
-        return record.job.attempt == self._attempt and (record.job.plan.is_gang or record.slots is self._slots)
+        plan = record.job.plan
+        is_placed_at_once = plan.is_gang and all(role.gang_instances is None for role in plan.roles)
+        return record.job.attempt == self._attempt and (is_placed_at_once or record.slots is self._slots)
 
     def launch(self, record: JobRecord, task: Task) -> LaunchTask:
         """Return the launch action of a task."""
@@ -120,7 +123,7 @@ def _view(record: JobRecord, spec: JobSpec) -> JobView:
     peers = tuple(
         Peer(id_.role, id_.index, slot.address, slot.ports)
         for id_ in record.job.tasks
-        if (slot := record.slots.get(id_)) is not None
+        if (slot := record.slots.get(id_)) is not None and not is_removed(record.job.plan, id_)
     )
     return JobView(record.user, record.name, record.virtual_cluster, spec.task_roles, peers, grace_of(spec.extras))
 

@@ -61,4 +61,4 @@ def _as_placed(leader: Leader, gang: str) -> tuple[str, ...] | None:
     tasks = gangs.holding(record).get(gang) if record is not None else None
     if record is None or tasks is None:
         return None
-    return tuple([spot.placement_hint if spot else "" for spot in gangs.spots_of(record, tasks)])
+    return tuple([spot.placement_hint if spot else "" for spot in gangs.spots_of(record, gang, tasks)])

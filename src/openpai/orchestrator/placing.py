@@ -146,6 +146,7 @@ async def _slots(leader: Leader, decision: Place) -> dict[TaskId, Slot] | None:
         slots[task] = Slot(
             spot.node, address, spot.devices, ports, leader.next_grant(),
             spot.placement_hint, max(need.gpus, len(spot.devices)), need.cpus, need.memory_mb,
+            gangs.is_alone(decision.gang),
         )  # fmt: skip
     return slots
 

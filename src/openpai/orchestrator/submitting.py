@@ -123,6 +123,11 @@ def check_hardware(leader: Leader, record: JobRecord, read: Read, usable: Collec
         faults = in_version_1(faults, read.gpu_type_line)
     if faults:
         raise InvalidProtocol(faults)
+    check_runnable(leader, record, usable)
+
+
+def check_runnable(leader: Leader, record: JobRecord, usable: Collection[str] | None = None) -> None:
+    """Raise Refused for a waiting job that could not run even if everything were free."""
     waiting = gangs.waiting(record.job)
     # All tasks of a role ask for the same.
     firsts: dict[str, str] = {}

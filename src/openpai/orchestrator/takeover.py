@@ -48,7 +48,7 @@ def _restore(leader: Leader, record: JobRecord) -> None:
     holding = gangs.holding(record)
     for gang in leader.describe(record, holding):
         tasks = holding[gang.id]
-        spots = gangs.spots_of(record, tasks)
+        spots = gangs.spots_of(record, gang.id, tasks)
         try:
             leader.scheduler.restore(gang, with_hints(leader, gang.id, spots), _since_ms(record, tasks))
         except Refused as error:

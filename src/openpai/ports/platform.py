@@ -11,6 +11,7 @@ from openpai.access.model import Principal
 from openpai.access.quotas import Quota
 from openpai.diagnosis.rules import RuleSet
 from openpai.lifecycle.model import AttemptKey
+from openpai.lifecycle.rescaling import Scales
 from openpai.ports.shells import Shell, ShellCommand, Stream
 from openpai.ports.task_usage import TaskUse
 from openpai.ports.usage import AuditEntry
@@ -257,6 +258,14 @@ class Platform(Protocol):
 
     async def set_priority(self, user: str, name: str, priority_class: str, by: str) -> None:
         """Change the priority class of a job that is not over; a running job runs on."""
+
+    async def rescale(self, user: str, name: str, scales: Scales, by: str) -> None:
+        """Change the number of tasks of task roles of a job that is not over; the other tasks run on.
+
+        A smaller role loses the tasks of its highest indices, a larger one gets new tasks as soon as there is room.
+        Raises InvalidParametersError for numbers it cannot have, NoEnoughQuotaError, and Unavailable while a task that
+        it would get again still ends.
+        """
 
     async def set_rank(self, user: str, name: str, rank: int, by: str) -> None:
         """Change the place of a job in its queue: among equal priorities a higher rank goes first."""

@@ -35,6 +35,8 @@ class Slot:
     """GPUs, CPUs and memory that count as used, even while the task leaves them idle."""
     cpus: int = 0
     memory_mb: int = 0
+    is_alone: bool = False
+    """Whether the task was placed by itself although its job is a gang: it was added to those that run."""
 
 
 @dataclass(frozen=True, slots=True)

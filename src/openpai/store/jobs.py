@@ -237,6 +237,12 @@ class SqlJobStore(SqlLeases):
                 if change.after.job.outcome != change.before.job.outcome
             ],
         )
+        for change in changes:
+            if change.after.job.plan is not change.before.job.plan:
+                of_job, of_details = rows.rescaled_columns(change.after)
+                id_ = change.after.job.id
+                connection.execute(sa.update(jobs).where(jobs.c.id == id_).values(of_job))
+                connection.execute(sa.update(job_details).where(job_details.c.job == id_).values(of_details))
         released = [
             {"of_node": node, "of_device": device, "of_grant": grant}
             for change in changes

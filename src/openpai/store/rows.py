@@ -42,7 +42,11 @@ _dump: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encod
 
 def plan_text(plan: Plan) -> str:
     """Return a plan as JSON text."""
-    roles = [[r.name, r.instances, r.min_failed, r.min_succeeded, r.task_retry_count] for r in plan.roles]
+    roles = [
+        [r.name, r.instances, r.min_failed, r.min_succeeded, r.task_retry_count]
+        + ([] if r.gang_instances is None else [r.gang_instances])
+        for r in plan.roles
+    ]
     more = {"heldFirst": True} if plan.is_held_first else {}
     return _dump({"roles": roles, "jobRetryCount": plan.job_retry_count, "gang": plan.is_gang, **more})
 
@@ -169,6 +173,13 @@ def detail_columns(new: NewJob) -> dict[str, Any]:
     }
 
 
+def rescaled_columns(record: JobRecord) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the columns of a job and of its details that a change of its numbers of tasks changes."""
+    plan, spec = record.job.plan, record.spec
+    of_job = {"tasks_total": plan.tasks_total, "gpus_total": spec.gpus_total}
+    return of_job, {"plan": plan_text(plan), "spec": dump_spec(spec)}
+
+
 def record_from(row: Row, attempts: Iterable[Row]) -> JobRecord:
     """Return a job, from its row and that of its details, with the tasks of its current attempt.
 
@@ -228,7 +239,7 @@ def task_columns(of: JobRecord, job_attempt: int, task: Task, slot: Slot | None)
         "grant_number": task.grant,
         "node": slot.node if slot else None,
         "address": slot.address if slot else None,
-        "devices": _dump(list(slot.devices)) if slot else None,
+        "devices": _devices_text(slot) if slot else None,
         "ports": _dump({label: list(ports) for label, ports in slot.ports.items()}) if slot else None,
         "seat": slot.placement_hint if slot else None,
         "gpus": slot.gpus if slot else None,
@@ -268,8 +279,14 @@ def report_from(text: str | None) -> ExitReport | None:
 
 # Nodes are alike, so thousands of tasks have few different texts.
 @lru_cache(maxsize=4096)
-def _devices_of(text: str) -> tuple[int, ...]:
-    return tuple(json.loads(text))
+def _devices_of(text: str) -> tuple[tuple[int, ...], bool]:
+    found = json.loads(text)
+    return (tuple(found["alone"]), True) if isinstance(found, dict) else (tuple(found), False)
+
+
+def _devices_text(slot: Slot) -> str:
+    devices = list(slot.devices)
+    return _dump({"alone": devices} if slot.is_alone else devices)
 
 
 @lru_cache(maxsize=4096)
@@ -281,16 +298,18 @@ def slot_from(row: Row) -> Slot | None:
     """Return the slot of a task attempt, None if it never had one."""
     if row["node"] is None:
         return None
+    devices, is_alone = _devices_of(row["devices"])
     return Slot(
         node=row["node"],
         address=row["address"],
-        devices=_devices_of(row["devices"]),
+        devices=devices,
         ports=_ports_of(row["ports"]),
         grant=row["grant_number"],
         placement_hint=row["seat"] or "",
         gpus=row["gpus"] or 0,
         cpus=row["cpus"] or 0,
         memory_mb=row["memory_mb"] or 0,
+        is_alone=is_alone,
     )
 
 

@@ -58,6 +58,7 @@ class TaskStatus(TaskHead, Container, AttemptTimes):
 
     attemptId: Annotated[int | None, Doc(example=0)]
     attemptState: State
+    isRemoved: Annotated[bool, Doc("whether its role became smaller and lost it; it ends, or has ended", example=False)]
 
 
 class Role(Document):

@@ -61,4 +61,9 @@ def test_a_change_of_task_numbers_is_reported_with_both() -> None:
     found = rescale_condition(framework(3), job(2))
     assert found is not None
     assert "asks for 3 tasks, and its job has 2" in found["message"]
+    assert (found["status"], found["reason"]) == ("False", "Pending")
+    assert rescale_condition(framework(3), job(2), "beyond a quota")["reason"] == "Refused"  # type: ignore[index]
+    over = rescale_condition(framework(2, conditions=[found]), job(2))
+    assert over is not None
+    assert (over["status"], over["reason"]) == ("True", "Done")
     assert rescale_condition(framework(3), job(2, "SUCCEEDED")) is None

@@ -6,8 +6,19 @@ from dataclasses import replace
 
 from openpai.lifecycle.diagnosis import diagnose
 from openpai.lifecycle.facts import Fact, TaskExited, TasksGranted, TaskStarted
-from openpai.lifecycle.model import AttemptKey, Behavior, Diagnosis, ExitReason, ExitReport, Job, Plan, RolePlan, TaskId
-from openpai.lifecycle.stepping import Stepped, new_job, step
+from openpai.lifecycle.model import (
+    AttemptKey,
+    Behavior,
+    Diagnosis,
+    ExitReason,
+    ExitReport,
+    Job,
+    Plan,
+    RolePlan,
+    Stepped,
+    TaskId,
+)
+from openpai.lifecycle.stepping import new_job, step
 
 
 class Story:

@@ -1,4 +1,4 @@
-"""Changes of one job: stop, start, restart, tags, the archive, priority, rank and checkpoints."""
+"""Changes of one job: stop, start, restart, tags, the archive, priority, number of tasks, rank and checkpoints."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
+from openpai.lifecycle.rescaling import RoleScale
+from openpai.protocol.schema import TASKS_MAX
+from openpai.protocol.wording import plural
 
 router = Router("jobs")
 NO_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
@@ -44,6 +47,31 @@ class PriorityChange(Body):
     """The new priority of a job."""
 
     value: Literal["crit", "prod", "test", "oppo"]
+
+
+class TaskNumber(Body):
+    """How many tasks a task role is to have."""
+
+    instances: int = Field(ge=1, le=TASKS_MAX, description="The number of its tasks.")
+    minFailedInstances: int | None = Field(
+        None, ge=-1, le=TASKS_MAX, description="How many failed tasks fail the attempt; as before unless given."
+    )
+    minSucceededInstances: int | None = Field(
+        None, ge=-1, le=TASKS_MAX, description="How many succeeded tasks let it succeed; as before unless given."
+    )
+
+
+class Rescale(Body, example={"taskRoles": {"worker": {"instances": 4}}}):
+    """The new numbers of tasks, by task role."""
+
+    taskRoles: dict[str, TaskNumber] = Field(min_length=1, max_length=100)
+
+    def scales(self) -> dict[str, RoleScale]:
+        """Return them as values."""
+        return {
+            name: RoleScale(role.instances, role.minFailedInstances, role.minSucceededInstances)
+            for name, role in self.taskRoles.items()
+        }
 
 
 class RankChange(Body):
@@ -103,6 +131,25 @@ async def set_job_priority(request: Request, caller: Annotated[Caller, needs("jo
     row = await job_for(request, caller, job)
     await context_of(request).services.platform.set_priority(row.user, row.name, priority, caller.user)
     return done(f"job {row.user}~{row.name} has priority {priority}")
+
+
+@router.serves(
+    "PUT /api/v2/jobs/{job}/taskRoles",
+    "Change the number of a job's tasks",
+    f"{_UNFINISHED} NoEnoughQuotaError",
+    takes=Rescale,
+)
+async def rescale_job(request: Request, caller: Annotated[Caller, needs("job.scale")], job: str) -> Done:
+    """Change the number of tasks of task roles, for this attempt and later ones; the other tasks run on.
+
+    A smaller role loses the tasks of its highest indices, which end as if the job was stopped. A larger one gets new
+    tasks as soon as there is room; they find the others in their environment, and not the reverse.
+    """
+    scales = (await read_body(request, Rescale)).scales()
+    row = await job_for(request, caller, job)
+    await context_of(request).services.platform.rescale(row.user, row.name, scales, caller.user)
+    numbers = ", ".join(f"{plural(scale.instances, 'task')} of role {name}" for name, scale in scales.items())
+    return done(f"job {row.user}~{row.name} is to have {numbers}")
 
 
 @router.serves("PUT /api/v2/jobs/{job}/rank", "Move a job in its queue", _UNFINISHED, takes=RankChange)

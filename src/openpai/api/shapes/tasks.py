@@ -33,6 +33,8 @@ class TaskHistory:
     role: str
     index: int
     attempts: tuple[TaskAttemptRow, ...] = ()
+    is_removed: bool = False
+    """Whether its role has become smaller since, and no longer has it."""
 
     @property
     def latest(self) -> TaskAttemptRow | None:
@@ -40,14 +42,19 @@ class TaskHistory:
 
 
 def histories(spec: JobSpec, rows: Iterable[TaskAttemptRow]) -> list[TaskHistory]:
-    """Return every task of the job file, in its order, with its attempts."""
+    """Return every task of a job, in the order of its file, with its attempts; those that a smaller role lost, too."""
     attempts: dict[tuple[str, int], list[TaskAttemptRow]] = {}
     for row in rows:
         attempts.setdefault((row.key.role, row.key.index), []).append(row)
+    sizes = {role.name: role.instances for role in spec.task_roles}
+    lost: dict[str, list[int]] = {}
+    for name, index in attempts:
+        if index >= sizes.get(name, 0):
+            lost.setdefault(name, []).append(index)
     return [
-        TaskHistory(role.name, index, tuple(attempts.get((role.name, index), ())))
+        TaskHistory(role.name, index, tuple(attempts.get((role.name, index), ())), is_removed=index >= role.instances)
         for role in spec.task_roles
-        for index in range(role.instances)
+        for index in (*range(role.instances), *sorted(lost.get(role.name, ())))
     ]
 
 
@@ -61,6 +68,7 @@ def task_status(job: JobRow, attempt: AttemptView, task: TaskHistory) -> wire.Ta
         "attemptId": latest.key.task_attempt if latest else None,
         "attemptState": head["taskState"],
         **_attempt_times(latest),
+        "isRemoved": task.is_removed,
     }
 
 

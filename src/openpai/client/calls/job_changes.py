@@ -91,6 +91,16 @@ class JobChanges(Naming):
         return Call("PUT", f"{self.path(name)}/priority", nothing, json={"value": priority_class})
 
     @asks
+    def scale(self, name: str, numbers: Mapping[str, int | Mapping[str, int]]) -> Call[None]:
+        """Change the number of tasks of task roles, as in `{"worker": 4}`; the other tasks run on.
+
+        Instead of a number, `{"instances": 4, "minFailedInstances": 1, "minSucceededInstances": -1}` changes what ends
+        the job, too.
+        """
+        roles = {role: {"instances": number} if isinstance(number, int) else number for role, number in numbers.items()}
+        return Call("PUT", f"{self.path(name)}/taskRoles", nothing, json={"taskRoles": roles})
+
+    @asks
     def move(self, name: str, rank: int | str) -> Call[None]:
         """Move a waiting job among those of equal priority: `front`, `back`, or a rank; a higher one goes first."""
         return Call("PUT", f"{self.path(name)}/rank", nothing, json={"value": rank})

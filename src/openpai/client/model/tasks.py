@@ -91,6 +91,8 @@ class TaskView(_OfTask, Answer):
     exit_phrase: str = text("containerExitSpec.phrase")
     exit_diagnostics: str = text("containerExitDiagnostics")
     cause: Cause = value("containerExitCause", convert=as_cause)
+    is_removed: bool = flag("isRemoved")
+    """Whether its role became smaller and lost it."""
     document: Document = whole()
 
     @property
