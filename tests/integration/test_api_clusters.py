@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
@@ -352,3 +353,31 @@ async def test_users_see_everything_and_change_nothing(shared: Sharing) -> None:
         assert await shared.refused(method, path, "ann", json=body) == (403, "ForbiddenUserError"), path
     assert (await shared.ask("PUT", "/jobs/train/priority", "ann", json={"value": "test"})).status_code == 200
     assert (await shared.ask("POST", "/jobs/train/checkpoint", "ann")).status_code == 200
+
+
+async def test_a_running_job_gets_and_loses_tasks(shared: Sharing) -> None:
+    await shared.submit("train", "vision", 2)
+    await shared.until("train", "RUNNING")
+    (role,) = (await shared.get("/jobs/train"))["taskRoles"]
+    await shared.put("/jobs/train/taskRoles", {"taskRoles": {role: {"instances": 2}}})
+
+    async def tasks() -> list[tuple[str, bool]]:
+        found = (await shared.get("/jobs/train"))["taskRoles"][role]["taskStatuses"]
+        return [(one["taskState"], one["isRemoved"]) for one in found]
+
+    async def become(*wanted: tuple[str, bool]) -> None:
+        for _ in range(1500):
+            if await tasks() == list(wanted):
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(await tasks())
+
+    await become(("RUNNING", False), ("RUNNING", False))
+    assert (await shared.get("/jobs"))[0]["totalTaskNumber"] == 2
+    await shared.put("/jobs/train/taskRoles", {"taskRoles": {role: {"instances": 1}}})
+    await become(("RUNNING", False), ("STOPPED", True))
+    # What a role lost keeps its history.
+    path = f"/jobs/train/attempts/0/taskRoles/{role}/taskIndex/1/attempts"
+    assert (await shared.get(path))["attempts"][0]["containerExitSpec"]["phrase"] == "DeleteTaskRequested"
+    answer = await shared.ask("PUT", "/jobs/train/taskRoles", json={"taskRoles": {role: {"instances": 500}}})
+    assert (answer.status_code, "500 GPUs" in answer.text or "1000 GPUs" in answer.text) == (400, True), answer.text
