@@ -148,7 +148,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
             if self._logs_root is not None:
                 self._logs = LogShipper(self._pod_log, self._logs_root)
                 opening.push_async_callback(self._logs.close)
-            self._deletions = Deletions(self._client, self._namespace, self._ending)
+            self._deletions = Deletions(self._client, self._seals, self._namespace, self._ending)
             opening.push_async_callback(self._deletions.close)
             self._received = ReceivedDevices(self._client, self._namespace, self._cluster.table)
             opening.push_async_callback(self._received.close)

@@ -13,11 +13,13 @@ import structlog
 from openpai.backends.kubernetes.attempts import PodAttempt
 from openpai.backends.kubernetes.names import FINALIZER, NOTICE_ANNOTATION
 from openpai.backends.kubernetes.pods import CONTAINER, grace_seconds
+from openpai.backends.kubernetes.seals import Seals
 from openpai.backends.kubernetes.writes import Writes, until_answered
 from openpai.kube.client import STRATEGIC_PATCH, KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.objects.kinds import PODS
 from openpai.kube.objects.pods import Pod
+from openpai.lifecycle.model import ExitReport
 from openpai.runtime.notice import notice_text
 from openpai.system.supervision import background
 
@@ -32,8 +34,9 @@ _CONFLICT_TRIES: Final = 5
 class Deletions:
     """Deletes pods in the background."""
 
-    def __init__(self, client: KubeClient, namespace: str, writes: Writes) -> None:
+    def __init__(self, client: KubeClient, seals: Seals, namespace: str, writes: Writes) -> None:
         self._client = client
+        self._seals = seals
         self._namespace = namespace
         self._writes = writes
         self._insisting: set[asyncio.Task[None]] = set()
@@ -118,6 +121,9 @@ class Deletions:
         if not attempt.uid or attempt.exit is not None:
             return
 
+        if attempt.cut_off is not None and not attempt.is_deleted:
+            await self._write_cut_off(attempt, attempt.cut_off)
+
         async def delete() -> None:
             # The shortest of all that were asked for: of two requests in flight, the later one may arrive first.
             grace_s = attempt.pod_grace_s
@@ -130,6 +136,16 @@ class Deletions:
                 break
         if error is not None and not (error.is_missing or error.is_conflict):
             log.error("a pod cannot be deleted, and runs on", pod=attempt.name, error=error.message)
+
+    async def _write_cut_off(self, attempt: PodAttempt, report: ExitReport) -> None:
+        """Write on the pod why it goes: a server that takes over meanwhile would see only that it was deleted."""
+        body = {"metadata": {"uid": attempt.uid, "annotations": self._seals.cut_off(attempt.uid, report)}}
+
+        async def write() -> None:
+            await self._client.patch(PODS, attempt.name, body, self._namespace)
+
+        # If the API server refuses that, the pod goes all the same.
+        await until_answered(write, lambda: attempt.exit is not None)
 
     async def _insist(self, attempt: PodAttempt) -> None:
         """Let the wrapper itself end a task whose grace period was shortened: kubelets wait for the first one."""

@@ -13,7 +13,7 @@ import msgspec
 
 from openpai.backends.kubernetes.names import SCOPE_LABEL
 from openpai.backends.kubernetes.pods import CONTAINER
-from openpai.backends.kubernetes.seals import IDENTITY, SEAL
+from openpai.backends.kubernetes.seals import CUT_OFF, IDENTITY, SEAL
 from openpai.kube.objects.meta import Condition, Meta
 from openpai.kube.objects.pods import ContainerStatus, Pod, PodSpec, PodStatus
 
@@ -41,7 +41,7 @@ class PodKeeper:
             deletion_timestamp=meta.deletion_timestamp,
             deletion_grace_period_seconds=meta.deletion_grace_period_seconds,
             labels=self._labels if is_ours else None,
-            annotations={name: meta.annotation(name) for name in (IDENTITY, SEAL)} if is_ours else None,
+            annotations=_sealed(meta) if is_ours else None,
         )
         status = _status(pod.status) if is_ours else PodStatus(phase=intern(pod.status.phase))
         return Pod(metadata=small, spec=self._spec(pod.spec), status=status)
@@ -59,6 +59,11 @@ class PodKeeper:
         if len(self._shapes) >= _SHAPES_MAX:
             self._shapes.clear()
         return self._shapes.setdefault(shape, small)
+
+
+def _sealed(meta: Meta) -> dict[str, str]:
+    kept = {name: meta.annotation(name) for name in (IDENTITY, SEAL)}
+    return {**kept, CUT_OFF: why} if (why := meta.annotation(CUT_OFF)) else kept
 
 
 def _status(status: PodStatus) -> PodStatus:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from sys import intern
-from typing import Final
+from typing import Any, Final
 
 from openpai.backends.kubernetes.names import PREFIX, pod_name
 from openpai.kube.objects.pods import Pod
@@ -20,6 +21,8 @@ from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 
 IDENTITY: Final = f"{PREFIX}identity"
 SEAL: Final = f"{PREFIX}seal"
+CUT_OFF: Final = f"{PREFIX}cut-off"
+"""Why the platform deletes a pod that never ran, sealed for this very pod."""
 _REASONS: Final = frozenset(ExitReason)
 
 
@@ -60,6 +63,16 @@ class Seals:
             return None
         return found
 
+    def cut_off(self, uid: str, report: ExitReport) -> dict[str, str]:
+        """Return the annotation that says why a pod is deleted before its task ran."""
+        return {CUT_OFF: self.close(f"cut off {uid}", json.dumps(_report_fields(report)))}
+
+    def cut_off_of(self, pod: Pod) -> ExitReport | None:
+        """Return why a server of this platform deletes a pod; None if none wrote that about this very pod."""
+        sealed = pod.metadata.annotation(CUT_OFF)
+        text = self.open(f"cut off {pod.uid}", sealed) if sealed else None
+        return None if text is None else _report(json.loads(text))
+
     def fingerprint(self, content: bytes) -> str:
         """Return a name for content: the same for the same content, and of no use to guess it."""
         return hmac.new(self._key, content, hashlib.sha256).hexdigest()[:20]
@@ -88,20 +101,24 @@ def _text(identity: Identity) -> str:
     if identity.is_unique:
         fields["unique"] = True
     if identity.fence is not None:
-        report = identity.fence
-        fields["fence"] = [report.code, report.reason.value, report.message, report.ended_at_ms]
+        fields["fence"] = _report_fields(identity.fence)
     return json.dumps(fields)
 
 
 def _identity(text: str) -> Identity:
     # It is sealed, so a version of this program wrote it.
     fields = json.loads(text)
-    fence = None
-    if "fence" in fields:
-        code, reason, message, ended_at_ms = fields["fence"]
-        fence = ExitReport(
-            code, ExitReason(reason) if reason in _REASONS else ExitReason.ABSENT, message, ended_at_ms=ended_at_ms
-        )
+    fence = _report(fields["fence"]) if "fence" in fields else None
     key = AttemptKey.parse(fields["attempt"])
     is_unique = fields.get("unique") is True
     return Identity(key, fields["grant"], intern(fields["node"]), tuple(fields["devices"]), fence, is_unique)
+
+
+def _report_fields(report: ExitReport) -> list[object]:
+    return [report.code, report.reason.value, report.message, report.ended_at_ms]
+
+
+def _report(fields: Sequence[Any]) -> ExitReport:
+    code, reason, message, ended_at_ms = fields
+    known = ExitReason(reason) if reason in _REASONS else ExitReason.ABSENT
+    return ExitReport(code, known, message, ended_at_ms=ended_at_ms)

@@ -238,6 +238,9 @@ class Watcher:
     def _take(self, attempt: PodAttempt, pod: Pod, identity: Identity) -> None:
         attempt.uid, attempt.node, attempt.is_fence = pod.uid, identity.node, identity.fence is not None
         attempt.is_unique = identity.is_unique
+        if pod.is_deleting and attempt.cut_off is None:
+            # An earlier server deleted it, and wrote why. A pod that is not deleted yet is looked at as any other.
+            attempt.cut_off = self._seals.cut_off_of(pod)
         attempt.waits_since_s = asyncio.get_running_loop().time()
         self._grants.heard(identity)
 
