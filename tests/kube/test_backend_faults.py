@@ -15,7 +15,6 @@ from openpai.backends.kubernetes import cluster, leases, leftovers, watching
 from openpai.backends.kubernetes.backend import KubernetesBackend, KubernetesOptions
 from openpai.backends.kubernetes.names import FINALIZER
 from openpai.backends.kubernetes.node_health import NodeRules
-from openpai.backends.kubernetes.seals import CUT_OFF
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError, silent
 from openpai.kube.objects import NAMESPACES, PODS, SECRETS, SERVICES, kind
@@ -325,31 +324,6 @@ async def test_a_server_killed_before_it_recorded_the_pod_finds_it(world: World)
     await backend.apply([launch])
     await world.resume(a_key())
     assert (await the_end(Watch(backend))).code == 7
-
-
-async def test_a_server_that_takes_over_knows_why_a_pod_is_deleted_and_believes_no_copy(world: World) -> None:
-    backend = await world.start()
-    assert world.nodes is not None
-    await world.run(backend, 1)
-    world.nodes.hold_deletions = True
-    world.nodes.plays[world.pod_of(a_key())] = lambda nodes, pod: nodes.stick(pod, message="manifest unknown")
-    await backend.apply([a_launch(world, a_key(), world.programs.waits())])
-
-    async def is_deleted(number: int) -> bool:
-        return (await world.the_pod(number)).is_deleting
-
-    await until(lambda: is_deleted(0))
-    await world.crash()
-    copied, other = (await world.the_pod()).metadata.annotation(CUT_OFF), await world.the_pod(1)
-    assert copied
-    await world.kube.patch(PODS, other.name, {"metadata": {"annotations": {CUT_OFF: copied}}}, world.namespace)
-    await world.kube.delete(PODS, other.name, world.namespace)
-    await until(lambda: is_deleted(1))
-    watch = Watch(await world.start())
-    await world.nodes.release_deletions()
-    report = await the_end(watch)
-    assert (report.reason, report.message) == (ExitReason.IMAGE_MISSING, "manifest unknown")
-    assert (await the_end(watch, 1)).reason is ExitReason.LOST
 
 
 async def test_nothing_of_a_job_is_left_when_its_attempts_are_forgotten(world: World) -> None:
