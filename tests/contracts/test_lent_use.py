@@ -36,6 +36,18 @@ async def test_lent_and_borrowed_time_is_added_up_by_day(database: Database) -> 
     ]
 
 
+async def test_moves_are_added_up_by_day_beside_what_was_borrowed(database: Database) -> None:
+    usage = SqlUsageStore(database)
+    moved = LentUse("a", "ann", jobs_moved=1, moved_gpu_ms=HOUR_MS / 4)
+    await usage.add_lent_use((moved, LentUse("a", "ann", borrowed_gpu_ms=HOUR_MS), moved), MONDAY_MS, None)
+    await usage.add_lent_use((moved,), MONDAY_MS + DAY_MS, None)
+    found = await usage.use(MONDAY_MS, MONDAY_MS + 2 * DAY_MS)
+    assert [(row.user, row.jobs_moved, row.gpu_hours_moved, row.gpu_hours_borrowed) for row in found] == [
+        ("ann", 2, 0.5, 1.0),
+        ("ann", 1, 0.25, 0.0),
+    ]
+
+
 async def test_a_leader_whose_lease_is_over_adds_no_lent_time(database: Database) -> None:
     usage, jobs = SqlUsageStore(database), SqlJobStore(database)
     epoch = await jobs.lease("a/1", 0, 15_000)

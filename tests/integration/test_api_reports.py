@@ -61,7 +61,7 @@ async def hours(world: World, user: str, /, **asked: Any) -> dict[str, float]:
 async def test_an_administrator_sees_what_every_user_used(world: World) -> None:
     assert await hours(world, "root") == {"=eve": 1.0, "ann": 10.0, "bob": 4.0}
     report = await world.get("/reports/use", "root", **DAYS)
-    lent = {"gpuHoursBorrowed": 0.0, "gpuHoursLent": 0.0}
+    lent = {"gpuHoursBorrowed": 0.0, "gpuHoursLent": 0.0, "jobsMoved": 0, "gpuHoursMoved": 0.0}
     assert report["total"] == {"gpuHours": 15.0, "cpuHours": 26.0, "memoryGbHours": 9.0, "taskAttempts": 4, **lent}
     assert (report["from"], report["to"]) == (19_674 * DAY_MS, 19_678 * DAY_MS)
 
@@ -139,6 +139,18 @@ async def test_lent_hours_are_those_of_a_virtual_cluster_and_borrowed_ones_those
     assert await lent(world, "ann", "vc") == {"speech": (2.0, 0.0), "vision": (0.0, 0.0), "total": (2.0, 0.0)}
 
 
+async def test_moves_count_for_the_user_and_the_virtual_cluster_of_the_job_that_was_moved(world: World) -> None:
+    rows = (LentUse("speech", "ann", jobs_moved=2, moved_gpu_ms=HOUR_MS / 2),)
+    await SqlUsageStore(world.database).add_lent_use(rows, NOON_MS, None)
+    for user, by, name in (("root", "user", "ann"), ("root", "vc", "speech"), ("ann", "vc", "speech")):
+        report = (await world.ask("GET", "/reports/use", user, params=DAYS | {"by": by})).json()
+        (row,) = [row for row in report["rows"] if name in row.values()]
+        assert (row["jobsMoved"], row["gpuHoursMoved"]) == (2, 0.5)
+        assert (report["total"]["jobsMoved"], report["total"]["gpuHoursMoved"]) == (2, 0.5)
+    report = (await world.ask("GET", "/reports/use", "max", params=DAYS | {"by": "vc"})).json()
+    assert report["total"]["jobsMoved"] == 0
+
+
 async def test_a_spreadsheet_gets_a_table_with_a_total_and_without_formulas(world: World) -> None:
     for how in ({"params": DAYS | {"format": "csv"}}, {"params": DAYS, "headers": {"Accept": "text/csv"}}):
         answer = await world.ask("GET", "/reports/use", "root", **how)
@@ -146,11 +158,14 @@ async def test_a_spreadsheet_gets_a_table_with_a_total_and_without_formulas(worl
         assert answer.headers["content-disposition"] == 'attachment; filename="use.csv"'
         rows = list(csv.reader(io.StringIO(answer.text)))
         assert rows == [
-            ["user", "gpuHours", "cpuHours", "memoryGbHours", "taskAttempts", "gpuHoursBorrowed", "gpuHoursLent"],
-            ["'=eve", "1.0", "2.0", "1.0", "1", "0.0", "0.0"],
-            ["ann", "10.0", "20.0", "6.0", "2", "0.0", "0.0"],
-            ["bob", "4.0", "4.0", "2.0", "1", "0.0", "0.0"],
-            ["total", "15.0", "26.0", "9.0", "4", "0.0", "0.0"],
+            [
+                *("user", "gpuHours", "cpuHours", "memoryGbHours", "taskAttempts", "gpuHoursBorrowed", "gpuHoursLent"),
+                *("jobsMoved", "gpuHoursMoved"),
+            ],
+            ["'=eve", "1.0", "2.0", "1.0", "1", "0.0", "0.0", "0", "0.0"],
+            ["ann", "10.0", "20.0", "6.0", "2", "0.0", "0.0", "0", "0.0"],
+            ["bob", "4.0", "4.0", "2.0", "1", "0.0", "0.0", "0", "0.0"],
+            ["total", "15.0", "26.0", "9.0", "4", "0.0", "0.0", "0", "0.0"],
         ]
 
 

@@ -59,6 +59,10 @@ def report(
     output.table([*heads, *numbers], rows, right=numbers, whole=["DAY (UTC)"] if "day" in words else [])
     if is_lent:
         output.say_marked_up("[dim]BORROWED and LENT: GPU hours without a guarantee[/]")
+    if found.total.jobs_moved:
+        moved = f"{plural(found.total.jobs_moved, 'job')} moved to make whole nodes for others"
+        message = f"{moved}; {found.total.gpu_hours_moved:.2f} GPU hours of their work were done again"
+        output.say_marked_up(f"[dim]{message}; by row with --csv or --json[/]")
     output.next_step(f"pai report --by {','.join(words)} --csv report.csv")
 
 

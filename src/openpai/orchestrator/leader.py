@@ -30,7 +30,7 @@ from openpai.ports.platform import NotLeading
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import LEASE_MS, JobRecord, JobStore, LeaseLost
 from openpai.ports.task_usage import TaskUsage
-from openpai.ports.usage import UsageStore
+from openpai.ports.usage import LentUse, UsageStore
 from openpai.runtime.builtin_plugins import BUILT_IN
 from openpai.runtime.plugins import Plugins
 from openpai.scheduler.config.arrangement import Arrangement
@@ -166,6 +166,8 @@ class Leader:
     """The scheduler's clock."""
     lending: tuple[int, Lending | None] = 0, None
     """What was lent and borrowed when `count_lending` looked last, and when that was."""
+    moved: list[LentUse] = field(default_factory=list)
+    """The moves of jobs since then."""
     rules: RuleSet = field(default_factory=built_in)
     """The rules of the failure analysis, with the edits of administrators."""
     rules_version: int = 0

@@ -1,4 +1,4 @@
-"""The pass that measures GPU time without a guarantee, for reports: what users borrow and virtual clusters lend.
+"""The pass that counts for reports what users borrow and virtual clusters lend, and which jobs were moved.
 
 The store knows which GPUs each task held, but not under which guarantee, which may change while it runs. So the leader
 looks every few seconds and counts what it saw for the time until it looks again.
@@ -14,13 +14,14 @@ from openpai.scheduler.interface import Lending
 
 
 async def count_lending(leader: Leader) -> None:
-    """Store the GPU time lent and borrowed since the last call, as it was then."""
+    """Store the GPU time lent and borrowed since the last call, as it was then, and the moves of jobs since then."""
     if leader.usage is None:
         return
     now_ms, (since_ms, seen) = leader.steady.now_ms(), leader.lending
     # Before the write: what a failed write may have stored must not be counted twice.
-    leader.lending = now_ms, leader.scheduler.lending()
-    rows = tuple(_rows(seen, now_ms - since_ms)) if seen is not None else ()
+    leader.lending, moved = (now_ms, leader.scheduler.lending()), tuple(leader.moved)
+    leader.moved.clear()
+    rows = (*(_rows(seen, now_ms - since_ms) if seen is not None else ()), *moved)
     if rows:
         await leader.usage.add_lent_use(rows, leader.clock.now_ms(), leader.epoch)
 

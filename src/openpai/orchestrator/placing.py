@@ -17,6 +17,7 @@ from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import TASKS_AT_ONCE
 from openpai.ports.store import Event, JobRecord, Slot
+from openpai.ports.usage import LentUse
 from openpai.protocol.wording import plural
 from openpai.runtime.environment import port_labels
 from openpai.scheduler.model import Place, Preempt
@@ -32,6 +33,8 @@ class Proposal:
     """The placement of each gang."""
     leaving: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The jobs to preempt for each gang."""
+    moved: dict[str, tuple[LentUse, ...]] = field(default_factory=dict)
+    """The moves of jobs for each gang, for reports."""
     has_more: bool = False
     """Whether the scheduler has more to decide once this is saved."""
 
@@ -71,7 +74,7 @@ class Proposal:
         self.leaving[decision.gang] = tuple(jobs)
         waiting = leader.active.records.get(gangs.job_of(decision.gang))
         lost_ms = {gangs.job_of(victim): lost for victim, lost in decision.moved.items()}
-        names = []
+        names, uses = [], []
         for job, why in jobs.items():
             found = leader.active.records.get(job)
             if found is None:
@@ -80,7 +83,9 @@ class Proposal:
             if job in lost_ms:
                 names.append(found.full_name)
                 notes = (_moved(found, waiting, lost_ms[job], now_ms),)
+                uses.append(_move_of(found, lost_ms[job]))
             updates[job] = JobUpdate((Preempted(found.job.attempt, now_ms, why),), notes=notes)
+        self.moved[decision.gang] = tuple(uses)
         if names and waiting is not None:
             message = f"resources are reserved for it: {', '.join(sorted(names))} moved to make room for it"
             event = Event(waiting.job.id, now_ms, "RoomMade", message, waiting.job.attempt)
@@ -104,7 +109,9 @@ class Proposal:
             if any(_stays(leader, job) for job in jobs):
                 leader.scheduler.reject(gang)
                 leader.nudges.work.set()
-        self.placed, self.leaving = {}, {}
+            else:
+                leader.moved += self.moved.get(gang, ())
+        self.placed, self.leaving, self.moved = {}, {}, {}
 
 
 def _moved(record: JobRecord, waiting: JobRecord | None, lost_ms: int, now_ms: int) -> Event:
@@ -112,6 +119,12 @@ def _moved(record: JobRecord, waiting: JobRecord | None, lost_ms: int, now_ms: i
     lost = f"the last {lost_ms / 1000:.0f} s of its work on {plural(record.spec.gpus_total, 'GPU')} are done again"
     message = f"it leaves its node for {waiting.full_name if waiting else 'another job'}; {lost}"
     return Event(record.job.id, now_ms, "Moved", message, record.job.attempt)
+
+
+def _move_of(record: JobRecord, lost_ms: int) -> LentUse:
+    """Return what a move adds to reports."""
+    moved_ms = lost_ms * record.spec.gpus_total
+    return LentUse(record.virtual_cluster, record.user, jobs_moved=1, moved_gpu_ms=moved_ms)
 
 
 def _stays(leader: Leader, job: str) -> bool:

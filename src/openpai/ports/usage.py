@@ -37,17 +37,23 @@ class UseRow:
     """The part of the GPU hours without a guarantee, as measured while jobs ran."""
     gpu_hours_lent: float = 0.0
     """What the virtual cluster lent to others, in a row without a user."""
+    jobs_moved: int = 0
+    """How often a job was moved to make room for another one."""
+    gpu_hours_moved: float = 0.0
+    """The work that these jobs did again."""
 
 
 @dataclass(frozen=True, slots=True)
 class LentUse:
-    """GPU time that a user of a virtual cluster borrowed, or that a virtual cluster lent."""
+    """GPU time that a user of a virtual cluster borrowed or, by moves, did again, or that a virtual cluster lent."""
 
     virtual_cluster: str
     user: str = ""
     """Empty for time that was lent."""
     borrowed_gpu_ms: float = 0.0
     lent_gpu_ms: float = 0.0
+    jobs_moved: int = 0
+    moved_gpu_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Period:
 
 def held(connection: sa.Connection, period: Period) -> tuple[UseRow, ...]:
     """Return the use in a period, with that of running and of deleted jobs."""
-    sums: Days = defaultdict(lambda: defaultdict(lambda: [0.0] * 6))
+    sums: Days = defaultdict(lambda: defaultdict(lambda: [0.0] * 8))
     slopes: defaultdict[Whose, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0] * 3))
     # Day by day: sorting many short lists is much faster than sorting a long one.
     for day in range(period.from_ms // DAY_MS, (period.to_ms - 1) // DAY_MS + 1):
@@ -67,7 +67,8 @@ def held(connection: sa.Connection, period: Period) -> tuple[UseRow, ...]:
         deleted = (row.gpu_ms, row.cpu_ms, row.memory_mb_ms, row.task_attempts)
         _add(sums[row.day][row.owner, row.virtual_cluster], deleted)
     for row in connection.execute(_by_day(lent_use, period)):
-        _add(sums[row.day][row.owner, row.virtual_cluster], (0, 0, 0, 0, row.borrowed_gpu_ms, row.lent_gpu_ms))
+        lent = (row.borrowed_gpu_ms, row.lent_gpu_ms, row.jobs_moved, row.moved_gpu_ms)
+        _add(sums[row.day][row.owner, row.virtual_cluster], (0, 0, 0, 0, *lent))
     return tuple(_row(day, whose, sums[day][whose]) for day in sorted(sums) for whose in sorted(sums[day]))
 
 
@@ -79,11 +80,10 @@ def keep_use(connection: sa.Connection, ids: Sequence[str]) -> None:
 
 
 def add_lent_use(connection: sa.Connection, rows: Sequence[LentUse], at_ms: int) -> None:
-    """Add GPU time without a guarantee to the day of `at_ms`."""
+    """Add GPU time without a guarantee, and moves, to the day of `at_ms`."""
     for row in rows:
         of = {"day": at_ms // DAY_MS, "owner": row.user, "virtual_cluster": row.virtual_cluster}
-        amounts = {"borrowed_gpu_ms": row.borrowed_gpu_ms, "lent_gpu_ms": row.lent_gpu_ms}
-        _add_to(connection, lent_use, of, amounts)
+        _add_to(connection, lent_use, of, {name: getattr(row, name) for name in _LENT})
 
 
 def _add_to(connection: sa.Connection, table: sa.Table, of: Mapping[str, Any], amounts: Mapping[str, float]) -> None:
@@ -94,6 +94,7 @@ def _add_to(connection: sa.Connection, table: sa.Table, of: Mapping[str, Any], a
 
 
 _PAST: Final = ("gpu_ms", "cpu_ms", "memory_mb_ms", "task_attempts")
+_LENT: Final = ("borrowed_gpu_ms", "lent_gpu_ms", "jobs_moved", "moved_gpu_ms")
 
 
 def _held_by(connection: sa.Connection, ids: Sequence[str]) -> dict[tuple[int, Whose], list[float]]:
@@ -195,7 +196,8 @@ def _add(sums: list[float], amounts: Sequence[float]) -> None:
 
 
 def _row(day: int, whose: Whose, sums: Sequence[float]) -> UseRow:
-    gpu_ms, cpu_ms, memory_mb_ms, attempts, borrowed_ms, lent_ms = sums
+    gpu_ms, cpu_ms, memory_mb_ms, attempts, borrowed_ms, lent_ms, moves, moved_ms = sums
     name = (_FIRST_DAY + timedelta(days=day)).date().isoformat()
     hours = (gpu_ms / _HOUR_MS, cpu_ms / _HOUR_MS, memory_mb_ms / _MB_PER_GB / _HOUR_MS)
-    return UseRow(name, whose[0], whose[1], *hours, int(attempts), borrowed_ms / _HOUR_MS, lent_ms / _HOUR_MS)
+    lent = (borrowed_ms / _HOUR_MS, lent_ms / _HOUR_MS)
+    return UseRow(name, whose[0], whose[1], *hours, int(attempts), *lent, int(moves), moved_ms / _HOUR_MS)

@@ -350,7 +350,7 @@ past_use: Final = sa.Table(
     sa.Column("task_attempts", sa.Integer, nullable=False),
 )
 
-# What users borrowed and, without an owner, what virtual clusters lent, added up while jobs run.
+# What users borrowed, which of their jobs were moved for others and, without an owner, what virtual clusters lent.
 lent_use: Final = sa.Table(
     "lent_use",
     metadata,
@@ -359,6 +359,8 @@ lent_use: Final = sa.Table(
     sa.Column("virtual_cluster", sa.String(255), primary_key=True),
     sa.Column("borrowed_gpu_ms", sa.Double, nullable=False),
     sa.Column("lent_gpu_ms", sa.Double, nullable=False),
+    sa.Column("jobs_moved", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("moved_gpu_ms", sa.Double, nullable=False, server_default="0"),
 )
 
 # The use of ended task attempts in each month (UTC), added up as they end, for the check at each submission.

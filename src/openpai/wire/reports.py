@@ -20,6 +20,8 @@ class UsageTotal(Document):
     taskAttempts: Annotated[int, Doc(example=3)]
     gpuHoursBorrowed: Annotated[float, Doc("the part of them without a guarantee", example=2.5)]
     gpuHoursLent: Annotated[float, Doc("what virtual clusters lent to others; not by user or group", example=0)]
+    jobsMoved: Annotated[int, Doc("how often a job was moved to make room for another one", example=0)]
+    gpuHoursMoved: Annotated[float, Doc("the work that these jobs did again", example=0)]
 
 
 class UsageRow(UsageTotal):

@@ -107,3 +107,14 @@ def test_a_report_shows_lent_and_borrowed_hours_where_there_are_any(pai, platfor
     assert rows[1].split()[-2:] == ["12.50", "3.00"]
     platform.on("GET", "/reports/use", report | {"rows": [row], "total": used})
     assert "BORROWED" not in pai("report", "--by", "day,user,vc").out
+
+
+def test_a_report_says_how_many_jobs_moved_if_any_did(pai, platform):
+    used = {"gpuHours": 3, "cpuHours": 2, "memoryGbHours": 3, "taskAttempts": 7}
+    row = {"user": "ann", **used}
+    report = {"from": 0, "to": 1, "by": ["user"], "rows": [row], "total": used}
+    platform.on("GET", "/reports/use", report | {"total": used | {"jobsMoved": 2, "gpuHoursMoved": 0.5}})
+    message = "2 jobs moved to make whole nodes for others; 0.50 GPU hours of their work were done again"
+    assert message in " ".join(pai("report").out.split())
+    platform.on("GET", "/reports/use", report)
+    assert "moved" not in pai("report").out

@@ -74,6 +74,12 @@ def test_a_job_of_one_gpu_moves_for_a_job_of_a_whole_node() -> None:
         assert "Moved" not in others
         (view,) = [each for each in servers.leader.scheduler.virtual_clusters() if each.name == "default"]
         assert (view.moves, view.moved_gpu_hours) == (1, lost_ms / 3_600_000)
+        await asyncio.sleep(30)
+        now_ms = servers.clock.now_ms()
+        report = [row for row in await servers.usage.use(0, now_ms) if row.jobs_moved]
+        assert [(row.user, row.virtual_cluster, row.jobs_moved, row.gpu_hours_moved) for row in report] == [
+            ("ann", "default", 1, pytest.approx(lost_ms / 3_600_000))
+        ]
         made = [each.event.message for each in await servers.events("big") if each.event.reason == "RoomMade"]
         assert made == [f"resources are reserved for it: ann~{moved} moved to make room for it"]
         await servers.restart()

@@ -11,7 +11,11 @@ from openpai.api.bodies import invalid
 from openpai.ports.usage import UseRow
 
 NAMES: Final = {"day": "day", "user": "user", "group": "group", "vc": "virtualCluster"}
-_SUMS: Final = ("gpuHours", "cpuHours", "memoryGbHours", "taskAttempts", "gpuHoursBorrowed", "gpuHoursLent")
+_SUMS: Final = (
+    "gpuHours", "cpuHours", "memoryGbHours", "taskAttempts", "gpuHoursBorrowed", "gpuHoursLent", "jobsMoved",
+    "gpuHoursMoved",
+)  # fmt: skip
+_COUNTS: Final = ("taskAttempts", "jobsMoved")
 _DIGITS: Final = 6
 _FIRST_DAY: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -80,7 +84,8 @@ def report_csv(entries: Sequence[Mapping[str, Any]], by: Sequence[str], in_all: 
 
 def _add(sums: list[float], row: UseRow) -> None:
     amounts = (
-        row.gpu_hours, row.cpu_hours, row.memory_gb_hours, row.task_attempts, row.gpu_hours_borrowed, row.gpu_hours_lent
+        row.gpu_hours, row.cpu_hours, row.memory_gb_hours, row.task_attempts, row.gpu_hours_borrowed,
+        row.gpu_hours_lent, row.jobs_moved, row.gpu_hours_moved,
     )  # fmt: skip
     for place, amount in enumerate(amounts):
         sums[place] += amount
@@ -88,4 +93,4 @@ def _add(sums: list[float], row: UseRow) -> None:
 
 def _document(sums: Sequence[float]) -> dict[str, Any]:
     found: dict[str, Any] = {name: round(amount, _DIGITS) for name, amount in zip(_SUMS, sums, strict=True)}
-    return found | {"taskAttempts": int(found["taskAttempts"])}
+    return found | {name: int(found[name]) for name in _COUNTS}

@@ -23,6 +23,10 @@ class Use(Answer):
     """The part of the GPU hours without a guarantee."""
     gpu_hours_lent: float = real("gpuHoursLent")
     """What virtual clusters lent to others; only in reports that are not by user or group, and in the total."""
+    jobs_moved: int = amount("jobsMoved")
+    """How often a job was moved to make room for another one."""
+    gpu_hours_moved: float = real("gpuHoursMoved")
+    """The work that these jobs did again."""
 
 
 @dataclass(frozen=True, slots=True)
