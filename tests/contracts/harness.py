@@ -69,6 +69,8 @@ class Harness(ABC):
     image = "none"
     keeps_work = False
     """Whether the backends that are made keep what tasks leave, in `kept`."""
+    measures = True
+    """Whether a backend that can measure has containers to measure."""
     merges_streams = False
     """Whether standard error is in the log of standard output, because the system does not keep them apart."""
     cpus = 64

@@ -138,6 +138,7 @@ async def _first(*waits: object) -> int:
 class KubernetesHarness(Harness):
     """A kubernetes backend over a namespace and two fake nodes of its own."""
 
+    measures = False
     runs_shell = False
     has_shells = False
     programs = SimulatedPrograms()

@@ -33,6 +33,7 @@ class SimulatedHarness(Harness):
     """A cluster in memory that outlives the backends connected to it."""
 
     runs_shell = False
+    measures = False
     programs = SimulatedPrograms()
 
     def __init__(self, directory: Path) -> None:

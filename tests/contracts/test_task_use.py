@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,7 @@ async def sample_of(backend: Backend) -> TaskSample:
 
 async def test_what_a_task_uses_and_reports(harness: Harness) -> None:
     backend = await harness.start()
-    if not isinstance(backend, MeasuresTasks):
+    if not isinstance(backend, MeasuresTasks) or not harness.measures:
         pytest.skip(f"{type(harness).__name__} does not measure its tasks")
     assert await backend.measure() == ()
     watch = Watch(backend)
@@ -51,6 +52,11 @@ async def test_what_a_task_uses_and_reports(harness: Harness) -> None:
     assert await backend.measure() == ()
 
 
+def noted(harness: Harness) -> str:
+    log = Path(harness.logs, a_key().path(), "runtime.log")
+    return log.read_text().partition("what its processes do now:")[2]
+
+
 STOPS_ITSELF = """
 sh -c 'echo down; kill -STOP $$' &
 while :; do sleep 0.05; done
@@ -59,7 +65,7 @@ while :; do sleep 0.05; done
 
 async def test_a_stopped_process_is_counted_and_its_stack_kept(harness: Harness) -> None:
     backend = await harness.start()
-    if not (isinstance(backend, MeasuresTasks) and isinstance(backend, KeepsEvidence)):
+    if not (isinstance(backend, MeasuresTasks) and isinstance(backend, KeepsEvidence) and harness.measures):
         pytest.skip(f"{type(harness).__name__} does not measure its tasks")
     watch = Watch(backend)
     await backend.apply([a_launch(harness, a_key(), STOPS_ITSELF)])
@@ -70,6 +76,7 @@ async def test_a_stopped_process_is_counted_and_its_stack_kept(harness: Harness)
             await asyncio.sleep(0.05)
     found = await backend.keep_stacks([a_key()])
     assert "is stopped" in found[a_key()]
+    assert "is stopped" in noted(harness)
     assert await backend.keep_stacks([]) == {}
     await backend.apply([KillTask(a_key(), 0.0)])
     await watch.until_over(a_key())

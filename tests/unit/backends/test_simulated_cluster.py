@@ -206,3 +206,15 @@ async def test_an_unknown_node_or_device_is_refused() -> None:
     (seen,) = scene.at(0)
     assert seen.exit is not None
     assert seen.exit.reason is ExitReason.LAUNCH_REFUSED
+
+
+async def test_the_use_of_running_tasks_is_imitated() -> None:
+    scene = await opened()
+    await scene.server.apply([a_launch("sleep 9", devices=(2,))])
+    assert len(scene.at(4000)) == 1
+    (sample,) = await scene.server.measure()
+    # Half of one processor, of 64 MiB and of a GPU.
+    assert (sample.counters.cpu_s, sample.memory_bytes) == (2.0, 32 << 20)
+    assert [(device.index, device.busy_percent) for device in sample.devices] == [(2, 50.0)]
+    scene.at(20_000)
+    assert await scene.server.measure() == ()

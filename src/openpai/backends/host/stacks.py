@@ -13,51 +13,42 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from openpai.protocol.wording import cut, harmless, harmless_line
+from openpai.protocol.wording import harmless
+from openpai.runtime.inspecting import ProcessState, described, most_telling
 
 PROCESSES_MAX: Final = 20
 SPIED_MAX: Final = 4
 _SPY_S: Final = 5.0
 _STACK_BYTES: Final = 16 * 1024
-_COMMAND_MAX: Final = 200
-_STATES: Final = {"R": "running", "S": "sleeping", "D": "waiting for a disk or device", "T": "stopped", "t": "traced"}
 
 
 def stacks_of(pids: Sequence[int], proc: str = "/proc") -> tuple[str, str]:
     """Return what processes do as text, and in a few words that of the one that says most."""
     spy = shutil.which("py-spy")
     lines: list[str] = []
-    found: list[tuple[int, str]] = []
+    found: list[ProcessState] = []
     spied = 0
     for pid in sorted(pids)[:PROCESSES_MAX]:
-        state, summary = _summary(pid, proc)
-        if not state:
+        process = _state(pid, proc)
+        if process is None:
             continue
-        found.append((_weight(state, summary), summary))
-        lines.append(summary)
+        found.append(process)
+        lines.append(described(process))
         lines += [f"    {line}" for line in _text(f"{proc}/{pid}/stack").splitlines()[:PROCESSES_MAX]]
         if spy and spied < SPIED_MAX and "python" in Path(_link(f"{proc}/{pid}/exe")).name:
             spied += 1
             lines += [f"    {line}" for line in _spied(spy, pid).splitlines()]
     if len(pids) > PROCESSES_MAX:
         lines.append(f"and {len(pids) - PROCESSES_MAX} more processes")
-    return "\n".join(lines), max(found, default=(0, ""))[1]
+    return "\n".join(lines), most_telling(found)
 
 
-def _summary(pid: int, proc: str) -> tuple[str, str]:
+def _state(pid: int, proc: str) -> ProcessState | None:
     state = _text(f"{proc}/{pid}/stat").rpartition(")")[2].split()[:1]
     if not state:
-        return "", ""
+        return None
     command = _text(f"{proc}/{pid}/cmdline").replace("\0", " ").strip() or _text(f"{proc}/{pid}/comm").strip()
-    waits = _text(f"{proc}/{pid}/wchan").strip()
-    where = f", in {waits}" if waits not in ("", "0") else ""
-    what = _STATES.get(state[0], f"in state {state[0]}")
-    return state[0], f"process {pid} ({cut(harmless_line(command), _COMMAND_MAX)}) is {what}{harmless_line(where)}"
-
-
-def _weight(state: str, summary: str) -> int:
-    """Return how much a process says: a stopped one most, a shell that waits for its child least."""
-    return 3 if state in "Tt" else 2 if state in "DR" else 0 if "do_wait" in summary else 1
+    return ProcessState(pid, state[0], command, _text(f"{proc}/{pid}/wchan").strip())
 
 
 def _spied(spy: str, pid: int) -> str:

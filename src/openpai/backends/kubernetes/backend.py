@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -29,8 +29,9 @@ from openpai.backends.kubernetes.keeping import PodKeeper
 from openpai.backends.kubernetes.launching import Launcher, Shared
 from openpai.backends.kubernetes.leftovers import Leftovers
 from openpai.backends.kubernetes.log_shipping import LogShipper
+from openpai.backends.kubernetes.measuring import PodMeasuring
 from openpai.backends.kubernetes.memory import Grants, Memory
-from openpai.backends.kubernetes.names import is_node_name, pod_name
+from openpai.backends.kubernetes.names import NodeNames, pod_name
 from openpai.backends.kubernetes.nodes import NodeTable
 from openpai.backends.kubernetes.options import KubernetesOptions
 from openpai.backends.kubernetes.pods import CONTAINER, PORTS_MAX
@@ -50,6 +51,7 @@ from openpai.kube.objects.pods import Pod
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
+from openpai.ports.task_usage import TaskSample
 from openpai.protocol.errors import Unavailable
 from openpai.system.supervision import background, supervise
 
@@ -59,19 +61,6 @@ _REMOVAL_PATIENCE_S: Final = 10.0
 """How long closing waits for the removal of forgotten attempts."""
 _ACTIONS_PER_TURN: Final = 32
 _OPEN_PATIENCE_S: Final = 60.0
-
-
-class _NodeNames(Collection[str]):
-    """Whether a name can be a node's: one that is gone now is no fault of the job."""
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and is_node_name(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 class KubernetesBackend(RunsShells[PodAttempt]):
@@ -129,7 +118,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
             self._client = await opening.enter_async_context(KubeClient(self._access))
             self._shells = PodShells(self._client, self._namespace)
             opening.push_async_callback(self._shells.close)
-            self._register = PodRegister(self, self._grants, _NodeNames(), self._clock)
+            self._register = PodRegister(self, self._grants, NodeNames(), self._clock)
             self._memory = Memory(self._client, self._namespace, self._seals, self._grants)
             try:
                 async with asyncio.timeout(_OPEN_PATIENCE_S):
@@ -156,6 +145,8 @@ class KubernetesBackend(RunsShells[PodAttempt]):
                 self._fetcher = WorkFetcher(self._client, self._namespace, self._kept_root, fetch_mb << 20)
                 await self._fetcher.open()
                 opening.push_async_callback(self._fetcher.close)
+            self._measuring = PodMeasuring(self._client, self._namespace, self._clock, self._options.pods)
+            opening.push_async_callback(self._measuring.close)
             self._watcher = self._make_watcher()
             opening.push_async_callback(self._watcher.close)
             self._launcher = self._make_launcher()
@@ -224,6 +215,14 @@ class KubernetesBackend(RunsShells[PodAttempt]):
     async def news(self) -> tuple[TaskSeen, ...]:
         """Wait for attempts that began or ended and return them as they are now."""
         return await self._register.news()
+
+    async def measure(self) -> tuple[TaskSample, ...]:
+        """Return the newest sample of every running task attempt; one that cannot be measured now is left out."""
+        return self._measuring.measure(self._register)
+
+    async def keep_stacks(self, keys: Sequence[AttemptKey]) -> Mapping[AttemptKey, str]:
+        """Write what the processes of these tasks do to their runtime logs; return it of each in a few words."""
+        return await self._measuring.keep_stacks([self._register.get(key) for key in keys], self._logs)
 
     # The methods of `Runner`.
 

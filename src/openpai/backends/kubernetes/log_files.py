@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 from pathlib import Path
+from threading import RLock
 from typing import Final
 
 from openpai.backends.kubernetes.log_lines import MARK, Cursor, LogLines
@@ -32,11 +33,15 @@ class AttemptLog:
         self.is_open = False
         """Whether the files and the cursor fit each other."""
         self._sizes = dict.fromkeys(STREAMS, 0)
+        self._lock = RLock()
+        """Held while files and cursor change: a message may be written while the log is."""
 
     def open(self) -> None:
         """Read the cursor, and make the files fit it. Raises OSError."""
-        self._open()
-        self.is_open = True
+        with self._lock:
+            if not self.is_open:
+                self._open()
+                self.is_open = True
 
     def _open(self) -> None:
         os.makedirs(self._directory, mode=0o700, exist_ok=True)  # noqa: PTH103
@@ -60,6 +65,10 @@ class AttemptLog:
 
     def add(self, lines: LogLines, chunk: bytes | None) -> int:
         """Write what is new in an answer; None stands for its end. Returns how many bytes that is. Raises OSError."""
+        with self._lock:
+            return self._add(lines, chunk)
+
+    def _add(self, lines: LogLines, chunk: bytes | None) -> int:
         pieces: dict[str, list[bytes]] = {}
         for stream, piece in lines.feed(chunk) if chunk is not None else lines.finish():
             pieces.setdefault(stream, []).append(piece)
@@ -69,8 +78,10 @@ class AttemptLog:
         return written
 
     def note(self, message: str) -> None:
-        """Write a line of the platform to the log. Raises OSError."""
-        self._append("runtime", MARK + message.encode() + b"\n")
+        """Write a message of the platform to the log. Raises OSError."""
+        with self._lock:
+            self._append("runtime", MARK + message.encode() + b"\n")
+            self.save()
 
     def expect(self) -> None:
         """Mark the end of the log as on its way, for readers who see that the attempt has ended. Raises OSError."""
@@ -87,13 +98,14 @@ class AttemptLog:
     def complete(self) -> None:
         """Record that the whole log was read. Raises OSError."""
         self.is_complete = True
-        # A task that wrote nothing has a log too, an empty one.
-        self._append("stdout", b"")
-        self.save()
+        with self._lock:
+            # A task that wrote nothing has a log too, an empty one.
+            self._append("stdout", b"")
+            self.save()
         self.expect_nothing()
 
     def save(self) -> None:
-        """Write the cursor that belongs to the files as they are. Raises OSError."""
+        """Write the cursor that belongs to the files as they are; the lock is held. Raises OSError."""
         document = {**self.cursor.document(), "sizes": self._sizes, "complete": self.is_complete}
         file = os.open(
             f"{self._directory}/{CURSOR_FILE}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600

@@ -122,6 +122,14 @@ class LogReading:
         except OSError as error:
             log.warning("a log cannot be written", attempt=shipment.key.path(), error=str(error))
 
+    async def note(self, shipment: Shipment, text: str) -> None:
+        """Write a message of the platform to a log, if that can be written."""
+        try:
+            store = await self._opened(shipment)
+            await asyncio.to_thread(store.note, text)
+        except OSError as error:
+            log.warning("a log cannot be written", attempt=shipment.key.path(), error=str(error))
+
     async def _opened(self, shipment: Shipment) -> AttemptLog:
         found = shipment.log = shipment.log or AttemptLog(self._root, shipment.key)
         if not found.is_open:

@@ -95,6 +95,11 @@ class LogShipper:
                     await shipment.done.wait()
         return shipment.is_done
 
+    async def note(self, key: AttemptKey, pod: str, text: str) -> None:
+        """Write a message of the platform to the log of a running attempt, if that can be written."""
+        shipment = self._shipments.get(key)
+        await self._reading.note(shipment or Shipment(key, pod), text)
+
     def is_complete(self, key: AttemptKey) -> bool:
         """Return whether nothing of a log is on its way any more: all of it was read, or its end is not known."""
         shipment = self._shipments.get(key)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from openpai.lifecycle.model import AttemptKey
@@ -83,3 +83,16 @@ def digest(*parts: str, length: int) -> str:
     """Return hexadecimal digits that differ for different parts."""
     joined = "\0".join(f"{len(part)} {part}" for part in parts)
     return hashlib.sha256(joined.encode()).hexdigest()[:length]
+
+
+class NodeNames(Collection[str]):
+    """Whether a name can be a node's: one that is gone now is no fault of the job."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and is_node_name(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0

@@ -38,12 +38,14 @@ from openpai.lifecycle.model import ExitReport
 from openpai.ports.backend import LaunchTask
 from openpai.runtime.notice import CHECKPOINT_VARIABLE, NO_CHECKPOINTS_VARIABLE, NOTICE_FILE, NOTICE_VARIABLE
 from openpai.runtime.outputs import HAND_OVER_VARIABLE, LEFT_FILE, OUTPUTS_VARIABLE, find_words
+from openpai.runtime.progress import PROGRESS_FILE, PROGRESS_VARIABLE
 from openpai.runtime.script import HOSTS_FILE, SCRIPT_FILE
 from openpai.runtime.unpacking import CODE_FILE, CODE_VARIABLE
 
 TASK: Final = "/usr/local/pai"
 """Where the wrapper keeps its ticket and its report."""
 WORK: Final = f"{TASK}/work"
+PROGRESS: Final = f"{TASK}/{PROGRESS_FILE}"
 """Where tasks with code start, since an image's own directory may be closed to its user."""
 FILES: Final = "/usr/local/pai-files"
 MESSAGE_FILE: Final = "/dev/termination-log"
@@ -309,7 +311,8 @@ def _checkpoints(launch: LaunchTask, options: PodOptions) -> dict[str, str]:
 def _environment(launch: LaunchTask, options: PodOptions, parts: Parts) -> Mapping[str, str]:
     shared = launch.shared_env if is_inline(launch.shared_env) else {}
     environment = {**shared, **launch.env, **{variable(mount): mount.mount_path for mount in launch.mounts}}
-    environment |= {NOTICE_VARIABLE: f"{TASK}/{NOTICE_FILE}", **_checkpoints(launch, options)}
+    environment |= {NOTICE_VARIABLE: f"{TASK}/{NOTICE_FILE}", PROGRESS_VARIABLE: PROGRESS}
+    environment |= _checkpoints(launch, options)
     if launch.code:
         environment |= {CODE_VARIABLE: f"{FILES}/{CODE_FILE}", "PAI_WORK_DIR": WORK}
     if options.fetch_mb_max:

@@ -16,6 +16,7 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Action, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.ports.shells import Shell, ShellCommand, Stream, not_running
+from openpai.ports.task_usage import TaskSample
 from openpai.protocol.errors import Broken
 
 
@@ -76,6 +77,11 @@ class SimulatedBackend:
             self._has_news.clear()
             await self._has_news.wait()
         return feed.take()
+
+    async def measure(self) -> tuple[TaskSample, ...]:
+        """Return an imitation of what running tasks use."""
+        self._now_ms()
+        return self._cluster.measure(self._clock.now_ms())
 
     async def shell(self, key: AttemptKey, command: ShellCommand) -> Shell:
         """Start a command in a running task attempt."""

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Any, Final
 
 from openpai.backends.host.grants import NewestGrants
@@ -18,7 +19,10 @@ from openpai.backends.host.register import KILLED, NOTHING_TO_KILL
 from openpai.backends.simulated.programs import TERMINATED, Program, program_of
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, NodeSeen, TaskSeen
+from openpai.ports.task_usage import Counters, DeviceUse, TaskSample
 
+MEASURED_MAX: Final = 1000
+"""Of how many tasks the use is imitated, so that ten thousand do not delay a server."""
 DEFAULT_RUN_MS: Final = 1000
 FORGOTTEN_KEPT: Final = 100_000
 """How many forgotten attempts are remembered, so that a late launch does not start one of them again."""
@@ -63,6 +67,8 @@ class Task:
     is_terminating: bool = False
     turn: int = 0
     """Incremented when the task's course changes: events planned for an earlier value are dropped."""
+    cpus: int = 0
+    memory_mb: int = 0
 
     def seen(self) -> TaskSeen:
         """Return the observation of the task."""
@@ -81,6 +87,12 @@ class Feed:
         """Return the news and clear it."""
         news, self.news = self.news, []
         return tuple(news)
+
+
+def _imitated(task: Task, now_ms: int) -> TaskSample:
+    ran_s = 0.0 if task.started_at_ms is None else max(0, now_ms - task.started_at_ms) / 1000
+    devices = tuple(DeviceUse(index, 50.0, None, 40 << 30, 80 << 30, 350.0, 700.0, 60.0) for index in task.devices)
+    return TaskSample(task.key, now_ms, Counters(ran_s * task.cpus / 2), task.memory_mb << 19, 1, devices=devices)
 
 
 class SimulatedCluster:
@@ -142,6 +154,11 @@ class SimulatedCluster:
         """Return every task that runs or is not forgotten."""
         return tuple(task.seen() for task in self._tasks.values())
 
+    def measure(self, now_ms: int) -> tuple[TaskSample, ...]:
+        """Return what running tasks would use that are half busy, at most of `MEASURED_MAX` tasks."""
+        running = (task for task in self._tasks.values() if task.started_at_ms is not None and task.exit is None)
+        return tuple([_imitated(task, now_ms) for task in islice(running, MEASURED_MAX)])
+
     def runs(self, key: AttemptKey) -> bool:
         """Return whether a task runs now."""
         task = self._tasks.get(key)
@@ -187,7 +204,15 @@ class SimulatedCluster:
         if known is not None:
             self._tell(known)
             return
-        task = Task(launch.key, launch.grant, launch.node, launch.devices, Program())
+        task = Task(
+            launch.key,
+            launch.grant,
+            launch.node,
+            launch.devices,
+            Program(),
+            cpus=launch.cpus,
+            memory_mb=launch.memory_mb,
+        )
         self._tasks[launch.key] = task
         why_not = self._why_not(launch)
         if why_not is not None:

@@ -1,0 +1,230 @@
+"""Measures the tasks in pods: a command in each container prints what it uses, every few seconds, over one connection.
+
+It needs no right beside `pods/exec`, which shells have too; the kubelet's summary of a node would need `nodes/proxy`,
+with which every pod of the cluster can be entered. There is a bound on the connections: more pods take turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import structlog
+
+from openpai.backends.kubernetes.attempts import PodAttempt
+from openpai.backends.kubernetes.pods import CONTAINER, PROGRESS, PodOptions
+from openpai.kube.client import KubeClient
+from openpai.kube.errors import KubeError
+from openpai.kube.exec import STDOUT
+from openpai.lifecycle.model import AttemptKey
+from openpai.ports.clock import Clock
+from openpai.ports.task_usage import Counters, DeviceUse, TaskSample
+from openpai.protocol.wording import harmless
+from openpai.runtime.inspecting import (
+    GpuUse,
+    InsideSample,
+    SampleReader,
+    described,
+    most_telling,
+    read_processes,
+    sample_words,
+    stack_words,
+)
+from openpai.system.supervision import background
+
+log: Final = structlog.get_logger(__name__)
+SESSIONS_MAX: Final = 300
+OPENING_AT_ONCE: Final = 8
+PERIOD_S: Final = 5.0
+SAMPLES: Final = 60
+"""How many samples one connection brings; what a dead server began ends with it."""
+SAMPLES_IN_TURN: Final = 6
+STALE_S: Final = 30.0
+AGAIN_S: Final = 10.0
+AGAIN_MAX_S: Final = 300.0
+STACKS_AT_ONCE: Final = 16
+STACKS_S: Final = 20.0
+_STACK_BYTES: Final = 256 * 1024
+
+
+class Notes(Protocol):
+    """What writes messages of the platform to the logs of attempts."""
+
+    async def note(self, key: AttemptKey, pod: str, text: str) -> None:
+        """Write a message to the attempt's runtime log, if it can be written."""
+
+
+@dataclass(slots=True)
+class _Session:
+    """The measuring of one pod."""
+
+    task: asyncio.Task[None] | None = None
+    sample: TaskSample | None = None
+    gpus: tuple[GpuUse, ...] = ()
+    failures: int = 0
+    not_before_s: float = 0.0
+
+
+class PodMeasuring:
+    """Takes samples of the tasks in the pods of one namespace."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        clock: Clock,
+        options: PodOptions,
+        *,
+        period_s: float = PERIOD_S,
+        sessions: int = SESSIONS_MAX,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._clock = clock
+        self._has_network = not options.host_network
+        self._period_s = period_s
+        self._max = sessions
+        self._sessions: dict[str, _Session] = {}
+        self._opening = asyncio.Semaphore(OPENING_AT_ONCE)
+        self._has_said_why = False
+
+    def measure(self, attempts: Iterable[PodAttempt]) -> tuple[TaskSample, ...]:
+        """Return the newest sample of each running attempt, and go on measuring these and no others."""
+        running = {attempt.name: attempt for attempt in attempts if attempt.is_running}
+        for name in self._sessions.keys() - running.keys():
+            self._forget(name)
+        loop = asyncio.get_running_loop()
+        open_ = sum(session.task is not None for session in self._sessions.values())
+        # Those that were measured the longest time ago come first.
+        waiting = [name for name in running if name not in self._sessions or self._sessions[name].task is None]
+        waiting.sort(key=self._measured_at_ms)
+        for name in waiting:
+            session = self._sessions.setdefault(name, _Session())
+            if open_ < self._max and loop.time() >= session.not_before_s:
+                open_ += 1
+                count = SAMPLES if len(running) <= self._max else SAMPLES_IN_TURN
+                session.task = background(f"use of {name}", self._follow(running[name], session, count))
+        oldest_ms = self._clock.now_ms() - STALE_S * 1000
+        found = (session.sample for session in self._sessions.values())
+        return tuple([sample for sample in found if sample is not None and sample.at_ms >= oldest_ms])
+
+    async def close(self) -> None:
+        """End all measuring."""
+        tasks = [session.task for session in self._sessions.values() if session.task is not None]
+        for name in list(self._sessions):
+            self._forget(name)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _measured_at_ms(self, name: str) -> int:
+        session = self._sessions.get(name)
+        return session.sample.at_ms if session is not None and session.sample is not None else 0
+
+    def _forget(self, name: str) -> None:
+        session = self._sessions.pop(name)
+        if session.task is not None:
+            session.task.cancel()
+
+    async def _follow(self, attempt: PodAttempt, session: _Session, count: int) -> None:
+        try:
+            await self._read(attempt, session, count)
+            session.failures = 0
+            session.not_before_s = 0.0
+        except (KubeError, TimeoutError, ValueError) as error:
+            again_s = min(AGAIN_S * 2.0**session.failures, AGAIN_MAX_S)
+            session.failures = min(session.failures + 1, 10)
+            session.not_before_s = asyncio.get_running_loop().time() + again_s
+            if not self._has_said_why:
+                self._has_said_why = True
+                log.warning("what a task uses cannot be measured", pod=attempt.name, error=str(error))
+        finally:
+            session.task = None
+
+    async def _read(self, attempt: PodAttempt, session: _Session, count: int) -> None:
+        words = sample_words(self._period_s, count, PROGRESS)
+        async with self._opening:
+            run = await self._client.exec(attempt.name, self._namespace, words, container=CONTAINER)
+        reader = SampleReader()
+        async with run, asyncio.timeout(None) as deadline:
+            outputs = aiter(run)
+            while True:
+                deadline.reschedule(asyncio.get_running_loop().time() + STALE_S)
+                try:
+                    piece = await anext(outputs)
+                except StopAsyncIteration:
+                    break
+                for inside in reader.feed(piece.data) if piece.channel == STDOUT else ():
+                    self._learn(attempt, session, inside)
+        if run.exit_code:
+            raise ValueError(f"the command that measures ended with {run.exit_code}")
+
+    def _learn(self, attempt: PodAttempt, session: _Session, inside: InsideSample) -> None:
+        now_ms = self._clock.now_ms()
+        session.gpus = session.gpus if inside.gpus is None else inside.gpus
+        received, sent = inside.network_received_bytes, inside.network_sent_bytes
+        before = session.sample
+        is_news = before is None or before.progress != inside.progress
+        progress_at_ms = now_ms if is_news or before is None else before.progress_at_ms
+        session.sample = TaskSample(
+            attempt.key,
+            now_ms,
+            Counters(
+                inside.cpu_s,
+                inside.disk_read_bytes,
+                inside.disk_written_bytes,
+                received if self._has_network else None,
+                sent if self._has_network else None,
+            ),
+            inside.memory_bytes,
+            inside.processes,
+            inside.stopped,
+            _devices(attempt, session.gpus),
+            inside.progress,
+            progress_at_ms if inside.progress is not None else 0,
+        )
+
+    async def keep_stacks(self, attempts: Sequence[PodAttempt | None], notes: Notes | None) -> dict[AttemptKey, str]:
+        """Write what the processes of tasks do to their runtime logs; return it of each in a few words."""
+        limit = asyncio.Semaphore(STACKS_AT_ONCE)
+        found: dict[AttemptKey, str] = {}
+
+        async def look(attempt: PodAttempt) -> None:
+            async with limit:
+                with contextlib.suppress(KubeError, TimeoutError):
+                    async with asyncio.timeout(STACKS_S):
+                        text, summary = await self._stacks(attempt)
+                        if summary:
+                            found[attempt.key] = summary
+                        if text and notes is not None:
+                            await notes.note(attempt.key, attempt.name, f"what its processes do now:\n{text}")
+
+        await asyncio.gather(*(look(each) for each in attempts if each is not None and each.is_running))
+        return found
+
+    async def _stacks(self, attempt: PodAttempt) -> tuple[str, str]:
+        pieces, size = [], 0
+        async with await self._client.exec(attempt.name, self._namespace, stack_words(), container=CONTAINER) as run:
+            async for piece in run:
+                size += len(piece.data)
+                if piece.channel == STDOUT and size <= _STACK_BYTES:
+                    pieces.append(piece.data)
+        processes = read_processes(b"".join(pieces).decode(errors="replace"))
+        lines = []
+        for process in processes:
+            lines.append(described(process))
+            lines += [f"    {harmless(line)}" for line in process.stack]
+        return "\n".join(lines), most_telling(processes)
+
+
+def _devices(attempt: PodAttempt, gpus: Sequence[GpuUse]) -> tuple[DeviceUse, ...]:
+    """Return the GPUs that a container sees, with their numbers on the node where these are as many."""
+    numbers = attempt.devices if len(attempt.devices) == len(gpus) else range(len(gpus))
+    return tuple(
+        DeviceUse(
+            number, gpu.busy_percent, None, gpu.memory_bytes, gpu.memory_total_bytes, gpu.power_w, gpu.power_limit_w,
+            gpu.temperature_c,
+        )
+        for number, gpu in zip(numbers, gpus, strict=True)
+    )  # fmt: skip

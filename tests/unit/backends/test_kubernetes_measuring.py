@@ -1,0 +1,150 @@
+"""Pods are measured over few connections, in turns where there are many, and what cannot be measured is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final, Self
+
+import pytest
+
+from openpai.backends.kubernetes import measuring
+from openpai.backends.kubernetes.attempts import PodAttempt
+from openpai.backends.kubernetes.measuring import SAMPLES, SAMPLES_IN_TURN, PodMeasuring
+from openpai.backends.kubernetes.pods import PodOptions
+from openpai.kube.errors import error_of
+from openpai.kube.exec import Output
+from openpai.lifecycle.model import AttemptKey
+from openpai.ports.task_usage import TaskSample
+
+SAMPLE: Final = b"cpu_ns 2000000000\nmemory 5\nnet eth0: 7 0 0 0 0 0 0 0 8 0\nprocesses 3\nprogress 1/4\nend\n"
+
+
+class Run:
+    """A command in a pod that prints what it is given."""
+
+    def __init__(self, world: Cluster, pod: str) -> None:
+        self.exit_code: int | None = None
+        self._world = world
+        self._pod = pod
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def say(self, data: bytes) -> None:
+        self._pieces.put_nowait(data)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._world.runs.pop(self._pod, None)
+
+    async def __aiter__(self) -> AsyncIterator[Output]:
+        while piece := await self._pieces.get():
+            yield Output(1, piece)
+        self.exit_code = 0
+
+
+class Cluster:
+    """The API server and the clock."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, Run] = {}
+        self.asked: list[tuple[str, int]] = []
+        self.broken = False
+        self.at_ms = 1_000_000
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+    async def exec(self, pod: str, namespace: str, words: Sequence[str], *, container: str) -> Run:
+        self.asked.append((pod, int(words[-2])))
+        if self.broken:
+            raise error_of("run", 403, b"forbidden")
+        run = self.runs[pod] = Run(self, pod)
+        return run
+
+
+def attempts(*names: str) -> list[PodAttempt]:
+    return [PodAttempt(AttemptKey(name * 32, 0, "worker", 0, 0), name, started_at_ms=1) for name in names]
+
+
+async def settled() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def a_measuring(cluster: Cluster, sessions: int = 300, *, has_network: bool = True) -> PodMeasuring:
+    client: Any = cluster
+    return PodMeasuring(client, "n", cluster, PodOptions(host_network=not has_network), sessions=sessions)
+
+
+async def measured(of: PodMeasuring, *names: str) -> tuple[TaskSample, ...]:
+    found = of.measure(attempts(*names))
+    await settled()
+    return found
+
+
+async def test_a_pod_is_measured_over_one_connection() -> None:
+    cluster = Cluster()
+    pods = a_measuring(cluster)
+    assert await measured(pods, "a") == ()
+    cluster.runs["a"].say(SAMPLE[:20])
+    cluster.runs["a"].say(SAMPLE[20:])
+    await settled()
+    (sample,) = await measured(pods, "a")
+    assert (sample.counters.cpu_s, sample.memory_bytes, sample.processes) == (2.0, 5, 3)
+    assert (sample.counters.network_received_bytes, sample.counters.network_sent_bytes) == (7, 8)
+    assert (sample.progress_at_ms, cluster.asked) == (1_000_000, [("a", SAMPLES)])
+    cluster.at_ms += 5000
+    cluster.runs["a"].say(SAMPLE)
+    await settled()
+    (sample,) = await measured(pods, "a")
+    # It says again what it said before.
+    assert (sample.at_ms, sample.progress_at_ms) == (1_005_000, 1_000_000)
+    cluster.at_ms += 31_000
+    assert await measured(pods, "a") == ()
+    # The command ends after its samples, and the next one goes on.
+    cluster.runs["a"].say(b"")
+    await settled()
+    await measured(pods, "a")
+    assert len(cluster.asked) == 2
+    await measured(pods)
+    assert cluster.runs == {}
+    await pods.close()
+
+
+async def test_more_pods_than_connections_take_turns() -> None:
+    cluster = Cluster()
+    pods = a_measuring(cluster, sessions=2, has_network=False)
+    await measured(pods, "a", "b", "c", "d")
+    assert cluster.asked == [("a", SAMPLES_IN_TURN), ("b", SAMPLES_IN_TURN)]
+    for name in ("a", "b"):
+        cluster.runs[name].say(SAMPLE)
+        cluster.runs[name].say(b"")
+    await settled()
+    found = await measured(pods, "a", "b", "c", "d")
+    assert [pod for pod, _ in cluster.asked] == ["a", "b", "c", "d"]
+    assert {sample.counters.network_sent_bytes for sample in found} == {None}
+    await pods.close()
+
+
+async def test_a_pod_that_cannot_be_entered_is_tried_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "AGAIN_S", 60.0)
+    cluster = Cluster()
+    cluster.broken = True
+    pods = a_measuring(cluster)
+    for _ in range(5):
+        assert await measured(pods, "a") == ()
+    assert len(cluster.asked) == 1
+    await pods.close()
+
+
+async def test_an_answer_without_an_end_is_given_up() -> None:
+    cluster = Cluster()
+    pods = a_measuring(cluster)
+    await measured(pods, "a")
+    cluster.runs["a"].say(b"x" * 300_000)
+    await settled()
+    assert await measured(pods, "a") == ()
+    assert (len(cluster.asked), cluster.runs) == (1, {})
+    await pods.close()
