@@ -16,7 +16,7 @@ import { Notices } from "@/ui/notices";
 import css from "./Frame.module.css";
 import { Menus } from "./Menus";
 import { Palette } from "./Palette";
-import { PAGES } from "./pages";
+import { listed } from "./pages";
 
 const KEYS = navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K";
 
@@ -82,9 +82,10 @@ function Brand() {
 }
 
 function Navigation({ path }: { path: string }) {
+  const me = useMe().data;
   return (
     <nav aria-label={i18n.t("Pages")} className={css.nav}>
-      {PAGES.filter((page) => page.isListed).map((page) => {
+      {listed(Boolean(me?.admin)).map((page) => {
         const isHere = page.path === "/" ? path === "/" : path === page.path || path.startsWith(`${page.path}/`);
         return (
           <Link key={page.path} to={page.path} className={css.item} data-here={isHere || undefined} aria-current={isHere ? "page" : undefined}>

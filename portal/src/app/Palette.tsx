@@ -6,10 +6,11 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState, type KeyboardEvent } from "react";
 import { answer, http, type Schemas } from "@/api/client";
+import { useMe } from "@/api/session";
 import { Icon } from "@/ui/Icon";
 import { StateIcon } from "@/ui/State";
 import css from "./Palette.module.css";
-import { PAGES } from "./pages";
+import { listed } from "./pages";
 
 interface Found {
   key: string;
@@ -20,6 +21,7 @@ interface Found {
 }
 
 function useFound(typed: string): Found[] {
+  const me = useMe().data;
   const [word] = useDebouncedValue(typed.trim(), 150);
   const jobs = useQuery({
     queryKey: ["palette", word],
@@ -27,7 +29,7 @@ function useFound(typed: string): Found[] {
     enabled: word.length > 1,
   });
   const lower = typed.trim().toLowerCase();
-  const pages = PAGES.filter((page) => page.isListed && page.name().toLowerCase().includes(lower));
+  const pages = listed(Boolean(me?.admin)).filter((page) => page.name().toLowerCase().includes(lower));
   const rows = (word.length > 1 ? (jobs.data as Schemas["JobSummary"][] | undefined) : undefined) ?? [];
   return [
     ...pages.map((page) => ({ key: page.path, icon: <Icon name={page.icon} />, text: page.name(), more: "", to: page.path })),

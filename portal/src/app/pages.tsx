@@ -12,6 +12,8 @@ export interface PageEntry {
   load: () => Promise<{ default: ComponentType }>;
   /** In the navigation and the command palette; other pages are reached from them. */
   isListed: boolean;
+  /** Listed for administrators only; the server decides what others may see there. */
+  isForAdmins?: boolean;
 }
 
 export const PAGES: readonly PageEntry[] = [
@@ -20,4 +22,11 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/jobs/$job", name: () => i18n.t("Job"), icon: "jobs", isListed: false, load: () => import("@/features/job/JobPage") },
   { path: "/submit", name: () => i18n.t("Submit a job"), icon: "submit", isListed: true, load: () => import("@/features/submit/SubmitPage") },
   { path: "/cluster", name: () => i18n.t("Cluster"), icon: "cluster", isListed: true, load: () => import("@/features/cluster/ClusterPage") },
+  { path: "/storages", name: () => i18n.t("Storages"), icon: "storage", isListed: true, load: () => import("@/features/storages/StoragesPage") },
+  { path: "/users", name: () => i18n.t("Users"), icon: "users", isListed: true, isForAdmins: true, load: () => import("@/features/users/UsersPage") },
+  { path: "/profile", name: () => i18n.t("Profile"), icon: "user", isListed: true, load: () => import("@/features/profile/ProfilePage") },
 ];
+
+export function listed(isAdmin: boolean): readonly PageEntry[] {
+  return PAGES.filter((page) => page.isListed && (isAdmin || !page.isForAdmins));
+}

@@ -10,7 +10,15 @@ from tests.e2e.portal.browsing import Visitor
 from tests.e2e.server import PASSWORD, Server
 
 pytestmark = pytest.mark.slow
-PAGES = (("/", "Hello, admin"), ("/jobs", "Jobs"), ("/submit", "Submit a job"), ("/cluster", "Cluster"))
+PAGES = (
+    ("/", "Hello, admin"),
+    ("/jobs", "Jobs"),
+    ("/submit", "Submit a job"),
+    ("/cluster", "Cluster"),
+    ("/storages", "Storages"),
+    ("/users", "Users"),
+    ("/profile", "admin"),
+)
 
 
 def test_a_user_logs_in_where_they_wanted_to_go_and_out_again(server: Server, browser: Any) -> None:
