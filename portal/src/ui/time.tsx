@@ -48,6 +48,11 @@ export function Ago({ ms }: { ms: number | null | undefined }) {
   return <time dateTime={new Date(ms).toISOString()} title={exact(ms)}>{relative(ms, Math.max(now, ms))}</time>;
 }
 
+/** Shows when something will be, or was. */
+export function When({ ms }: { ms: number }) {
+  return <time dateTime={new Date(ms).toISOString()} title={exact(ms)}>{relative(ms, useNow(10_000))}</time>;
+}
+
 /** Shows how long something took, or has taken so far. */
 export function Span({ from, to }: { from: number | null | undefined; to: number | null | undefined }) {
   return !from ? <>–</> : to ? <>{span(to - from)}</> : <Running from={from} />;

@@ -10,7 +10,7 @@ import { Icon } from "@/ui/Icon";
 import { Loaded, Note } from "@/ui/Loaded";
 import { Card } from "@/ui/Page";
 import { Table } from "@/ui/Table";
-import { Ago } from "@/ui/time";
+import { Ago, When } from "@/ui/time";
 import css from "./ProfilePage.module.css";
 
 type Token = Schemas["Token"];
@@ -43,7 +43,7 @@ export function Tokens() {
                   <td>{token.application ? token.name || i18n.t("a token") : token.current ? i18n.t("this login") : i18n.t("a login")}</td>
                   <td>{scopeName(token.scope)}</td>
                   <td><Ago ms={token.createdTime} /></td>
-                  <td>{token.expirationTime ? <Ago ms={token.expirationTime} /> : i18n.t("never")}</td>
+                  <td>{token.expirationTime ? <When ms={token.expirationTime} /> : i18n.t("never")}</td>
                   <td>{!token.current && <Button size="compact-xs" variant="subtle" color="red" onClick={() => setRevoked(token)}>{i18n.t("Revoke")}</Button>}</td>
                 </tr>
               ))}
