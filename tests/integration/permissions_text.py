@@ -167,6 +167,9 @@ PUT     /api/v2/{users|user}/{username}/admin                           user.cha
 PUT     /api/v2/{users|user}/{username}/extension                       user.change_own
 PUT     /api/v2/{users|user}/{username}/email                           user.change_own
 PUT     /api/v2/{users|user}/{username}/password                        user.change_own
+GET     /api/v2/users/{username}/ssh-keys                               user.details
+POST    /api/v2/users/{username}/ssh-keys                               user.change_own
+DELETE  /api/v2/users/{username}/ssh-keys/{key}                         user.change_own
 GET     /api/v2/{users|user}/{username}/tokens                          user.tokens
 DELETE  /api/v2/{users|user}/{username}/tokens                          user.sign_out
 GET     /api/v2/{groups|group}                                          group.list

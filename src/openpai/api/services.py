@@ -29,6 +29,15 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
+class SshGateway:
+    """What clients need to know of the SSH gateway of this server."""
+
+    port: int
+    host_key: str
+    """The public host key, as a line of `known_hosts` has it after the name."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Settings of the API. The rates stop floods; no ordinary client should reach them."""
 
@@ -70,6 +79,10 @@ class SignOn:
     """Other origins, such as https://portal.example.org, to which a login may return."""
     is_group_required: bool = False
     """Whether people who are in no group of the platform are refused."""
+
+
+def _no_gateway() -> SshGateway | None:
+    return None
 
 
 async def _no_complaint() -> None:
@@ -121,5 +134,7 @@ class Services:
     """Where the built web portal is, if it may be there."""
     code: CodeStore | None = field(default=None, kw_only=True)
     """The code that users send along with their jobs."""
+    ssh: Callable[[], SshGateway | None] = field(default=_no_gateway, kw_only=True)
+    """The SSH gateway, if this server has one."""
     sealer: Sealer = field(kw_only=True)
     """Encrypts and authenticates state that clients carry for the server."""

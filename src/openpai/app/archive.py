@@ -26,6 +26,7 @@ SQLITE: Final = "openpai.db"
 POSTGRES: Final = "database.dump"
 KEY: Final = "secret.key"
 UIDS: Final = "task-uids"
+SSH_KEY: Final = "ssh-host-key"
 FORMAT: Final = 1
 _LEVEL: Final = 4
 _TIME_MAX: Final = 1 << 36
@@ -134,7 +135,7 @@ def _member(name: str, size: int, changed: float) -> tarfile.TarInfo:
 
 
 def _refuse_unsafe(archive: Path, member: tarfile.TarInfo, known: dict[str, Any], *, is_over: bool) -> None:
-    is_ours = member.name in (MANIFEST, SQLITE, POSTGRES, KEY, UIDS) or _BELOW.fullmatch(member.name)
+    is_ours = member.name in (MANIFEST, SQLITE, POSTGRES, KEY, UIDS, SSH_KEY) or _BELOW.fullmatch(member.name)
     if not member.isreg() or not is_ours or member.name in known or is_over:
         what = "is a link or not a plain file" if not member.isreg() else "does not belong there"
         message = f"{archive} is not a backup of openpai: {member.name[:200]!r} in it {what}"

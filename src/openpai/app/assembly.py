@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import openpai
 from openpai.api.app import create_api
-from openpai.api.services import Services
+from openpai.api.services import Services, SshGateway
 from openpai.api.services import Settings as Manners
 from openpai.app.backend import make_backend
 from openpai.app.clock import SystemClock, SystemIdentities
@@ -77,6 +77,10 @@ class Server:
     hang_up: Callable[[], None]
     """Ends every followed log, so that a stopping server does not wait for its readers."""
     is_ready: bool = False
+    ssh: SshGateway | None = None
+    """Its SSH gateway, once that listens."""
+    ssh_host_key: Path = Path()
+    """Where the host key is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,7 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
             sign_on, provider = open_sign_on(said, rooms.vault, rooms.clock)
             if provider is not None:
                 stack.push_async_callback(provider.close)
-        server = Server(None, leadership, rooms.logs.hang_up)
+        server = Server(None, leadership, rooms.logs.hang_up, ssh_host_key=rooms.data.ssh_host_key)
         manners = Manners(version=version("openpai"))
         server.api = create_api(
             Services(
@@ -135,6 +139,7 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
                 find_work=rooms.log_places.require_work,
                 portal=PORTAL,
                 code=rooms.code,
+                ssh=lambda: server.ssh,
             )
         )  # fmt: skip
         stack.push_async_callback(server.api.state.forwarder.close)

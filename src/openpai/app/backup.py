@@ -185,8 +185,12 @@ def _write(data: DataDir, url: str, work: Path, *, with_logs: bool, with_key: bo
 
 def _add_files(writing: archive.Writing, data: DataDir, *, with_logs: bool, with_key: bool) -> None:
     # After the database: additional user numbers do no harm, missing ones would.
-    for name, path in ((archive.UIDS, data.task_uids), (archive.KEY, data.key_file)):
-        if path.exists() and (with_key or name != archive.KEY):
+    for name, path in (
+        (archive.UIDS, data.task_uids),
+        (archive.KEY, data.key_file),
+        (archive.SSH_KEY, data.ssh_host_key),
+    ):
+        if path.exists() and (with_key or name == archive.UIDS):
             with path.open("rb") as file:
                 writing.add(name, file)
     writing.add_tree(data.code)

@@ -75,6 +75,11 @@ class Console:
             say(f"first start: user [bold]{admin}[/bold], password [bold]{password}[/bold]   (shown only now)")
         say(f"next: pai login --url {url} --user {admin}   Ctrl-C ends the server, not its jobs")
 
+    def ssh(self, port: int) -> None:
+        """Print how SSH clients reach running tasks."""
+        host = self._settings.host
+        self._console.print(f"SSH: pai ssh-key add FILE.pub, then ssh -p {port} USER+JOB@{host}", markup=False)
+
     def goodbye(self) -> None:
         """Print that the server ended and that tasks did not."""
         if self._settings.api_only:

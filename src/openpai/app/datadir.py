@@ -51,6 +51,11 @@ class DataDir:
         return self.root / "task-uids"
 
     @property
+    def ssh_host_key(self) -> Path:
+        """Return the file of the host key of the SSH gateway."""
+        return self.root / "ssh-host-key"
+
+    @property
     def code(self) -> Path:
         """Return the directory of the code that users send along with jobs."""
         return self.root / "code"
@@ -241,7 +246,13 @@ def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
 
 def _refuse_directories(root: Path) -> None:
     """Raise Refused if a file is something else, such as a directory."""
-    for path in (root / "secret.key", root / "openpai.db", root / "database", root / "task-uids"):
+    for path in (
+        root / "secret.key",
+        root / "openpai.db",
+        root / "database",
+        root / "task-uids",
+        root / "ssh-host-key",
+    ):
         if path.exists() and not path.is_file():
             kind = "a directory" if path.is_dir() else "a device or a socket"
             message = f"{path} is {kind}, but must be a file"

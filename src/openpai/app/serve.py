@@ -14,7 +14,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from importlib.metadata import version
 from typing import Final
 
@@ -25,6 +25,7 @@ from openpai.app.assembly import Server, build
 from openpai.app.console import Console
 from openpai.app.http_guard import BoundedSocket, bounded_heads
 from openpai.app.settings import Settings, is_loopback
+from openpai.app.ssh_gateway import described, read_host_key, ssh_gateway
 from openpai.app.startup import ADMIN, ensure_admin, ensure_groups
 from openpai.protocol.errors import BadConfiguration
 from openpai.system.allocator import give_memory_back
@@ -39,17 +40,20 @@ def serve(settings: Settings, admin_password: str | None) -> None:
     """Run a server until SIGTERM or Ctrl-C. Raises Refused, before serving, for anything that cannot work."""
     settings.check()
     give_memory_back()
-    listener = _listen(settings)
-    try:
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(_listen(settings.host, settings.port, "--port"))
+        ssh = None
+        if settings.ssh_port is not None:
+            ssh = stack.enter_context(_listen(settings.host, settings.ssh_port, "--ssh-port"))
         import uvloop
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, listener, admin_password))
-    finally:
-        listener.close()
+            runner.run(_serve(settings, listener, ssh, admin_password))
 
 
-async def _serve(settings: Settings, listener: socket.socket, admin_password: str | None) -> None:
+async def _serve(
+    settings: Settings, listener: socket.socket, ssh: socket.socket | None, admin_password: str | None
+) -> None:
     console = Console(settings)
     async with build(settings) as built:
         # Raise the limit only now: tasks inherit the limits that the server was started with.
@@ -88,11 +92,12 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
             collecting = supervise("collect garbage", collect_forever)
             # The last step before the password is printed: if the start failed in between, it would be lost.
             made_up = None if settings.api_only else await ensure_admin(services.users, services.clock, admin_password)
-            serving = asyncio.create_task(server.serve(sockets=[listener]))
-            built.is_ready = True
-            _announce(settings, listener, made_up, console)
-            await asyncio.wait({serving, leading}, return_when=asyncio.FIRST_COMPLETED)
-            server.leave()
+            async with _ssh(settings, built, ssh):
+                serving = asyncio.create_task(server.serve(sockets=[listener]))
+                built.is_ready = True
+                _announce(settings, built, listener, made_up, console)
+                await asyncio.wait({serving, leading}, return_when=asyncio.FIRST_COMPLETED)
+                server.leave()
             await serving
         finally:
             built.is_ready = False
@@ -102,6 +107,18 @@ async def _serve(settings: Settings, listener: socket.socket, admin_password: st
             with contextlib.suppress(asyncio.CancelledError):
                 await leading
     console.goodbye()
+
+
+@contextlib.asynccontextmanager
+async def _ssh(settings: Settings, built: Server, listener: socket.socket | None) -> AsyncIterator[None]:
+    """Answer SSH clients, if the settings say so."""
+    if listener is None:
+        yield
+        return
+    host_key = await asyncio.to_thread(read_host_key, settings, built.ssh_host_key)
+    built.ssh = described(listener, host_key)
+    async with ssh_gateway(listener, host_key, built.api.state.context):
+        yield
 
 
 async def _settled(built: Server, leading: asyncio.Task[None]) -> None:
@@ -130,13 +147,13 @@ class _Server(uvicorn.Server):
         self._hang_up()
 
 
-def _listen(settings: Settings) -> socket.socket:
+def _listen(host: str, port: int, option: str) -> socket.socket:
     """Open the port before anything else."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((settings.host, settings.port))
+        listener.bind((host, port))
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
@@ -144,20 +161,26 @@ def _listen(settings: Settings) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             message = "another program listens there"
         raise BadConfiguration(
-            f"cannot listen on {settings.host} port {settings.port}: {message}",
-            "choose another port with --port, or --port 0 for any free one",
+            f"cannot listen on {host} port {port}: {message}",
+            f"choose another port with {option}, or {option} 0 for any free one",
         ) from error
     listener.setblocking(False)
     return listener
 
 
-def _announce(settings: Settings, listener: socket.socket, made_up: str | None, console: Console) -> None:
+def _announce(
+    settings: Settings, built: Server, listener: socket.socket, made_up: str | None, console: Console
+) -> None:
     url = _url(settings.host, listener)
     if settings.ready_file is not None:
         unfinished = settings.ready_file.with_suffix(".part")
-        unfinished.write_text(json.dumps({"url": url, "pid": os.getpid()}))
+        unfinished.write_text(
+            json.dumps({"url": url, "pid": os.getpid(), **({"sshPort": built.ssh.port} if built.ssh else {})})
+        )
         unfinished.replace(settings.ready_file)
     console.welcome(version("openpai"), url, made_up, ADMIN, is_open=not is_loopback(settings.host))
+    if built.ssh is not None:
+        console.ssh(built.ssh.port)
 
 
 def _url(host: str, listener: socket.socket) -> str:

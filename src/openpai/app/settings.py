@@ -67,6 +67,8 @@ class Settings:
     host: str = setting("Address to listen on.", "127.0.0.1")
     port: int = setting("Port to listen on; 0 takes any free one.", PORT_DEFAULT)
     backend: BackendName = setting("What runs the tasks.", "process")
+    ssh_port: int | None = setting("Port for SSH clients of running tasks; 0 takes any free one [default: none].")
+    ssh_host_key: Path | None = setting("File of the SSH host key [default: one is made in the data directory].")
     nodes: int | None = setting("Number of virtual nodes [default: this machine as it is].")
     gpus_per_node: int | None = setting("GPUs of each node [default: those found].")
     cpus_per_node: int | None = setting("CPUs each node offers [default: those found, at least 8].")
@@ -151,6 +153,7 @@ class Settings:
         """Raise Refused for invalid settings, and for those that exclude each other."""
         if not 0 <= self.port <= 65535:
             raise BadConfiguration(f"--port {self.port} is not a port number", "use 0 (any free one) to 65535")
+        self._check_ssh()
         if self.nodes is not None and self.nodes < 1:
             raise BadConfiguration(f"--nodes {self.nodes} leaves nothing to run on", "use 1 or more")
         if self.cpus_per_node is not None and self.cpus_per_node < 1:
@@ -175,6 +178,19 @@ class Settings:
                 f"--backend process gives every job {self.rights}, and --host {self.host} lets other machines reach it",
                 "use --backend docker, listen on 127.0.0.1, or add --allow-remote to permit it",
             )
+
+    def _check_ssh(self) -> None:
+        if self.ssh_port is None:
+            if self.ssh_host_key is not None:
+                raise BadConfiguration("--ssh-host-key has no effect without --ssh-port", "give both, or neither")
+            return
+        if not 0 <= self.ssh_port <= 65535:
+            raise BadConfiguration(f"--ssh-port {self.ssh_port} is not a port number", "use 0 (any free one) to 65535")
+        if self.ssh_port == self.port != 0:
+            raise BadConfiguration(f"--ssh-port and --port are both {self.port}", "choose another port for one of them")
+        if self.api_only:
+            message = "--ssh-port is for the server that runs the jobs, and --api-only leaves them to another one"
+            raise BadConfiguration(message, "give --ssh-port to that one")
 
     def _check_retention(self) -> None:
         for name, most, unit, zero in _RETENTION:

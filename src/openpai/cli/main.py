@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "user": ("openpai.cli.user:app", "Users: accounts that may log in."),
     "group": ("openpai.cli.group:app", "Groups: users with the same rights."),
     "token": ("openpai.cli.token:app", "Tokens: your logins, and tokens for programs."),
+    "ssh-key": ("openpai.cli.ssh_key:app", "SSH keys: the public keys of your profile."),
     "storage": ("openpai.cli.storage:app", "Storages: named places for data."),
     "quota": ("openpai.cli.quota:app", "Quotas: limits for users."),
     "exit-spec": ("openpai.cli.exit_spec:app", "Exit specs: causes of failures, and the rules that find them."),

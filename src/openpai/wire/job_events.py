@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
 from openpai.wire.answers import JobId, NullableMs, RoleName, Sentence
 from openpai.wire.doc import Doc, Document
@@ -87,7 +87,20 @@ class SshAddress(Document):
     command: Annotated[str, Doc(example="ssh -p 30022 root@10.0.0.17")]
 
 
+class SshGatewayAddress(Document):
+    """How an SSH client reaches a running task through the gateway of the platform."""
+
+    taskRoleName: RoleName
+    taskIndex: Annotated[int, Doc(example=0)]
+    host: Annotated[str, Doc("the host of this request", example="pai.example.org")]
+    port: Annotated[int, Doc(example=2222)]
+    user: Annotated[str, Doc("the user name for SSH", example="ann+train+worker+0")]
+    hostKey: Annotated[str, Doc("as known_hosts has it", example="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHWm3eEJr1bG5G")]
+    command: Annotated[str, Doc(example="ssh -p 2222 ann+train+worker+0@pai.example.org")]
+
+
 class SshAddresses(Document):
     """The SSH addresses of the running tasks of a job."""
 
-    containers: Sequence[SshAddress]
+    containers: Annotated[Sequence[SshAddress], Doc("of tasks that run an SSH server of their own")]
+    gateway: NotRequired[Annotated[Sequence[SshGatewayAddress], Doc("if this server has an SSH gateway")]]

@@ -34,6 +34,7 @@ _NAMED: Final = {
     "username": "name of the user",
     "groupname": "name of the group",
     "group": "name of the group",
+    "key": "id of an SSH key",
     "token": "the token itself, or its id",
     "type": "only events of this kind",
     "browser": "true for logins only, false for tokens of applications only",

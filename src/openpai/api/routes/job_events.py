@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 from fastapi import Query, Request
@@ -11,12 +12,14 @@ from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for, split_by_visibility
 from openpai.api.job_attempts import ssh_roles, tasks_of
 from openpai.api.routing import Router
+from openpai.api.services import SshGateway
 from openpai.api.sessions import Caller
 from openpai.api.shapes import nodes
 from openpai.api.shapes.job_events import event, wait
-from openpai.api.shapes.tasks import ssh_address
+from openpai.api.shapes.tasks import TaskHistory, gateway_address, ssh_address
+from openpai.ports.queries import JobRow
 from openpai.protocol.errors import Refused
-from openpai.wire.job_events import EventList, JobWaits, SshAddresses
+from openpai.wire.job_events import EventList, JobWaits, SshAddresses, SshGatewayAddress
 
 router = Router("jobs")
 HOLDERS_MAX: Final = 100
@@ -55,14 +58,27 @@ async def explain_job(request: Request, caller: Annotated[Caller, needs("job.rea
 async def get_job_ssh(request: Request, caller: Annotated[Caller, needs("job.ssh")], job: str) -> Reply[SshAddresses]:
     """Return host, port and command for each running task whose role asks for a port named `ssh`.
 
-    The task runs its own SSH server there. A job without such a role, or without running tasks of it, has none.
+    The task runs its own SSH server there. A job without such a role, or without running tasks of it, has none. If
+    this server has an SSH gateway, `gateway` has the command for every running task, whatever its image.
     """
     row = await job_for(request, caller, job)
     roles = await ssh_roles(request, row)
-    tasks = await tasks_of(request, caller, row, row.attempt) if roles else []
+    gateway = context_of(request).services.ssh()
+    tasks = await tasks_of(request, caller, row, row.attempt) if roles or gateway else []
     addresses = [address for task in tasks if task.role in roles and (address := ssh_address(task)) is not None]
+    through = _through(request, gateway, caller, row, tasks) if gateway is not None else []
+    if through:
+        return reply(SshAddresses(containers=addresses, gateway=through))
     if not addresses:
         advice = "wait until it runs" if roles else "request one: resourcePerInstance.ports: {ssh: 1}"
         message = "no task that runs" if roles else "no task role"
         raise Refused("NoJobSshInfoError", f"job {row.user}~{row.name} has {message} with a port named ssh", advice)
     return reply(SshAddresses(containers=addresses))
+
+
+def _through(
+    request: Request, gateway: SshGateway, caller: Caller, row: JobRow, tasks: Sequence[TaskHistory]
+) -> list[SshGatewayAddress]:
+    host = request.url.hostname or "localhost"
+    found = (gateway_address(task, gateway, host, caller.user, row) for task in tasks)
+    return [address for address in found if address is not None]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from openpai.access.ssh_destinations import user_name
+from openpai.api.services import SshGateway
 from openpai.api.shapes.exits import cause, diagnostics, exit_spec
 from openpai.api.shapes.job_attempts import AttemptView
 from openpai.lifecycle.diagnosis import ended_with_attempt
@@ -22,7 +24,7 @@ from openpai.protocol.job import JobSpec
 from openpai.runtime.environment import SSH_LABEL
 from openpai.wire import tasks as wire
 from openpai.wire.job_attempts import ShortTask
-from openpai.wire.job_events import SshAddress
+from openpai.wire.job_events import SshAddress, SshGatewayAddress
 from openpai.wire.states import FINAL_STATES
 
 
@@ -199,6 +201,25 @@ def ssh_address(task: TaskHistory) -> SshAddress | None:
         "sshIp": host,
         "sshPort": str(ports[0]),
         "command": f"ssh -p {ports[0]} root@{host}",
+    }
+
+
+def gateway_address(
+    task: TaskHistory, gateway: SshGateway, host: str, account: str, job: JobRow
+) -> SshGatewayAddress | None:
+    """Return how an SSH client reaches a running task through the gateway, None while it does not run."""
+    latest = task.latest
+    if latest is None or TaskPhase(latest.phase) is not TaskPhase.RUNNING:
+        return None
+    user = user_name(account, job.user, job.name, task.role, task.index)
+    return {
+        "taskRoleName": task.role,
+        "taskIndex": task.index,
+        "host": host,
+        "port": gateway.port,
+        "user": user,
+        "hostKey": gateway.host_key,
+        "command": f"ssh -p {gateway.port} {user}@{host}",
     }
 
 

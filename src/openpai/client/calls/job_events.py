@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import httpx
+
 from openpai.client import model
 from openpai.client.calls.naming import Naming
 from openpai.client.calls_core import Call, asks, listed, said, whole
+
+
+def _gateway(response: httpx.Response) -> tuple[model.SshGatewayTask, ...]:
+    found = response.json().get("gateway") or ()
+    return tuple(model.SshGatewayTask.read(each) for each in found)
 
 
 class JobEvents(Naming):
@@ -31,3 +38,8 @@ class JobEvents(Naming):
     def ssh(self, name: str) -> Call[tuple[model.SshTask, ...]]:
         """Return the SSH address of each running task; raise NoJobSshInfoError if there is none."""
         return Call("GET", f"{self.path(name)}/ssh", listed(model.SshTask.read, "containers"))
+
+    @asks
+    def ssh_gateway(self, name: str) -> Call[tuple[model.SshGatewayTask, ...]]:
+        """Return how SSH clients reach each running task; raise NoJobSshInfoError without a gateway or such a task."""
+        return Call("GET", f"{self.path(name)}/ssh", _gateway)

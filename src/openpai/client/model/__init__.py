@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from openpai.client.model.nodes import *
     from openpai.client.model.quotas import *
     from openpai.client.model.reports import *
+    from openpai.client.model.ssh_keys import *
     from openpai.client.model.storages import *
     from openpai.client.model.tasks import *
     from openpai.client.model.tokens import *
@@ -36,8 +37,9 @@ _PLACE: Final = {
     "nodes": "Amount Held Holding NodeDetail NodeView",
     "quotas": "Quota",
     "reports": "Report Use",
+    "ssh_keys": "SshKey",
     "storages": "FilePage FileView StorageTest StorageView",
-    "tasks": "Cause FINAL_STATES GpuUse LogHit LogPiece SUCCEEDED SshTask TaskProgress TaskUse TaskView",
+    "tasks": "Cause FINAL_STATES GpuUse LogHit LogPiece SUCCEEDED SshGatewayTask SshTask TaskProgress TaskUse TaskView",
     "tokens": "Checked Login NewToken TokenView",
     "users": "User",
 }

@@ -114,6 +114,20 @@ class SshTask(_OfTask, Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class SshGatewayTask(_OfTask, Answer):
+    """How an SSH client reaches a running task through the platform's gateway."""
+
+    role: str = text("taskRoleName")
+    index: int = amount("taskIndex")
+    host: str = needed("host", str)
+    port: int = needed("port", int)
+    user: str = needed("user", str)
+    host_key: str = text("hostKey")
+    command: str = text("command")
+    document: Document = whole()
+
+
+@dataclass(frozen=True, slots=True)
 class TaskProgress(Answer):
     """What a task reported last about its progress."""
 
