@@ -35,7 +35,9 @@ async def test_a_key_is_added_listed_and_removed(world: World) -> None:
     assert await refused(world, "DELETE", f"{path}/{found['id']}", "ann") == (404, "NoSshKeyError")
 
 
-@pytest.mark.parametrize("key", ["", "x", f"no-pty {KEY}", f"{KEY}\n{KEY}", "\x00", "ssh-ed25519 AAAA", "a" * 60_000])
+@pytest.mark.parametrize(
+    "key", ["", "x", f"no-pty {KEY}", f"{KEY}\n{KEY}", "\x00", "ssh-ed25519 AAAA", "a" * 60_000], ids=range(7)
+)
 async def test_what_is_no_key_is_refused(world: World, key: str) -> None:
     body = {"key": key}
     assert await refused(world, "POST", "/users/ann/ssh-keys", "ann", json=body) == (400, "InvalidParametersError")
