@@ -46,6 +46,7 @@ MEASUREMENTS: dict[str, tuple[tuple[str, ...], tuple[Bar, ...]]] = {
     "drain": (("drain",), (Bar("drained_per_s", at_least=500),)),
     "first_log": (("first_log",), (Bar("p95_ms", at_most=1000),)),
     "hangs": (("hangs",), (Bar("named_after_timeout_s", at_most=15),)),
+    "shells": (("shells",), (Bar("worst_p95_ms", at_most=30), Bar("all_pasted", at_least=1))),
     "task_use": (("task_use",), (Bar("core_percent_of_100_tasks", at_most=1),)),
     "logs": (("logs",), (Bar("worst_p95_ms", at_most=300), Bar("search_worst_s", at_most=2))),
     "followed_logs": (("followed_logs",), (Bar("memory_mb", at_most=300), Bar("max_wait_s", at_most=1))),

@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--per-second", type=float, default=2, help="keys for each shell")
     asked = parser.parse_args()
-    answer(asyncio.run(measure(asked.shells, asked.seconds, asked.per_second)))
+    answer(**asyncio.run(measure(asked.shells, asked.seconds, asked.per_second)))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ _KUBE = pytest.mark.skipif(bool(why_not()), reason=why_not() or "Kubernetes is t
         ),
         ("kubernetes --what decode --pods 50", "kb_per_pod"),
         ("task_use --tasks 3 --rounds 2", "core_percent_of_100_tasks"),
+        ("shells --shells 3 --seconds 1", "worst_p95_ms"),
         ("logs --gb 0.02 --search-gb 0.01 --times 2", "search_worst_s"),
         ("followed_logs --readers 20 --seconds 5 --nodes 2 --log-mb 1", "memory_mb"),
     ],
