@@ -22,6 +22,7 @@ token.create           +     +    +    +    +    +      -      -      -     -
 token.revoke           +     +    +    +    +    +      -      -      -     -
 user.list              +     +    +    +    +    +      +      +      +     +
 user.read              +     +    +    +    +    +      +      +      +     +
+user.details           -     -    -    -    +    +      +      +      +     +
 user.details:me        +     +    +    +    +    +      +      +      +     +
 user.change_own        -     -    -    -    +    +      -      -      -     -
 user.change_own:me     +     +    +    +    +    +      -      -      -     -
