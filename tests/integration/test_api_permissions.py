@@ -45,6 +45,7 @@ _FILLED: Final = {
     "group": "team",
     "vc": "team",
     "token": "0" * 64,
+    "key": "0" * 64,
     "digest:digest": "0" * 64,
     "path:path": "a",
     "name:path": "ann~train/default",

@@ -137,7 +137,7 @@ async def test_failed_logins_and_sessions_are_limited(world: World, tmp_path: Pa
             assert (done.exit_status, "allowed" in str(done.stderr)) == (255, True)
         # The sessions of a connection that is gone end.
         async with asyncio.timeout(30):
-            while await _said(ssh, "ann+train", ssh.key) != (0, ""):
+            while await _said(ssh, "ann+train", ssh.key) != (0, ""):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
 
