@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from openpai.api.sse import cut_out
 from openpai.lifecycle.model import AttemptKey
-from openpai.ports.logs import LogReader, Moment
+from openpai.ports.logs import Growth, LogReader
 from openpai.protocol.shown_text import shown_line
 
 CHUNK_BYTES: Final = 64 * 1024
@@ -21,14 +21,15 @@ _BACK: Final = 64 * 1024
 class Clock:
     """Maps offsets of one stream to the times when their bytes were written."""
 
-    def __init__(self, moments: Sequence[Moment], stream: str, latest_ms: int) -> None:
+    def __init__(self, growth: Growth, stream: str, latest_ms: int) -> None:
         sizes: list[int] = []
         times: list[int] = []
-        for moment in moments:
-            size = moment.sizes.get(stream, 0)
-            if size > (sizes[-1] if sizes else 0):
+        known = 0
+        for at_ms, size in zip(growth.at_ms, growth.sizes.get(stream, ()), strict=False):
+            if size > known:
                 sizes.append(size)
-                times.append(moment.at_ms)
+                times.append(at_ms)
+                known = size
         self._sizes, self._times = sizes, times
         self._latest_ms = latest_ms
 

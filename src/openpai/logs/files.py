@@ -24,7 +24,7 @@ from openpai.logs.removing import remove_logs
 from openpai.logs.searching import Block, compiled, read_block, search_block
 from openpai.logs.watching import PERIOD_S, IsOver, Watch, Watcher
 from openpai.logs.write_times import read_moments
-from openpai.ports.logs import STREAMS, LogChunk, LogHit, LogPattern, Moment, Searched
+from openpai.ports.logs import STREAMS, Growth, LogChunk, LogHit, LogPattern, Searched
 
 T = TypeVar("T")
 
@@ -139,7 +139,7 @@ class FileLogs:
                 if len(hits) == hits_max:
                     return Searched(tuple(hits), after, size)
 
-    async def moments(self, key: AttemptKey) -> tuple[Moment, ...]:
+    async def moments(self, key: AttemptKey) -> Growth:
         return await self._in_thread(read_moments, directory_of(self._root, key))
 
     async def remove(self, keys: Sequence[AttemptKey]) -> None:

@@ -16,12 +16,14 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from openpai.logs.reading import size_of
-from openpai.ports.logs import STREAMS, Moment
+from openpai.ports.logs import STREAMS, Growth
 
 FILE: Final = "moments"
 BYTES_MAX: Final = 2 << 20
 """The limit on the moments of an attempt: a week of checks of a log that grows with each."""
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_DIGITS_MAX: Final = 18
+_LATEST_MS: Final = 10**13
 _LINE: Final = re.compile(rb"^(\d{1,13})((?: \d{1,18}){%d})\n" % len(STREAMS), re.MULTILINE)
 
 
@@ -54,19 +56,34 @@ def _add(directory: str, now_ms: int, sizes: Iterable[int]) -> None:
         os.close(file)
 
 
-def read_moments(directory: str) -> tuple[Moment, ...]:
+def read_moments(directory: str) -> Growth:
     """Return the recorded lengths, oldest first; empty for a missing or invalid file."""
     try:
         file = os.open(f"{directory}/{FILE}", os.O_RDONLY | _FLAGS)
     except OSError:
-        return ()
+        return Growth()
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            return ()
+            return Growth()
         data = os.pread(file, BYTES_MAX + 4096, 0)
     finally:
         os.close(file)
-    found = [
-        Moment(int(one[1]), dict(zip(STREAMS, map(int, one[2].split()), strict=True))) for one in _LINE.finditer(data)
-    ]
-    return tuple(sorted(found, key=lambda moment: moment.at_ms))
+    rows = _plain(data)
+    if rows is None:
+        found = ([int(one[1]), *map(int, one[2].split())] for one in _LINE.finditer(data))
+        rows = [number for row in sorted(found) for number in row]
+    width = 1 + len(STREAMS)
+    return Growth(rows[::width], {stream: rows[at::width] for at, stream in enumerate(STREAMS, start=1)})
+
+
+def _plain(data: bytes) -> list[int] | None:
+    """Return all numbers of a file that only a server wrote, many times quicker than line by line; None for others."""
+    words = data.split()
+    width = 1 + len(STREAMS)
+    if data.translate(None, b"0123456789 \n") or len(words) != width * data.count(b"\n"):
+        return None
+    if max(map(len, words), default=0) > _DIGITS_MAX:
+        return None
+    numbers = list(map(int, words))
+    times = numbers[::width]
+    return numbers if not times or (times[-1] < _LATEST_MS and times == sorted(times)) else None

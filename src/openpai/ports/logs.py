@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, overload
 
 from openpai.lifecycle.model import AttemptKey
 
@@ -39,6 +39,29 @@ class Moment:
 
     at_ms: int
     sizes: Mapping[str, int]
+
+
+class Growth(Sequence[Moment]):
+    """How long the streams of an attempt were over time, oldest first, by columns: a week has many thousand times."""
+
+    def __init__(self, at_ms: Sequence[int] = (), sizes: Mapping[str, Sequence[int]] | None = None) -> None:
+        """`sizes` has a column for each stream, as long as `at_ms`."""
+        self.at_ms = at_ms
+        self.sizes: Mapping[str, Sequence[int]] = sizes or {}
+
+    def __len__(self) -> int:
+        """Return the number of times."""
+        return len(self.at_ms)
+
+    @overload
+    def __getitem__(self, at: int) -> Moment: ...
+    @overload
+    def __getitem__(self, at: slice) -> Growth: ...
+    def __getitem__(self, at: int | slice) -> Moment | Growth:
+        """Return one time with the length of each stream, or a part."""
+        if isinstance(at, slice):
+            return Growth(self.at_ms[at], {stream: sizes[at] for stream, sizes in self.sizes.items()})
+        return Moment(self.at_ms[at], {stream: sizes[at] for stream, sizes in self.sizes.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +110,7 @@ class LogReader(Protocol):
         Raises InvalidParameters for a pattern that is not one of RE2.
         """
 
-    async def moments(self, key: AttemptKey) -> tuple[Moment, ...]:
+    async def moments(self, key: AttemptKey) -> Growth:
         """Return the measured sizes of the streams over time, oldest first."""
 
     async def remove(self, keys: Sequence[AttemptKey]) -> None:

@@ -12,7 +12,7 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.logs import write_times
 from openpai.logs.files import FileLogs
 from openpai.logs.write_times import FILE, Moments, read_moments
-from openpai.ports.logs import Moment
+from openpai.ports.logs import Growth, Moment
 
 KEY = AttemptKey("a" * 32, 0, "worker", 0, 0)
 
@@ -86,7 +86,7 @@ async def test_a_log_without_line_breaks_and_one_with_a_hole_can_be_read_with_ti
     write(tmp_path, "x" * 3_000_000 + "\nend\n")
     logs = FileLogs(tmp_path, lambda _: True)
     try:
-        clock = Clock((), "stdout", 1000)
+        clock = Clock(Growth(), "stdout", 1000)
         message = await text_of(timed_lines(logs, KEY, "stdout", (0, 3_000_005), clock))
         stamp = "1970-01-01T00:00:01.000Z "
         assert message == f"{stamp}{'x' * 3_000_000}\n{stamp}end\n"
@@ -94,13 +94,16 @@ async def test_a_log_without_line_breaks_and_one_with_a_hole_can_be_read_with_ti
         await logs.close()
 
 
-@pytest.mark.parametrize("kind", ["nonsense", "pipe", "link", "directory", "huge"])
+@pytest.mark.parametrize("kind", ["nonsense", "numbers", "pipe", "link", "directory", "huge"])
 def test_what_a_task_puts_in_its_place_harms_nothing(tmp_path, kind, monkeypatch):
     monkeypatch.setattr(write_times, "BYTES_MAX", 1000)
     directory = Path(write(tmp_path, "text\n"))
     match kind:
         case "nonsense":
             (directory / FILE).write_bytes(b"\xff 5 5\n1 2\n" + b"9" * 400 + b" 1 1 1\n7 1 2 3\n")
+        case "numbers":
+            # As many as there should be, but not in each line; the last time is no time.
+            (directory / FILE).write_bytes(b"7 1 2\n3 9 9 9 9\n" + b"9" * 18 + b" 1 1 1\n")
         case "pipe":
             os.mkfifo(directory / FILE)
         case "link":
@@ -113,8 +116,9 @@ def test_what_a_task_puts_in_its_place_harms_nothing(tmp_path, kind, monkeypatch
     found = read_moments(str(directory))
     assert len(found) <= 1000
     assert not (tmp_path / "elsewhere").exists()
+    assert all(one.at_ms < 10**13 for one in found)
     if kind == "nonsense":
-        assert found == (
+        assert tuple(found) == (
             Moment(5, {"stdout": 5, "stderr": 0, "runtime": 0}),
             Moment(7, {"stdout": 1, "stderr": 2, "runtime": 3}),
         )
