@@ -17,7 +17,9 @@ from openpai.lifecycle.hangs import Activity, Hang, Sign, find_hang, watched
 from openpai.lifecycle.model import AttemptKey, TaskPhase
 from openpai.orchestrator.changes import JobUpdate, Remark
 from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.nccl_ras import ask_ras
 from openpai.orchestrator.recording import change_jobs
+from openpai.ports.shells import Shells
 from openpai.ports.store import Event, JobRecord
 from openpai.ports.task_usage import KeepsEvidence, TaskUse
 from openpai.protocol.errors import PaiError
@@ -73,11 +75,17 @@ async def _look(leader: Leader, watch: HangWatch, record: JobRecord, wanted: Han
     evidence: Mapping[AttemptKey, str] = {}
     if isinstance(leader.backend, KeepsEvidence):
         evidence = await leader.backend.keep_stacks(tuple(keys.values()))
-    await _report(leader, record, hang, evidence, is_restarted=job.attempt < wanted.restarts)
+    ras = ""
+    uses = leader.measures.newest() if leader.measures is not None else {}
+    # Where tasks share a network, the port of RAS may be another job's.
+    apart = [key for key in keys.values() if key in uses and uses[key].sample.counters.network_sent_bytes is not None]
+    if apart and isinstance(leader.backend, Shells):
+        ras = await ask_ras(leader.backend, apart)
+    await _report(leader, record, hang, evidence, ras, is_restarted=job.attempt < wanted.restarts)
 
 
 async def _report(
-    leader: Leader, record: JobRecord, hang: Hang, evidence: Mapping[AttemptKey, str], *, is_restarted: bool
+    leader: Leader, record: JobRecord, hang: Hang, evidence: Mapping[AttemptKey, str], ras: str, *, is_restarted: bool
 ) -> None:
     job, now_ms = record.job, leader.clock.now_ms()
     message = describe(hang, len(job.tasks))
@@ -87,6 +95,8 @@ async def _report(
         message += f"; {summary}"
     if evidence:
         message += "; the stacks of its tasks are in their runtime logs"
+    if ras:
+        message += f"; NCCL reports: {ras}"
     slot = record.slots.get(first) if first is not None else None
     event = Event(job.id, now_ms, "JobHangs", message, job.attempt, key, slot.node if slot else None, True)
     facts: tuple[Fact, ...] = ()

@@ -18,6 +18,8 @@ class Hanging:
     def __init__(self, servers: Servers) -> None:
         self.watch = HangWatch()
         self.at_ms = 0
+        self.sent: int | None = None
+        """The network counter of the tasks; None: they share the network of their node."""
         self.cpu_s = 0.0
         self.stacks: list[Sequence[AttemptKey]] = []
         self._servers = servers
@@ -32,7 +34,8 @@ class Hanging:
             samples = [
                 TaskSample(
                     AttemptKey(job, attempt, "worker", index, 0), self.at_ms,
-                    Counters(0.0 if index == stopped else self.cpu_s), stopped=int(index == stopped),
+                    Counters(0.0 if index == stopped else self.cpu_s, network_sent_bytes=self.sent),
+                    stopped=int(index == stopped),
                 )
                 for index in range(tasks)
             ]  # fmt: skip
@@ -90,6 +93,44 @@ def test_a_job_that_does_not_say_is_watched_by_the_default_of_its_virtual_cluste
             await Hanging(servers).look(row.id, 0, times=14, stopped=0)
         assert len(await hangs_of(servers, rows["train"].id)) == 1
         assert await hangs_of(servers, rows["off"].id) == []
+
+    live(story)
+
+
+class Ras:
+    """The connection to a rank's RAS."""
+
+    def __init__(self) -> None:
+        self.answers = [b"SERVER PROTOCOL 2\n", b"OK\n", b"Warnings\n========\n6 ranks are behind\n", b""]
+
+    async def read(self) -> bytes:
+        return self.answers.pop(0)
+
+    async def write(self, data: bytes) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+def test_nccl_is_asked_where_a_task_has_a_network_of_its_own() -> None:
+    async def story(servers: Servers) -> None:
+        asked: list[int] = []
+
+        async def connect(key: AttemptKey, port: int) -> Ras:
+            asked.append(port)
+            return Ras()
+
+        servers.leader.backend.connect = connect  # type: ignore[attr-defined]
+        for name in ("shares", "apart"):
+            await servers.submit(name, extras={"hangDetection": {"minutes": 1}})
+            await servers.in_phase(name, "running")
+            row, hanging = await servers.row(name), Hanging(servers)
+            hanging.sent = 0 if name == "apart" else None
+            await hanging.look(row.id, 0, times=14, stopped=0)
+            (message,) = await hangs_of(servers, row.id)
+            assert ("NCCL reports: 6 ranks are behind" in message) == (name == "apart")
+        assert asked == [28028]
 
     live(story)
 
