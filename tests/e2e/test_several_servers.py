@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from openpai.client import Client
+from openpai.client.shells import open_port, open_shell, task_of
 from tests.postgres import away, fresh_database, postgres
 
 from .server import Server, until
@@ -56,11 +60,35 @@ def test_any_of_three_servers_takes_any_request(trio: Trio) -> None:
     # A request to one server is carried out by the leader.
     assert third.submit("long", "sleep 600").status_code == 202
     until(lambda: second.state("long") == "RUNNING", "it runs")
+    check_shell_and_port(second)
     drained = third.http.put(f"/nodes/{third.get('/nodes')[0]['name']}", json={"drained": True})
     assert drained.status_code in (200, 201), drained.text
     assert [node["drained"] for node in first.get("/nodes")].count(True) == 1
     assert second.http.put("/jobs/long/executionType", json={"value": "STOP"}).status_code == 202
     assert third.ended("long") == "STOPPED"
+
+
+def check_shell_and_port(server: Server) -> None:
+    """Reach the task of the job `long` through a server that does not lead."""
+    token = server.http.headers["Authorization"].removeprefix("Bearer ")
+    with socket.create_server(("127.0.0.1", 0)) as listener, Client(server.url, token, user="admin") as pai:
+        place = task_of(pai, "long")
+        with open_shell(pai, place, ["sh", "-c", "cat; exit 3"]) as shell:
+            shell.write(b"through")
+            shell.close_stdin()
+            assert b"".join(data for _, data in shell) == b"through"
+            assert shell.exit_code == 3
+        # Tasks of the process backend share the network of the machine.
+        with open_port(pai, place, listener.getsockname()[1]) as port:
+            accepted, _ = listener.accept()
+            with accepted:
+                sent = bytes(range(256)) * 4000
+                writing = threading.Thread(target=port.write, args=(sent,))
+                writing.start()
+                assert accepted.makefile("rb").read(len(sent)) == sent
+                writing.join()
+                accepted.sendall(b"back")
+            assert b"".join(data for _, data in port) == b"back"
 
 
 @pytest.mark.full
