@@ -35,8 +35,8 @@ from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
 # The files of `routes`. Their routes are tried in this order: the most frequent first.
 _FILES: Final = (
-    "jobs job_bulk job_changes job_attempts job_events tasks shells logs nodes clusters scheduler tokens authn oidc "
-    "browser_sessions prometheus users user_fields ssh_keys groups storages storage_files code quotas exit_specs "
+    "jobs sweeps job_bulk job_changes job_attempts job_events tasks shells logs nodes clusters scheduler tokens authn "
+    "oidc browser_sessions prometheus users user_fields ssh_keys groups storages storage_files code quotas exit_specs "
     "reports audit alerts kubernetes info"
 )
 ROUTERS: Final = tuple(import_module(f"openpai.api.routes.{name}") for name in _FILES.split())

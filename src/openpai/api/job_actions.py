@@ -18,6 +18,7 @@ from openpai.api.job_attempts import spec_of
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.ports.queries import JobRow
 from openpai.protocol.errors import InvalidParameters, Refused
+from openpai.protocol.sweeps import is_reserved
 
 TAGS_MAX: Final = 64
 
@@ -63,8 +64,14 @@ async def restart(context: ApiContext, row: JobRow, by: str, reason: str = "") -
     return f"job {full_name(row)}: a restart was requested"
 
 
+def _refuse_reserved(word: str) -> None:
+    if is_reserved(word):
+        raise InvalidParameters(f"the tag {word!r} says that a job belongs to a sweep", "choose another tag")
+
+
 async def tag(context: ApiContext, row: JobRow, _: str, word: str) -> str:
     """Put a tag on a job."""
+    _refuse_reserved(word)
     # The list of jobs contains every tag of each job.
     if word not in row.tags and len(row.tags) >= TAGS_MAX:
         message = f"job {full_name(row)} has {len(row.tags)} tags, and no job may have more than {TAGS_MAX}"
@@ -75,6 +82,7 @@ async def tag(context: ApiContext, row: JobRow, _: str, word: str) -> str:
 
 async def untag(context: ApiContext, row: JobRow, _: str, word: str) -> str:
     """Remove a tag from a job."""
+    _refuse_reserved(word)
     if not await context.services.jobs.remove_tag(row.id, word):
         raise Refused("NoTagError", f"job {full_name(row)} has no tag {word!r}")
     return f"tag {word} was taken off job {full_name(row)}"

@@ -21,6 +21,7 @@ API_NAME: Final = {
     "keyword": "keyword",
     "tag": "tagsContain",
     "no-tag": "tagsNotContain",
+    "sweep": "sweep",
     "priority": "jobPriority",
     "since": "submittedFrom",
     "before": "submittedTo",

@@ -12,8 +12,10 @@ from openpai.cli import completion, job_file
 from openpai.cli.durations import FORMS, whole_seconds
 from openpai.cli.job_edit import Edited, Editor, child, keys_of
 from openpai.cli.options import setting
+from openpai.cli.sweep import matrix_of
 from openpai.protocol.errors import InvalidParameters, InvalidProtocol
 from openpai.protocol.spelling import nearest
+from openpai.protocol.sweeps import SWEEP_JOBS_MAX
 
 if TYPE_CHECKING:
     import yaml
@@ -35,12 +37,20 @@ class Changes:
     env: list[str] | None = setting("Variable for every task; visible in the job file.", flags="--env -e NAME=VALUE")
     gpus: list[str] | None = setting("GPUs for each task.", flags="--gpus [ROLE=]N")
     instances: list[str] | None = setting("Number of tasks.", flags="--instances [ROLE=]N")
+    matrix: list[str] | None = setting(
+        "Make a sweep: a job for each combination of these values, as in lr=0.1,0.01 or seed=1..5.",
+        flags="--matrix NAME=VALUES",
+    )
+    max_running: int | None = setting(
+        "How many jobs of a sweep may run at a time.", flags="--max-running N", min=1, max=SWEEP_JOBS_MAX
+    )
 
     @property
     def are_none(self) -> bool:
         """Return whether nothing changes."""
-        single = (self.name, self.vc, self.priority, self.time_limit)
-        return all(one is None for one in single) and not any((self.parameters, self.env, self.gpus, self.instances))
+        single = (self.name, self.vc, self.priority, self.time_limit, self.max_running)
+        lists = (self.parameters, self.env, self.gpus, self.instances, self.matrix)
+        return all(one is None for one in single) and not any(lists)
 
 
 def changed(content: bytes, wanted: Changes, code: str = "") -> Edited:
@@ -65,6 +75,7 @@ def changed(content: bytes, wanted: Changes, code: str = "") -> Edited:
         editor.put(root, ("virtualCluster",) if is_v1 else ("defaults", "virtualCluster"), wanted.vc)
     if wanted.priority is not None:
         editor.put(root, ("extras", "hivedScheduler", "jobPriorityClass"), wanted.priority)
+    _put_sweep(editor, root, wanted)
     if code:
         editor.put(root, ("extras", "code"), code)
     if minutes is not None:
@@ -81,6 +92,18 @@ def changed(content: bytes, wanted: Changes, code: str = "") -> Edited:
             editor.put(roles[role], old if is_v1 else new, _number(value))
     _add_variables(editor, root, roles, variables, is_v1)
     return editor.edited()
+
+
+def _put_sweep(editor: Editor, root: yaml.Node, wanted: Changes) -> None:
+    if wanted.matrix:
+        editor.put(root, ("extras", "sweep", "matrix"), matrix_of(wanted.matrix))
+    if wanted.max_running is not None:
+        editor.put(root, ("extras", "sweep", "maxRunning"), wanted.max_running)
+
+
+def makes_sweep(edited: Edited) -> bool:
+    """Return whether a file, as it is sent, has a matrix."""
+    return b"matrix" in edited.content and child(child(Editor(edited.content).root, "extras"), "sweep") is not None
 
 
 def describe(file: str, edited: Edited, refusal: InvalidProtocol) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -14,11 +15,14 @@ from openpai.cli.job import Name, job_in
 from openpai.cli.options import option
 from openpai.cli.plain_text import plain
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
+from openpai.protocol.sweeps import LATER_TAG, SWEEP_TAG
 
 if TYPE_CHECKING:
     from openpai.client import Client
+    from openpai.client.model import JobSummary, Sweep
     from openpai.client.model.tasks import WorkKept
 
+SWEEPS_SHOWN: Final = 50
 EVENT_TYPES: Final = ("Normal", "Warning")
 
 
@@ -36,13 +40,15 @@ def list_(
     priority: Annotated[str, option("--priority CLASSES", "Such as crit,prod,test,oppo,default.")] = "",
     since: Annotated[str | None, option("--since TIME", "Submitted since 10m, 2h, 1d12h ago or 2026-01-31.")] = None,
     node: Annotated[str, option("--node NODE", "Jobs of all users on this node.", completion.nodes)] = "",
+    expand: Annotated[bool, option("--expand", "Each job of a sweep in a line of its own.")] = False,
     archived: Annotated[bool, option("--archived", "Jobs in the archive instead.")] = False,
     limit: Annotated[int, option("--limit -n N", "Greatest number of jobs.", min=1, max=50000)] = 20,
     json: output.Json = False,
 ) -> None:
     """List jobs, newest first.
 
-    Your own jobs, unless --user, --all or --node is given.
+    Your own jobs, unless --user, --all or --node is given. A sweep is one line, unless jobs are searched for by
+    anything but their user or virtual cluster.
     """
     with session.connect() as pai:
         own = pai.user or pai.whoami()
@@ -54,6 +60,9 @@ def list_(
             "jobPriority": meaning("priority", priority),
             **({"node": node} if node else {}),
         }
+        is_short = not (expand or archived or json or state or keyword or tag or priority or node)
+        if is_short:
+            where["tagsNotContain"] = LATER_TAG
         since_ms = None if since is None else moment_ms(since, time.time())
         page = pai.jobs(
             limit=limit,
@@ -62,6 +71,7 @@ def list_(
             archived=archived,
             **where,
         )
+        sweeps = _sweeps(pai, page.jobs) if is_short else {}
         unknown = _unknown(pai, split([user])) if user and not page.jobs else []
     if unknown:
         users = "users" if len(unknown) > 1 else "user"
@@ -83,12 +93,25 @@ def list_(
         return
     from openpai.cli.job_tables import archived_list, job_list
 
-    output.say(archived_list(page.jobs, own, _now_ms()) if archived else job_list(page.jobs, own, _now_ms()))
+    output.say(archived_list(page.jobs, own, _now_ms()) if archived else job_list(page.jobs, own, _now_ms(), sweeps))
     if page.total > len(page.jobs):
         output.say_marked_up(f"[dim]{len(page.jobs)} of {page.total} jobs; more with --limit {page.total}[/]")
     first = page.jobs[0]
     called = first.id if archived else first.name if first.user == own else first.full_name
-    output.next_step(f"pai job show {called}")
+    sweep = sweeps.get(first.full_name)
+    output.next_step(f"pai sweep show {sweep.name}" if sweep is not None else f"pai job show {called}")
+
+
+def _sweeps(pai: Client, jobs: Sequence[JobSummary]) -> dict[str, Sweep]:
+    """Return the sweeps whose first jobs are among these, by the full names of the jobs."""
+    found: dict[str, Sweep] = {}
+    for job in jobs:
+        name = next((tag.removeprefix(SWEEP_TAG) for tag in job.tags if tag.startswith(SWEEP_TAG)), "")
+        if name and len(found) < SWEEPS_SHOWN:
+            # A job may have been archived, or its sweep be another user's, meanwhile.
+            with contextlib.suppress(Refused, Unavailable):
+                found[job.full_name] = pai.sweep(f"{job.user}~{name}")
+    return found
 
 
 def _unknown(pai: Client, users: Sequence[str]) -> list[str]:

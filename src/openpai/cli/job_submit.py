@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from openpai.cli import completion, formatting, job_file, output, session
 from openpai.cli.exits import Exit
-from openpai.cli.job_changes import Changes, changed, describe
+from openpai.cli.job_changes import Changes, changed, describe, makes_sweep
 from openpai.cli.options import argument, fields_as_options, option
 from openpai.protocol.errors import InvalidParameters, InvalidProtocol, Refused
 
 if TYPE_CHECKING:
     from openpai.cli.job_edit import Edited
     from openpai.client import Client, JobDetail
-    from openpai.client.model import Submitted
+    from openpai.client.model import Submitted, SubmittedSweep
     from openpai.client.sending import Listed
 
 File = Annotated[str, argument("FILE", "Job file (YAML, or OpenPAI's v1 JSON); - reads standard input.")]
@@ -76,6 +76,8 @@ def submit(
         if listed is not None:
             _send(pai, listed, json=json)
         try:
+            if makes_sweep(edited):
+                return _report_sweep(pai.submit_sweep(edited.content), edited, watch=watch, json=json)
             job = pai.submit(edited.content)
         except InvalidProtocol as refusal:
             refusal.message = describe(file, edited, refusal)
@@ -87,6 +89,20 @@ def submit(
                 refusal.advice = f"submit it under another name: pai job submit {file} --name NAME"
             raise
         return report_submitted(pai, job, edited, watch=watch, json=json)
+
+
+def _report_sweep(sweep: SubmittedSweep, edited: Edited, *, watch: bool, json: bool) -> int:
+    for warning in sweep.warnings:
+        output.warn(edited.remark(warning))
+    if json:
+        output.document(sweep.document)
+        return Exit.OK
+    count = formatting.plural(len(sweep.jobs), "job")
+    output.say(f"Submitted sweep {sweep.user}~{sweep.name}: {count}, {sweep.jobs[0]} to {sweep.jobs[-1]}.")
+    if watch:
+        output.warn("a sweep is not watched; `pai sweep show` shows its jobs")
+    output.next_step(f"pai sweep show {sweep.name}", f"pai sweep stop {sweep.name}", f"pai job logs {sweep.jobs[0]} -f")
+    return Exit.OK
 
 
 def _listed(directory: Path) -> Listed:

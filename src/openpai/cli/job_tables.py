@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
@@ -12,7 +12,7 @@ from openpai.cli.job_cause import cause_text
 from openpai.cli.listing import listing, shown
 
 if TYPE_CHECKING:
-    from openpai.client.model import Event, JobDetail, JobSummary, TaskView, Wait
+    from openpai.client.model import Event, JobDetail, JobSummary, Sweep, TaskView, Wait
     from openpai.client.model.job_events import Estimate
     from openpai.client.model.tasks import TaskProgress, WorkKept
 
@@ -21,12 +21,15 @@ CAUSES_SHOWN: Final = 10
 NAMES_SHOWN: Final = 5
 
 
-def job_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
-    """Return a table of jobs; those of `own` are shown without their user."""
+def job_list(
+    jobs: Sequence[JobSummary], own: str | None, now_ms: int, sweeps: Mapping[str, Sweep] | None = None
+) -> Table:
+    """Return a table of jobs; those of `own` are shown without their user, and a sweep in place of its first job."""
+    of = sweeps or {}
     rows = [
         (
-            job.name if job.user == own else job.full_name,
-            styled(job.state) + _share_text(job),
+            _name_text(job, own, of.get(job.full_name)),
+            _state_text(job, of.get(job.full_name)),
             ago(job.submitted_at_ms, now_ms),
             ran_for(job.attempt_started_at_ms, job.attempt_ended_at_ms, now_ms),
             str(job.tasks),
@@ -37,6 +40,19 @@ def job_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> Table:
     ]
     numbers, whole = ("RAN", "TASKS", "GPUS"), ("STATE", "SUBMITTED")
     return listing(("JOB", *whole, *numbers, "VC"), rows, right=numbers, whole=whole, markup=("STATE",))
+
+
+def _name_text(job: JobSummary, own: str | None, sweep: Sweep | None) -> str:
+    if sweep is None:
+        return job.name if job.user == own else job.full_name
+    name = sweep.name if job.user == own else f"{job.user}~{sweep.name}"
+    return f"{name} ({plural(len(sweep.jobs), 'job')})"
+
+
+def _state_text(job: JobSummary, sweep: Sweep | None) -> str:
+    if sweep is None:
+        return styled(job.state) + _share_text(job)
+    return counts(state for state, count in sweep.states.items() for _ in range(count))
 
 
 def _share_text(job: JobSummary) -> str:

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "login": ("openpai.cli.login:login", "Log in at a server; later commands use it."),
     "logout": ("openpai.cli.login:logout", "Log out: revoke the saved token of a server."),
     "job": ("openpai.cli.job:app", "Jobs: submit, watch, read, stop."),
+    "sweep": ("openpai.cli.sweep:app", "Sweeps: many jobs of one file, as one."),
     "run": ("openpai.cli.run:run", "Run a command as a job, with the code in this directory."),
     "node": ("openpai.cli.node:app", "The nodes that run jobs."),
     "vc": ("openpai.cli.vc:app", "Virtual clusters: the shares of the cluster."),

@@ -34,6 +34,7 @@ from openpai.client.calls.reports import Reports
 from openpai.client.calls.scheduler import Scheduler
 from openpai.client.calls.ssh_keys import SshKeys
 from openpai.client.calls.storages import Storages
+from openpai.client.calls.sweeps import Sweeps
 from openpai.client.calls.tokens import Tokens
 from openpai.client.calls.users import Users
 from openpai.client.calls_core import Call, finished
@@ -51,7 +52,7 @@ Http = TypeVar("Http", httpx.BaseTransport, httpx.AsyncBaseTransport)
 
 class Connected(
     Jobs, JobChanges, JobEvents, Tokens, Users, Groups, Nodes, Clusters, Scheduler,
-    Storages, Quotas, Reports, Audit, Alerts, ExitSpecs, Code, SshKeys, Generic[Http],
+    Storages, Quotas, Reports, Audit, Alerts, ExitSpecs, Code, SshKeys, Sweeps, Generic[Http],
 ):  # fmt: skip
     """What both clients are: the methods of all nouns over a connection to one platform for one user.
 

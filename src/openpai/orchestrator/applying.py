@@ -10,6 +10,7 @@ from collections.abc import Collection
 from openpai.lifecycle.model import Job, JobPhase, TaskId, TaskPhase
 from openpai.orchestrator import gangs
 from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.sweeps import key_of, waiting_name
 from openpai.ports.store import JobRecord
 
 
@@ -72,6 +73,8 @@ def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Co
     if after.job.is_final:
         active.records.pop(id_, None)
         active.ended(id_)
+        if (sweep := key_of(after)) is not None:
+            active.ended(waiting_name(sweep))
         if active.held_to_check:
             leader.nudges.work.set()
         leader.steady.forget(id_)

@@ -43,13 +43,14 @@ from openpai.orchestrator.submitting import (
     check_virtual_cluster,
     no_room,
 )
+from openpai.orchestrator.sweeps import digest_of, sweep_again, sweep_jobs
 from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
 from openpai.ports.backend import NODE_SILENT, KillTask, TaskSeen
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.cluster_settings import SettingsStore
 from openpai.ports.code import CodeStore
 from openpai.ports.identity import Sealer
-from openpai.ports.platform import Checked, Holding, Submitted, Submitter
+from openpai.ports.platform import Checked, Holding, Submitted, SubmittedSweep, Submitter
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, NewJob
 from openpai.ports.task_usage import TaskUse
@@ -58,6 +59,7 @@ from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import PRIORITY_OF, asked_class, is_private, placement_of, priority, time_limit_ms
 from openpai.protocol.reading import LONG_JOB_BYTES, Read, read_job
+from openpai.protocol.sweeps import as_sent
 from openpai.protocol.writing import dump_masked
 from openpai.runtime.builtin_plugins import BUILT_IN
 from openpai.runtime.plugins import Plugins, plugin_faults, plugin_warnings
@@ -114,18 +116,37 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, S
             raise no_room(by.user, beyond) from beyond
         return Submitted(record_.job.id, by.user, spec.name, warnings)
 
+    async def submit_sweep(self, by: Submitter, text: bytes) -> SubmittedSweep:
+        digest = digest_of(text)
+        if by.idempotency_key and (known := await self._store.submitted(by.user, by.idempotency_key)):
+            return await sweep_again(self._store, by, digest, known[0])
+        self._check_room()
+        record_, spec, warnings, quotas = await self._checked(by, text, as_sweep=digest)
+        found = await asyncio.to_thread(sweep_jobs, by, spec, quotas, self._new_record)
+        for new in found:
+            await hold_code(new.record.spec, by, new.record.job.id, self._code)
+        try:
+            await self._store_new(*found)
+        except AlreadySubmitted as already:
+            return await sweep_again(self._store, by, digest, already.job)
+        except BeyondQuota as beyond:
+            raise no_room(by.user, beyond, len(found)) from beyond
+        names = tuple([new.record.name for new in found])
+        return SubmittedSweep(by.user, record_.name, names, warnings)
+
     async def check(self, by: Submitter, text: bytes) -> Checked:
         spec, warnings = (await self._checked(by, text))[1:3]
         return Checked(spec.name, spec.virtual_cluster, spec.gpus_total, warnings)
 
     async def _checked(
-        self, by: Submitter, text: bytes
+        self, by: Submitter, text: bytes, *, as_sweep: str | None = None
     ) -> tuple[JobRecord, JobSpec, tuple[str, ...], tuple[Quota, ...]]:
         """Return the job of a file that may be submitted, with warnings and the quotas that apply."""
         taken = await self._secrets_of_clone(by) if by.clone_of else None
         is_long = len(text) > LONG_JOB_BYTES
         read = await asyncio.to_thread(self._read, text, taken) if is_long else self._read(text, taken)
-        spec = await with_storages(read.spec, by, self._storages)
+        spec = as_sent(read.spec, as_sweep)
+        spec = await with_storages(spec, by, self._storages)
         spec = await with_dependencies(spec, by, self._store)
         check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())
         quotas = quotas_for(by.user, by.quotas, spec.virtual_cluster)
@@ -272,18 +293,19 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, S
         found = leader.active.records.get(id_)
         return () if found is None or not gangs.waiting(found.job) else in_the_way(leader, found)
 
-    async def _store_new(self, new: NewJob) -> None:
+    async def _store_new(self, *new: NewJob) -> None:
         leader = self.leader
         try:
-            await self._store.add_job(new, leader.epoch if leader is not None else None)
+            await self._store.add_jobs(new, leader.epoch if leader is not None else None)
         except Unavailable:
             # Perhaps it was stored and only the answer was lost.
             if leader is not None:
                 leader.must_resync = True
             raise
         # The leader of a later lease finds the job in the store or in the inbox.
-        if leader is not None and self.leader is leader and new.record.job.id not in leader.active.records:
-            adopt(leader, new.record)
+        for one in new:
+            if leader is not None and self.leader is leader and one.record.job.id not in leader.active.records:
+                adopt(leader, one.record)
 
     def _new_record(self, by: Submitter, spec: JobSpec) -> JobRecord:
         # The clock of another server, which created the account, may be ahead of ours.

@@ -20,11 +20,13 @@ from openpai.lifecycle.model import JobPhase
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import change_jobs
+from openpai.orchestrator.sweeps import Turns, key_of, limit_of, waiting_name
 from openpai.ports.platform import Submitter
 from openpai.ports.store import JobRecord, JobStore
 from openpai.protocol.dependencies import Dependency, dependencies_of
 from openpai.protocol.errors import Fault, InvalidProtocol
 from openpai.protocol.job import JobSpec
+from openpai.protocol.sweeps import membership_of
 from openpai.scheduler.model import Wait, Why
 
 HELD_PER_PASS: Final = 500
@@ -82,15 +84,18 @@ async def release_held(leader: Leader) -> bool:
     after = {found.job.id: dependencies_of(found.spec, found.user) for found in held}
     phases = await _phases(leader, {one.id for wanted in after.values() for one in wanted})
     now_ms = leader.clock.now_ms()
+    turns = Turns(leader, held)
     updates: dict[str, JobUpdate] = {}
-    for id_, wanted in after.items():
+    for found in sorted(held, key=_order):
+        id_, wanted = found.job.id, after[found.job.id]
         judgement = judge(wanted, phases)
         if judgement.in_vain:
             fact: Fact = DependencyMissed(now_ms, judgement.in_vain[0])
-        elif judgement.is_released:
+        elif judgement.is_released and turns.take(found):
             fact = Released(now_ms)
         else:
-            active.wait(id_, [one.id for one in wanted])
+            key = key_of(found)
+            active.wait(id_, [*[one.id for one in wanted], *([waiting_name(key)] if key is not None else [])])
             continue
         updates[id_] = JobUpdate((fact,))
     # What is added from now on is looked at again.
@@ -113,13 +118,25 @@ def look_again(leader: Leader) -> None:
         leader.nudges.work.set()
 
 
+def _order(found: JobRecord) -> tuple[int, str, int]:
+    member = membership_of(found.spec.extras)
+    if member is None:
+        return found.job.submitted_at_ms, found.job.id, 0
+    return found.job.submitted_at_ms, member.sweep, member.number
+
+
 async def waits_for(leader: Leader, found: JobRecord) -> tuple[Wait, ...]:
     """Return which jobs a held job waits for."""
     after = dependencies_of(found.spec, found.user)
     judgement = judge(after, await _phases(leader, {one.id for one in after}))
     advice = "that job ending; without waiting for it, submit this job without `after`"
     name = f"{found.job.id}/{found.job.attempt}"
-    return tuple(Wait(name, Why.WAITS_FOR_JOB, message, advice) for message in judgement.waits_for)
+    waits = [Wait(name, Why.WAITS_FOR_JOB, message, advice) for message in judgement.waits_for]
+    if limit := limit_of(found):
+        member = membership_of(found.spec.extras)
+        message = f"sweep {member.sweep if member else ''} runs {limit} of its jobs at a time"
+        waits.append(Wait(name, Why.WAITS_FOR_JOB, message, "other jobs of the sweep ending"))
+    return tuple(waits)
 
 
 async def _phases(leader: Leader, ids: Iterable[str]) -> Mapping[str, JobPhase]:

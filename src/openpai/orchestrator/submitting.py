@@ -76,8 +76,8 @@ async def check_again(found: JobRecord, usage: UsageStore) -> tuple[Quota, ...]:
     return held
 
 
-def no_room(user: str, beyond: BeyondQuota) -> Refused:
-    """Return the refusal for a used-up quota."""
+def no_room(user: str, beyond: BeyondQuota, more: int = 1) -> Refused:
+    """Return the refusal for a quota that leaves no room for so many more jobs."""
     quota, count, used = beyond.quota, beyond.count, beyond.gpu_hours
     if used is not None:
         limit = _hours(quota.gpu_hours_per_month or 0)
@@ -86,9 +86,10 @@ def no_room(user: str, beyond: BeyondQuota) -> Refused:
             quota, message, "wait for the first of the next month (UTC)" if quota.gpu_hours_per_month else ""
         )
     jobs = plural(count, "unfinished job")
-    message = f"{user} has {jobs}, and {_whose(user, quota)} may have {quota.jobs_unfinished}"
+    asks = f" and asks for {more} more" if more > 1 else ""
+    message = f"{user} has {jobs}{asks}, and {_whose(user, quota)} may have {quota.jobs_unfinished}"
     return _beyond(
-        quota, message, _ends_first(count + 1 - (quota.jobs_unfinished or 0)) if quota.jobs_unfinished else ""
+        quota, message, _ends_first(count + more - (quota.jobs_unfinished or 0)) if quota.jobs_unfinished else ""
     )
 
 
@@ -178,7 +179,7 @@ def check_repeated(by: Submitter, text: bytes, first: JobRecord, secrets: Sealer
 
 def _spec_text(spec: JobSpec, user: str) -> str:
     # A submission completes the list of storages, and the defaults that complete it may have changed since.
-    extras = {key: value for key, value in spec.extras.items() if key not in ("storages", "after")}
+    extras = {key: value for key, value in spec.extras.items() if key not in ("storages", "after", "sweep")}
     # A submission completes these, too: names without their user, and the jobs' ids.
     extras["after"] = [replace(one, id="").as_entry() for one in dependencies_of(spec, user)]
     return _as_text({**document_of(spec), "extras": extras})

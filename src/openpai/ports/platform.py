@@ -66,6 +66,17 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True)
+class SubmittedSweep:
+    """A stored sweep."""
+
+    user: str
+    name: str
+    jobs: tuple[str, ...]
+    """The names of its jobs."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """A job file that may be submitted."""
 
@@ -226,6 +237,12 @@ class Platform(Protocol):
         Refused ForbiddenUserError for a virtual cluster that is not granted, NoVirtualClusterError for one that is
         not there, NoStorageError for a storage that is not granted, and NoEnoughQuotaError beyond a quota. The same
         idempotency key again is the same job again, and harmless.
+        """
+
+    async def submit_sweep(self, by: Submitter, text: bytes) -> SubmittedSweep:
+        """Submit a job for each combination of a file's matrix, all of them or none; durable when this returns.
+
+        Raises what `submit` raises.
         """
 
     async def check(self, by: Submitter, text: bytes) -> Checked:

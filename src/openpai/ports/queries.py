@@ -105,6 +105,8 @@ class JobFilter:
     """Part of the user's name, the job's name or the virtual cluster."""
     tags_any: tuple[str, ...] = ()
     tags_none: tuple[str, ...] = ()
+    sweeps: tuple[str, ...] = ()
+    """Jobs of sweeps with these names."""
     submitted_from_ms: int | None = None
     submitted_to_ms: int | None = None
     ids: tuple[str, ...] | None = None

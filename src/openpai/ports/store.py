@@ -105,6 +105,7 @@ class NewJob:
     audit: AuditEntry | None = None
     quotas: tuple[Quota, ...] = ()
     """Those that limit unfinished jobs or GPU hours of its owner."""
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,9 @@ class JobStore(Protocol):
 
         Unless `epoch` is the newest lease, the job goes into the inbox of the leader.
         """
+
+    async def add_jobs(self, new: Sequence[NewJob], epoch: int | None) -> None:
+        """Add all these jobs of one owner, or none, as `add_job` does. The first one's key and quotas hold for all."""
 
     async def submitted(self, user: str, idempotency_key: str) -> tuple[str, str] | None:
         """Return id and name of the job that a user submitted under a key, None if there is none."""

@@ -40,7 +40,9 @@ class Dependency:
 
 def is_held(extras: Mapping[str, Any]) -> bool:
     """Return whether a job waits for something else before it is queued."""
-    return bool(entries(extras.get("after")))
+    sweep = extras.get("sweep")
+    is_limited = isinstance(sweep, Mapping) and bool(sweep.get("maxRunning"))
+    return is_limited or bool(entries(extras.get("after")))
 
 
 def dependencies_of(spec: JobSpec, user: str) -> tuple[Dependency, ...]:

@@ -11,11 +11,13 @@ from openpai.protocol.code import DIGEST
 from openpai.protocol.job import PLUGIN_PREFIX
 from openpai.protocol.outputs import OUTPUT_LENGTH_MAX, OUTPUTS_MAX
 from openpai.protocol.progress_pattern import PATTERN_MAX
+from openpai.protocol.sweeps import SWEEP_JOBS_MAX
 
 MINUTES_MAX: Final = 60 * 24 * 3650
 GRACE_MAX_S: Final = 600
 """A job that is preempted keeps others waiting this long at most."""
 AFTER_MAX: Final = 100
+SweepValue = Annotated[str, Field(max_length=1000)] | bool | int | Annotated[float, Field(allow_inf_nan=False)]
 OutputPath = Annotated[str, Field(min_length=1, max_length=OUTPUT_LENGTH_MAX)]
 AfterName = Annotated[str, Field(min_length=1)]
 PriorityClass = Literal["crit", "prod", "test", "oppo"]
@@ -111,6 +113,21 @@ class AfterEntry(_Open):
     )
 
 
+class SweepRequest(_Open):
+    """A job for each combination of values; in a job of a sweep, what it is in the sweep."""
+
+    matrix: (
+        Annotated[
+            dict[str, Annotated[list[SweepValue], Field(min_length=1, max_length=SWEEP_JOBS_MAX)]],
+            Field(min_length=1, max_length=20),
+        ]
+        | None
+    ) = _field("Values of each parameter; every combination is a job.", {"lr": [0.1, 0.01], "seed": [1, 2, 3]})
+    max_running: Annotated[int, Field(ge=1, le=SWEEP_JOBS_MAX)] | None = _field(
+        "How many jobs of the sweep may be queued or run at a time; the others are held. No limit unless given.", 4
+    )
+
+
 class RuntimePlugin(_Open):
     """A plugin that prepares or accompanies tasks: one of those in every server, or one that an administrator added."""
 
@@ -195,6 +212,10 @@ class Extras(_Open):
         "The results among the files in a task's working directory: paths and patterns (`*`, `?`, `**`). "
         "`pai job fetch` brings these, and all files of jobs that name none.",
         ["model", "logs/**/*.json"],
+    )
+    sweep: SweepRequest | None = _field(
+        "Makes the file a sweep: a job for each combination of parameters. `pai job submit --matrix` sets this.",
+        {"matrix": {"lr": [0.1, 0.01]}, "maxRunning": 4},
     )
     private: bool | None = _field("Whether others may not read the job file; false unless given.", True)
     runtime_plugins: list[RuntimePlugin] | None = _field(

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
 from openpai.lifecycle.states import JOB_STATES
 from openpai.ports.queries import Cursor, JobFilter
+from openpai.protocol.sweeps import SWEEP_TAG
 from openpai.store.schema import jobs, tags
 from openpai.wire.states import STATES
 
@@ -113,6 +114,8 @@ def condition(where: JobFilter, manner: Manner, owners: Sequence[str] | None = N
         parts.append(jobs.c.submitted_at_ms < where.submitted_to_ms)
     if where.tags_any:
         parts += [jobs.c.is_tagged, _has_tag(where.tags_any)]
+    if where.sweeps:
+        parts += [jobs.c.is_tagged, _has_tag([f"{SWEEP_TAG}{name}" for name in where.sweeps])]
     if where.tags_none:
         parts.append(sa.or_(manner.untagged, sa.not_(_has_tag(where.tags_none))))
     return sa.and_(*parts)

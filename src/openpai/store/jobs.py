@@ -27,6 +27,7 @@ from openpai.store.schema import (
     job_attempts,
     job_details,
     jobs,
+    tags,
     task_attempts,
 )
 from openpai.store.usage import FORGOTTEN_AT_ONCE, audit_columns
@@ -38,6 +39,7 @@ _ADD_JOB: Final = jobs.insert()
 _ADD_DETAILS: Final = job_details.insert()
 _ADD_EVENT: Final = events.insert()
 _ADD_AUDIT: Final = audit.insert()
+_ADD_TAG: Final = tags.insert()
 _ADD_NEWS: Final = inbox.insert()
 _ADD_GRANT: Final = grants.insert()
 _TASK_KEY: Final = ("job", "job_attempt", "role", "task_index", "attempt")
@@ -68,38 +70,44 @@ class SqlJobStore(SqlLeases):
         self._count_ends = count_ends(dialect)
 
     async def add_job(self, new: NewJob, epoch: int | None) -> None:
-        columns, details = rows.new_job_columns(new), rows.detail_columns(new)
-        first = rows.event_columns(new.event)
+        await self.add_jobs([new], epoch)
+
+    async def add_jobs(self, new: Sequence[NewJob], epoch: int | None) -> None:
+        first = new[0]
+        columns = [{**rows.new_job_columns(one), **({"is_tagged": True} if one.tags else {})} for one in new]
+        details = [rows.detail_columns(one) for one in new]
+        begun = [rows.event_columns(one.event) for one in new]
+        tagged = [{"job": one.record.job.id, "tag": tag} for one in new for tag in one.tags]
+        audited = [audit_columns(one.audit, target=one.record.full_name) for one in new if one.audit is not None]
+        owner = first.record.user
 
         def work(connection: sa.Connection) -> BeyondQuota | None:
-            if new.idempotency_key:
-                known = connection.execute(_submitted(new.record.user, new.idempotency_key)).first()
+            if first.idempotency_key:
+                known = connection.execute(_submitted(owner, first.idempotency_key)).first()
                 if known is not None:
                     raise AlreadySubmitted(known.job, known.name)
-            refused = beyond(connection, new.record.user, new.quotas, new.record.job.submitted_at_ms)
+            refused = beyond(connection, owner, first.quotas, first.record.job.submitted_at_ms, len(new))
             if refused is not None:
                 return refused
-            if new.idempotency_key:
-                _claim_key(connection, new)
+            if first.idempotency_key:
+                _claim_key(connection, first)
             try:
                 connection.execute(_ADD_JOB, columns)
             except exc.IntegrityError as error:
-                raise Refused(
-                    "ConflictJobError",
-                    f"{new.record.user} already has a job named {new.record.name!r}",
-                    f"archive the old one: `pai job archive {new.record.name}`, or choose another name",
-                ) from error
+                raise _name_taken(new) from error
             connection.execute(_ADD_DETAILS, details)
-            connection.execute(_ADD_EVENT, first)
-            if new.audit is not None:
-                connection.execute(_ADD_AUDIT, audit_columns(new.audit, target=new.record.full_name))
-            # If this server no longer leads, the leader must learn of the job.
+            connection.execute(_ADD_EVENT, begun)
+            if tagged:
+                connection.execute(_ADD_TAG, tagged)
+            if audited:
+                connection.execute(_ADD_AUDIT, audited)
+            # If this server no longer leads, the leader must learn of the jobs.
             if epoch is None or newest_epoch(connection) != epoch:
-                connection.execute(_ADD_NEWS, {"job": new.record.job.id})
+                connection.execute(_ADD_NEWS, [{"job": one.record.job.id} for one in new])
             return None
 
         # Raised outside `work`: inside, it would undo other submissions of the group and run each alone.
-        refused = await self._database.write(work, quota_lock(new.record.user, new.quotas))
+        refused = await self._database.write(work, quota_lock(owner, first.quotas))
         if refused is not None:
             raise refused
 
@@ -272,6 +280,17 @@ class SqlJobStore(SqlLeases):
         _execute(connection, _ADD_EVENT, [rows.event_columns(e) for change in changes for e in change.events])
         if notify:
             _execute(connection, _ADD_NEWS, [{"job": change.after.job.id} for change in changes])
+
+
+def _name_taken(new: Sequence[NewJob]) -> Refused:
+    name, user = new[0].record.name, new[0].record.user
+    if len(new) == 1:
+        message = f"{user} already has a job named {name!r}"
+        return Refused(
+            "ConflictJobError", message, f"archive the old one: `pai job archive {name}`, or choose another name"
+        )
+    message = f"{user} already has a job of one of the names {name} to {new[-1].record.name}"
+    return Refused("ConflictJobError", message, "archive the old ones, or choose another name for the sweep")
 
 
 def _claim_key(connection: sa.Connection, new: NewJob) -> None:

@@ -108,14 +108,16 @@ def unfinished(connection: sa.Connection, owner: str) -> Mapping[str, int]:
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
-def beyond(connection: sa.Connection, owner: str, quotas: Sequence[Quota], now_ms: int) -> BeyondQuota | None:
-    """Return a quota that has no room for one more job, None if all have."""
+def beyond(
+    connection: sa.Connection, owner: str, quotas: Sequence[Quota], now_ms: int, more: int = 1
+) -> BeyondQuota | None:
+    """Return a quota that has no room for so many more jobs, None if all have."""
     counts = unfinished(connection, owner) if any(quota.jobs_unfinished is not None for quota in quotas) else {}
     is_timed = any(quota.gpu_hours_per_month is not None for quota in quotas)
     hours = gpu_hours(connection, owner, now_ms) if is_timed else {}
     for quota in quotas:
         jobs_now, hours_now = int(_of(quota, counts)), _of(quota, hours)
-        if quota.jobs_unfinished is not None and jobs_now >= quota.jobs_unfinished:
+        if quota.jobs_unfinished is not None and jobs_now + more > quota.jobs_unfinished:
             return BeyondQuota(quota, jobs_now)
         if quota.gpu_hours_per_month is not None and hours_now >= quota.gpu_hours_per_month:
             return BeyondQuota(quota, gpu_hours=hours_now)

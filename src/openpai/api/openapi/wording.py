@@ -41,6 +41,7 @@ _NAMED: Final = {
     "default": "only the default storages of one's groups",
     "names": "only these storages; may be repeated",
     "digest": "SHA-256 of the list of the code's files",
+    "sweep": "name of a sweep of one's own, or user~sweep",
     "recursive": "also a directory with its contents",
     "path": "directory of the storage; by default its top",
     "virtualCluster": "name of the virtual cluster; empty for all together",

@@ -34,9 +34,9 @@ from openpai.wire.jobs import CheckedJob, JobDetail, JobSummary, Submitted
 
 router = Router("jobs")
 PAGE_MAX: Final = 1000
-_FILE = {"requestBody": {"required": True, "content": {"text/yaml": {"schema": {"type": "string"}}}}}
+FILE = {"requestBody": {"required": True, "content": {"text/yaml": {"schema": {"type": "string"}}}}}
 _LINK: Final = {"Link": 'the next page, as `<address>; rel="next"`, while there are more'}
-_EXAMPLE: Final = {
+EXAMPLE: Final = {
     "protocolVersion": 2,
     "name": "train",
     "type": "job",
@@ -76,8 +76,8 @@ CloneOf = Annotated[
     "InvalidProtocolError ForbiddenUserError NoEnoughQuotaError NoVirtualClusterError NoStorageError NoCodeError "
     "ConflictJobError",
     status=202,
-    takes=_FILE,
-    example=_EXAMPLE,
+    takes=FILE,
+    example=EXAMPLE,
 )
 async def submit_job(
     request: Request,
@@ -89,7 +89,7 @@ async def submit_job(
     context = context_of(request)
     text = await request.body()
     by = replace(
-        await _submitter(request, caller, clone_of, text),
+        await submitter_for(request, caller, clone_of, text),
         idempotency_key=idempotency_key,
         audit=entry_of_submission(request, caller, context.services.clock.now_ms()),
     )
@@ -118,8 +118,8 @@ async def _ssh_keys(context: ApiContext, caller: Caller, text: bytes) -> tuple[s
     "POST /api/v2/jobs/check",
     "Check a job file",
     "InvalidProtocolError ForbiddenUserError NoEnoughQuotaError NoVirtualClusterError NoStorageError",
-    takes=_FILE,
-    example=_EXAMPLE,
+    takes=FILE,
+    example=EXAMPLE,
 )
 async def check_job_file(
     request: Request, caller: Annotated[Caller, needs("job.submit")], clone_of: CloneOf = ""
@@ -128,7 +128,7 @@ async def check_job_file(
     # An editor checks after each change, and nothing changes: that is not for the audit log.
     is_written(request)
     text = await request.body()
-    by = await _submitter(request, caller, clone_of, text)
+    by = await submitter_for(request, caller, clone_of, text)
     found = await context_of(request).services.platform.check(by, text)
     return reply(
         CheckedJob(
@@ -140,7 +140,8 @@ async def check_job_file(
     )
 
 
-async def _submitter(request: Request, caller: Caller, clone_of: str, text: bytes) -> Submitter:
+async def submitter_for(request: Request, caller: Caller, clone_of: str, text: bytes) -> Submitter:
+    """Return what the caller who submits a file is allowed."""
     context = context_of(request)
     return replace(
         submitter_of(caller.principal),
@@ -212,7 +213,7 @@ async def get_job(request: Request, caller: Annotated[Caller, needs("job.read")]
     return Reply(await job_document(request, caller, row, attempt))
 
 
-@router.serves("GET /api/v2/jobs/{job}/config", "Show a job's file", "NoJobConfigError", media={"text/yaml": _EXAMPLE})
+@router.serves("GET /api/v2/jobs/{job}/config", "Show a job's file", "NoJobConfigError", media={"text/yaml": EXAMPLE})
 async def get_job_config(request: Request, caller: Annotated[Caller, needs("job.config")], job: str) -> Response:
     """Return the job file as YAML, with its secrets masked."""
     row = await job_for(request, caller, job)

@@ -38,6 +38,7 @@ class JobsWhere(Body):
     keyword: str = Field("", pattern=_TEXT, description="part of the owner's, the job's or the virtual cluster's name")
     tags_contain: str = Field("", pattern=_TEXT, description="comma list: has any of these tags")
     tags_not_contain: str = Field("", pattern=_TEXT, description="comma list: has none of these")
+    sweep: str = Field("", pattern=_TEXT, description="comma list of names of sweeps")
     job_priority: str = Field("", pattern=_TEXT, description="comma list of crit, prod, test, oppo, default")
     submitted_from: int | None = Field(None, ge=0, le=_MS_MAX, description="submitted at this time in ms, or later")
     submitted_to: int | None = Field(None, ge=0, le=_MS_MAX, description="submitted before this time in ms")
@@ -71,6 +72,7 @@ def filter_of(query: JobsWhere) -> JobFilter | None:
         keyword=query.keyword,
         tags_any=_listed(query.tags_contain),
         tags_none=_listed(query.tags_not_contain),
+        sweeps=_listed(query.sweep),
         submitted_from_ms=query.submitted_from,
         submitted_to_ms=query.submitted_to,
         is_archived=query.archived,

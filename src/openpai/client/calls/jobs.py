@@ -48,6 +48,7 @@ class JobFilters(TypedDict, total=False):
     keyword: str
     tagsContain: str | Sequence[str]
     tagsNotContain: str | Sequence[str]
+    sweep: str | Sequence[str]
     jobPriority: str | Sequence[str]
     submittedFrom: int | None
     submittedTo: int | None

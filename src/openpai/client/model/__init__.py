@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from openpai.client.model.reports import *
     from openpai.client.model.ssh_keys import *
     from openpai.client.model.storages import *
+    from openpai.client.model.sweeps import *
     from openpai.client.model.tasks import *
     from openpai.client.model.tokens import *
     from openpai.client.model.users import *
@@ -39,6 +40,7 @@ _PLACE: Final = {
     "reports": "Report Use",
     "ssh_keys": "SshKey",
     "storages": "FilePage FileView StorageTest StorageView",
+    "sweeps": "SubmittedSweep Sweep SweepJob",
     "tasks": "Cause FINAL_STATES GpuUse LogHit LogPiece SUCCEEDED SshGatewayTask SshTask TaskProgress TaskUse TaskView",
     "tokens": "Checked Login NewToken TokenView",
     "users": "User",

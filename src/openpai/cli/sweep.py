@@ -1,0 +1,105 @@
+"""`pai sweep`: many jobs of one file, shown and stopped as one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from openpai.cli import output, prompts, session
+from openpai.cli.exits import Exit, exit_for
+from openpai.cli.formatting import plural
+from openpai.cli.lazy import group
+from openpai.cli.options import argument, option
+from openpai.protocol.errors import InvalidParameters, Refused
+from openpai.protocol.sweeps import SWEEP_JOBS_MAX
+
+if TYPE_CHECKING:
+    from openpai.client.model import Sweep, SweepJob
+
+COMMANDS: Final = {
+    "show": ("openpai.cli.sweep:show", "Show the jobs of a sweep, with their parameters and progress."),
+    "stop": ("openpai.cli.sweep:stop", "Stop all jobs of a sweep."),
+}
+app = group("Sweeps: many jobs of one file, as one.", COMMANDS)
+
+Name = Annotated[str, argument("NAME", "Sweep, as `sweep` or `user~sweep`.")]
+_RANGE: Final = re.compile(r"(-?[0-9]{1,15})\.\.(-?[0-9]{1,15})")
+
+
+def show(name: Name, json: output.Json = False) -> None:
+    """Show the jobs of a sweep, with their parameters and progress."""
+    with session.connect() as pai:
+        found = pai.sweep(name)
+    if output.as_json(json, found.document):
+        return
+    from openpai.cli.listing import listing
+
+    limit = f"; at most {found.max_running} at a time" if found.max_running else ""
+    output.say(f"{found.user}~{found.name}: {states_text(found)}{limit}.")
+    names = list(dict.fromkeys(name for job in found.jobs for name in job.parameters))
+    metrics = list(
+        dict.fromkeys(name for job in found.jobs if job.progress is not None for name in job.progress.metrics)
+    )
+    rows = [_row(job, names, metrics) for job in found.jobs]
+    output.say(listing(("JOB", "STATE", *map(str.upper, [*names, *metrics]), "PROGRESS"), rows, whole=("STATE",)))
+    output.next_step(f"pai job show {found.jobs[0].name}", f"pai sweep stop {name}")
+
+
+def _row(job: SweepJob, names: Sequence[str], metrics: Sequence[str]) -> tuple[str, ...]:
+    values = [str(job.parameters.get(name, "")) for name in names]
+    reported: Mapping[str, float] = job.progress.metrics if job.progress is not None else {}
+    shown = [f"{reported[name]:g}" if name in reported else "" for name in metrics]
+    return (job.name, job.state, *values, *shown, job.progress.text() if job.progress is not None else "")
+
+
+def stop(
+    name: Name,
+    force: Annotated[bool, option("--force", "Kill the tasks at once, without time to save their work.")] = False,
+    yes: prompts.Yes = False,
+    json: output.Json = False,
+) -> int:
+    """Stop all jobs of a sweep; those that have ended stay as they are."""
+    owner, tilde, own = name.rpartition("~")
+    with session.connect() as pai:
+        sweep = pai.sweep(name)
+        left = sum(count for state, count in sweep.states.items() if state in ("WAITING", "RUNNING"))
+        if left:
+            prompts.check_sure(f"Stop {plural(left, 'job')} of sweep {name}?", yes)
+        where = {"sweep": own, "username": owner if tilde else sweep.user}
+        found = pai.many("kill" if force else "stop", where=where)
+    if json:
+        output.document(found.document)
+    else:
+        stopped = sum(one.is_done for one in found.results)
+        output.say(f"{plural(stopped, 'job')} of sweep {name} {'is' if stopped == 1 else 'are'} stopping.")
+        output.next_step(f"pai sweep show {name}")
+    return next((exit_for(Refused(one.code, one.message)) for one in found.results if not one.is_done), Exit.OK)
+
+
+def states_text(sweep: Sweep) -> str:
+    """Return how many jobs of a sweep are in each state."""
+    return ", ".join(f"{count} {state.lower()}" for state, count in sorted(sweep.states.items()))
+
+
+def matrix_of(given: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the values of parameters written as NAME=A,B or NAME=1..5; raise Refused for anything else."""
+    matrix: dict[str, list[Any]] = {}
+    for one in given:
+        name, equals, values = one.partition("=")
+        if not equals or not name or name in matrix:
+            what = "names a parameter twice" if name in matrix else "has no values"
+            raise InvalidParameters(f"--matrix {one} {what}", "write NAME=A,B,C or NAME=1..5, each name once")
+        matrix[name] = _values(one, values)
+    return matrix
+
+
+def _values(given: str, values: str) -> list[Any]:
+    if found := _RANGE.fullmatch(values):
+        first, last = int(found[1]), int(found[2])
+        if not 0 <= last - first < SWEEP_JOBS_MAX:
+            raise InvalidParameters(f"--matrix {given} has no range of 1 to {SWEEP_JOBS_MAX:,} values", "as in 1..5")
+        return list(range(first, last + 1))
+    from openpai.protocol.dialect import resolve
+
+    return [resolve(value) for value in values.split(",")]
