@@ -7,7 +7,7 @@ other one would start its own. Quick tests go by file, all others one by one, an
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from xdist.scheduler import LoadScopeScheduling
 
@@ -39,6 +39,22 @@ class Distribution(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
+
+    def remove_node(self, node: Any) -> str | None:
+        """Give the tests of a process that ended to others, without the one that ended it: it would end them, too."""
+        units = self.assigned_work[node]
+        running = next((nodeid for unit in units.values() for nodeid in unit if not unit[nodeid]), None)
+        if running is not None:
+            units[self._split_scope(running)][running] = True
+        # A process that is given tests which are over waits for more, for ever.
+        self.assigned_work[node] = {scope: unit for scope, unit in units.items() if not all(unit.values())}
+        super().remove_node(node)
+        return running
+
+    def _reschedule(self, node: Any) -> None:
+        # One that has just been started in place of another has not collected its tests yet.
+        if node in self.registered_collections:
+            super()._reschedule(node)
 
     def schedule(self) -> None:
         """Share out the tests; the first of them are those that end last."""

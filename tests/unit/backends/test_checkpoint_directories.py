@@ -54,7 +54,7 @@ def test_the_newest_complete_file_counts(directories: CheckpointDirectories) -> 
     assert directories.newest_ms(KEY, NOW_MS) == 1_000_000
 
 
-def test_what_a_task_makes_of_its_directory_hurts_nobody(directories: CheckpointDirectories, tmp_path: Path) -> None:
+def test_what_a_task_makes_of_its_directory_hurts_no_job(directories: CheckpointDirectories, tmp_path: Path) -> None:
     path = Path(directories.make(KEY))
     put(tmp_path / "elsewhere" / "file", 1000)
     deep = path.joinpath(*["deep"] * 20)
