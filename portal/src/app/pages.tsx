@@ -24,6 +24,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/cluster", name: () => i18n.t("Cluster"), icon: "cluster", isListed: true, load: () => import("@/features/cluster/ClusterPage") },
   { path: "/storages", name: () => i18n.t("Storages"), icon: "storage", isListed: true, load: () => import("@/features/storages/StoragesPage") },
   { path: "/users", name: () => i18n.t("Users"), icon: "users", isListed: true, isForAdmins: true, load: () => import("@/features/users/UsersPage") },
+  { path: "/audit", name: () => i18n.t("Audit log"), icon: "clock", isListed: true, isForAdmins: true, load: () => import("@/features/audit/AuditPage") },
   { path: "/profile", name: () => i18n.t("Profile"), icon: "user", isListed: true, load: () => import("@/features/profile/ProfilePage") },
 ];
 

@@ -110,6 +110,19 @@ def test_files_are_uploaded_seen_downloaded_and_removed(visitor: Visitor, data: 
     assert list((data / "runs").iterdir()) == []
 
 
+def test_the_audit_log_says_who_did_what(visitor: Visitor, server: Server) -> None:
+    body = {"username": "eve", "password": "correct-horse-eve"}
+    assert server.http.post("/users", json=body).is_success
+    assert server.http.delete("/users/eve").is_success
+    visitor.open("/audit", "Audit log")
+    page = visitor.page
+    page.get_by_label("What it was done to").fill("eve")
+    page.wait_for_url("**/audit?*target=eve*")
+    rows = page.get_by_role("row").filter(has_text="eve")
+    rows.filter(has_text="user.remove").wait_for()
+    assert rows.count() == 2
+
+
 @pytest.mark.full
 def test_a_user_changes_a_password_and_sees_no_accounts(server: Server, browser: Any, data: Path) -> None:
     body = {"username": "bob", "password": "correct-horse-bob", "grouplist": ["default"]}

@@ -17,6 +17,7 @@ PAGES = (
     ("/cluster", "Cluster"),
     ("/storages", "Storages"),
     ("/users", "Users"),
+    ("/audit", "Audit log"),
     ("/profile", "admin"),
 )
 
