@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import random
 import tempfile
 import time
 from pathlib import Path
 
 from bench.server import answer
-from openpai.lifecycle.diagnosis import TaskEnd, find_end, root_of
+from openpai.diagnosis.rules import built_in
+from openpai.lifecycle.diagnosis import TaskEnd, diagnose, find_end, root_of
 from openpai.lifecycle.model import AttemptKey, ExitReport
 from openpai.logs.files import FileLogs
 from openpai.orchestrator.observing import tail_of
+from openpai.orchestrator.search_time import SearchTime
 
 TASKS = 64
 LOG_BYTES = 100_000_000
@@ -29,12 +32,13 @@ _OOM = _TRACEBACK + "torch.OutOfMemoryError: CUDA out of memory. Tried to alloca
 _PEER = _TRACEBACK + "RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer [10.0.0.7]:29500\n"
 
 
-async def measure(tasks: int, log_bytes: int) -> tuple[float, float]:
+async def measure(tasks: int, log_bytes: int, *, is_hostile: bool = False) -> tuple[float, float]:
     """Return the seconds of the clock and of the processor that a diagnosis of the gang takes."""
     with tempfile.TemporaryDirectory(prefix="pai-bench-") as directory:
         keys = [AttemptKey("0" * 32, 0, "worker", index, 0) for index in range(tasks)]
         for key in keys:
-            _write(Path(directory) / key.path(), log_bytes, is_root=key.index == ROOT % tasks)
+            text = hostile_text(key.index) if is_hostile else None
+            _write(Path(directory) / key.path(), log_bytes, is_root=key.index == ROOT % tasks, text=text)
 
         async def is_over(_: AttemptKey) -> bool:
             return True
@@ -42,24 +46,35 @@ async def measure(tasks: int, log_bytes: int) -> tuple[float, float]:
         logs = FileLogs(Path(directory), is_over)
         began, used = time.perf_counter(), time.process_time()
         ends = [TaskEnd(ExitReport(1), await tail_of(logs, key), 1000 + key.index, False) for key in keys]
-        findings = [find_end(end) for end in ends]
-        root = root_of(ends, findings=findings)
+        searched = SearchTime(0)
+        for end in ends:
+            searched.measured(lambda go_on: diagnose(end.report, end.tail, may_go_on=go_on))  # noqa: B023
+        findings = [searched.measured(lambda go_on: find_end(end, may_go_on=go_on)) for end in ends]  # noqa: B023
+        root = searched.measured(lambda go_on: root_of(ends, findings=findings, may_go_on=go_on))
         took = time.perf_counter() - began, time.process_time() - used
         await logs.close()
-    if root is None or root[0] != ROOT % tasks or root[1].cause != "cuda_oom":
+    if not is_hostile and (root is None or root[0] != ROOT % tasks or root[1].cause != "cuda_oom"):
         raise SystemExit(f"the wrong root was found: {root}")
     return took
 
 
-def _write(directory: Path, log_bytes: int, *, is_root: bool) -> None:
+def hostile_text(seed: int) -> str:
+    """Return 64 KiB of words of all rules in disorder, which make a search for their patterns slow."""
+    chance = random.Random(seed)
+    words = [word for rule in built_in().rules for sample in rule.samples for word in sample.split()]
+    lines = [" ".join(chance.choices(words, k=chance.choice((6, 200)))) for _ in range(600)]
+    return "\n".join(lines)[-(64 << 10) :] + "\n"
+
+
+def _write(directory: Path, log_bytes: int, *, is_root: bool, text: str | None) -> None:
     directory.mkdir(parents=True)
-    steps = "".join(_STEP.format(step // 60 % 60, step % 60, step) for step in range(3000))
+    steps = text or "".join(_STEP.format(step // 60 % 60, step % 60, step) for step in range(3000))
     with (directory / "stdout.log").open("wb") as out:
         # What is before the end is a hole: 6.4 GB of text would fill the disk and is not read.
         out.truncate(max(0, log_bytes - len(steps)))
         out.seek(0, 2)
         out.write(steps.encode())
-    (directory / "stderr.log").write_text(_OOM if is_root else _PEER)
+    (directory / "stderr.log").write_text(text or (_OOM if is_root else _PEER))
 
 
 def measure_holdout(each: int, seed: int) -> None:
@@ -81,6 +96,7 @@ def main(argv: list[str] | None = None) -> None:
     """Print what the diagnosis costs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=TASKS)
+    parser.add_argument("--hostile", action="store_true", help="use logs that are slow to search")
     parser.add_argument("--holdout", action="store_true", help="measure how often the diagnosis is right")
     parser.add_argument("--variants", type=int, default=10, help="variants of each case")
     parser.add_argument("--seed", type=int, default=1)
@@ -88,7 +104,7 @@ def main(argv: list[str] | None = None) -> None:
     if given.holdout:
         measure_holdout(given.variants, given.seed)
         return
-    clock_s, processor_s = asyncio.run(measure(given.tasks, LOG_BYTES))
+    clock_s, processor_s = asyncio.run(measure(given.tasks, LOG_BYTES, is_hostile=given.hostile))
     answer(tasks=given.tasks, log_bytes=LOG_BYTES, clock_s=round(clock_s, 2), processor_s=round(processor_s, 2))
 
 

@@ -8,19 +8,25 @@ count only where nothing else is found.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 from openpai.diagnosis.evidence import Evidence, Finding
-from openpai.diagnosis.last_error import ErrorKind, LastError, last_error
+from openpai.diagnosis.last_error import ErrorKind, LastError, last_error_in
 from openpai.diagnosis.line_times import time_of_day
-from openpai.diagnosis.log_lines import clean_lines
+from openpai.diagnosis.log_lines import read_lines
 from openpai.diagnosis.rules import Role, Rule, RuleSet, Where, built_in
 from openpai.protocol.exit_codes import EXIT_SPECS
 
 LINES_READ: Final = 1000
+MayGoOn = Callable[[], bool]
+"""Says whether more of a log may be searched."""
+_LINES_AT_ONCE: Final = 25
+"""Old lines that are searched together: none of them says anything in a common log."""
+_SEARCHED_MAX: Final = 1000
+"""Characters of a line that are searched."""
 _RECENT_LINES: Final = 200
 """Where a line that is not certain must stand, counted from the end: what is older was survived."""
 _SHOWN_MAX: Final = 300
@@ -63,12 +69,36 @@ class _Observed(NamedTuple):
     """Which of the last lines it is, if it is one."""
 
 
-def find(evidence: Evidence, rules: RuleSet | None = None) -> Finding:
-    """Return what the end of one task shows."""
+class _Meter:
+    """Whether more of a log may be searched, and how many lines were left out since it may not."""
+
+    def __init__(self, may_go_on: MayGoOn) -> None:
+        self._may_go_on = may_go_on
+        self.unread = 0
+
+    def allows(self, lines: int = 1) -> bool:
+        """Return whether more lines may be searched; count them if not."""
+        if self.unread or not self._may_go_on():
+            self.unread += lines
+        return not self.unread
+
+
+def find(evidence: Evidence, rules: RuleSet | None = None, may_go_on: MayGoOn = lambda: True) -> Finding:
+    """Return what the end of one task shows; search no further once `may_go_on` says no.
+
+    What is searched last, and so left out of a log that is made to be slow, is its oldest part.
+    """
     rules = rules or built_in()
-    error = last_error(evidence.log)
-    lines = clean_lines(evidence.log, LINES_READ)
-    observed = min(_observed(evidence, lines, error, rules), key=lambda each: each[:2], default=None)
+    meter = _Meter(may_go_on)
+    found = _find(evidence, rules, meter)
+    return replace(found, unread=meter.unread) if meter.unread else found
+
+
+def _find(evidence: Evidence, rules: RuleSet, meter: _Meter) -> Finding:
+    read = read_lines(evidence.log, LINES_READ)
+    error = last_error_in(read[-_RECENT_LINES:])
+    lines = [line.text.strip() for line in read]
+    observed = min(_observed(evidence, lines, error, rules, meter), key=lambda each: each[:2], default=None)
     if observed is None or (observed.rank is _Rank.CASCADE and _comes_first(evidence, error, lines, observed)):
         line = error.line if error else evidence.message[:_SHOWN_MAX]
         if error is not None and error.kind is ErrorKind.LAST_LINE and evidence.message:
@@ -123,22 +153,40 @@ def _is_of_signal(finding: Finding) -> bool:
     return finding.cause is not None and finding.cause.name == "keyboard_interrupt_or_user_stop"
 
 
-def _observed(evidence: Evidence, lines: Sequence[str], error: LastError | None, rules: RuleSet) -> Iterator[_Observed]:
-    for rule in rules.observe(evidence.message) if evidence.message else ():
+def _observed(
+    evidence: Evidence, lines: Sequence[str], error: LastError | None, rules: RuleSet, meter: _Meter
+) -> Iterator[_Observed]:
+    message = evidence.message[:_SEARCHED_MAX]
+    for rule in rules.observe(message) if message else ():
         if rule.where is Where.MESSAGE or (rule.where is Where.LINE and rule.role is Role.ROOT):
             yield _Observed(_Rank.MESSAGE, rule.where is Where.LINE, rule, evidence.message, None)
     for order, line in enumerate(_chain(error)):
-        for rule in _said(rules, line, evidence, (Where.LINE, Where.EXCEPTION)):
+        for rule in _said(rules.observe(line[:_SEARCHED_MAX]), evidence, (Where.LINE, Where.EXCEPTION)):
             rank = _Rank.CASCADE if rule.role is Role.CASCADE else _Rank.GENERAL if rule.is_general else _Rank.FATAL
             # Where only the sort of error is known, the whole chain says more than one of its exceptions.
             yield _Observed(rank, order, rule, error.line if error and rule.is_general else line, None)
-    for at, line in enumerate(lines):
-        is_old = at < len(lines) - _RECENT_LINES or _is_survived(lines, at)
-        for rule in _said(rules, line, evidence, (Where.LINE,)):
-            if rule.is_certain:
-                yield _Observed(_Rank.CERTAIN, at, rule, line, at)
-            elif not is_old:
-                yield _Observed(_Rank.CASCADE if rule.role is Role.CASCADE else _Rank.LINE, at, rule, line, at)
+        if not meter.allows():
+            break
+    recent = max(0, len(lines) - _RECENT_LINES)
+    for at in range(len(lines) - 1, recent - 1, -1):
+        if meter.allows():
+            yield from _observed_in(lines, at, evidence, rules, is_old=False)
+    for begin in range(0, recent, _LINES_AT_ONCE):
+        part = range(begin, min(recent, begin + _LINES_AT_ONCE))
+        if meter.allows(len(part)) and rules.observe_certain("\n".join(lines[at][:_SEARCHED_MAX] for at in part)):
+            for at in part:
+                yield from _observed_in(lines, at, evidence, rules, is_old=True)
+
+
+def _observed_in(
+    lines: Sequence[str], at: int, evidence: Evidence, rules: RuleSet, *, is_old: bool
+) -> Iterator[_Observed]:
+    """Yield what a line of the log shows: of an old one, and one that was survived, only what is certain."""
+    line = lines[at]
+    observe = rules.observe_certain if is_old or _is_survived(lines, at) else rules.observe
+    for rule in _said(observe(line[:_SEARCHED_MAX]), evidence, (Where.LINE,)):
+        rank = _Rank.CERTAIN if rule.is_certain else _Rank.CASCADE if rule.role is Role.CASCADE else _Rank.LINE
+        yield _Observed(rank, at, rule, line, at)
 
 
 def _comes_first(evidence: Evidence, error: LastError | None, lines: Sequence[str], cascade: _Observed) -> bool:
@@ -176,8 +224,8 @@ def _chain(error: LastError | None) -> list[str]:
     return [*causes, last]
 
 
-def _said(rules: RuleSet, line: str, evidence: Evidence, places: Sequence[Where]) -> Iterator[Rule]:
-    for rule in rules.observe(line):
+def _said(rules: Iterable[Rule], evidence: Evidence, places: Sequence[Where]) -> Iterator[Rule]:
+    for rule in rules:
         if rule.where in places and rule.role is not Role.CONFIRMATION and rule.applies_to(evidence.exit_code):
             yield rule
 

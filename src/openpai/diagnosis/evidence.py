@@ -36,6 +36,8 @@ class Finding:
     """The time of day at which the line was written, if the log says it."""
     context: tuple[str, ...] = ()
     """The line with those around it in the log."""
+    unread: int = 0
+    """How many lines of the end of the log were not searched, because the time for it was over."""
 
     @property
     def cause(self) -> Cause | None:

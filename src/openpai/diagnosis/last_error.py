@@ -16,6 +16,8 @@ from typing import Final
 from openpai.diagnosis.log_lines import Line, read_lines, untangled
 
 LINES_READ: Final = 200
+_HINT_WITHIN: Final = 100
+"""Where a line that has only a word of failure must stand, counted from the end."""
 _SHOWN_MAX: Final = 300
 _ROOT_MAX: Final = 120
 _CAUSES_MAX: Final = 8
@@ -116,17 +118,21 @@ class _Found:
 
 def last_error(tail: str) -> LastError | None:
     """Return what the end of a log says about a failure; None for an empty log."""
-    lines = untangled(read_lines(tail, LINES_READ))
+    return last_error_in(read_lines(tail, LINES_READ))
+
+
+def last_error_in(lines: Sequence[Line]) -> LastError | None:
+    """Return what the last lines of a log say about a failure; None if all are empty."""
+    lines = untangled(lines)
     tracebacks = _tracebacks(lines)
     found = [*filter(lambda each: each.counts, tracebacks), *_others(lines, tracebacks)]
     found.sort(key=lambda each: each.end)
     own = [each for each in found if not _PASSED_ON.search(each.line)]
     if not own:
         hint = _hint(lines)
-        if hint is None or (found and hint.kind is ErrorKind.LAST_LINE):
-            return LastError(found[-1].kind, _shown(found[-1])) if found else None
-        return hint
-    found = own
+        if not found or hint is None or hint.kind is ErrorKind.HINT:
+            return hint
+    found = own or found
     message = found[-1]
     if message.kind is ErrorKind.MESSAGE:
         near = (each for each in reversed(found) if message.begin - each.end <= _WRAPPED_WITHIN)
@@ -138,8 +144,8 @@ def last_error(tail: str) -> LastError | None:
 def _hint(lines: Sequence[Line]) -> LastError | None:
     """Return the last line that has a word of failure, else the last line; None if all are empty."""
     texts = [text for line in reversed(lines) if (text := line.text.strip())]
-    shown = (line.text.strip() for line in reversed(lines) if not _NOT_A_FAILURE.search(line.prefix + line.text))
-    said = (text for text in shown if _WORDS.search(text))
+    last = ((line.prefix, line.text.strip()[:_SHOWN_MAX]) for line in reversed(lines[-_HINT_WITHIN:]))
+    said = (text for prefix, text in last if _WORDS.search(text) and not _NOT_A_FAILURE.search(prefix + text))
     hint = next((text for text in said if not _PASSED_ON.search(text)), None)
     if hint is not None:
         return LastError(ErrorKind.HINT, hint[:_SHOWN_MAX])

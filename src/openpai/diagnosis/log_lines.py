@@ -37,13 +37,8 @@ class Line(NamedTuple):
         return len(self.text) - len(self.text.lstrip())
 
 
-def clean_lines(tail: str, count: int) -> list[str]:
-    """Return the last lines of a log as a terminal would show them, without what launchers put before them."""
-    return [line.text.strip() for line in read_lines(tail, count)]
-
-
 def read_lines(tail: str, count: int) -> list[Line]:
-    """Return the last lines of a log."""
+    """Return the last lines of a log as a terminal would show them, without what launchers put before them."""
     # A progress bar overwrites its line, so a message after it begins in the middle of a line.
     last = tail.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").rsplit("\n", count)[-count:]
     text = "\n".join(line[:_LINE_MAX] for line in last)
@@ -71,7 +66,7 @@ def _line(line: str) -> Line:
     return Line(line[bars.end() :] if bars else line, bars is not None, before)
 
 
-def untangled(lines: list[Line]) -> list[Line]:
+def untangled(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines with those of a traceback together, where several ranks wrote theirs at once."""
     ranks = {line.prefix for line in lines if _RANK.match(line.prefix)}
     if len(ranks) < 2 or not any(line.text.lstrip().startswith(TRACEBACK_MARK) for line in lines):

@@ -122,12 +122,12 @@ def _options() -> Any:
 class _Search:
     """One search for the patterns of several rules, which are numbered."""
 
-    def __init__(self, rules: Sequence[tuple[int, Rule]]) -> None:
+    def __init__(self, rules: Sequence[tuple[int, Rule]], flags: str = "") -> None:
         self._owners = [number for number, rule in rules for _ in rule.patterns]
         self._set = re2.Set.SearchSet(_options())
         for _, rule in rules:
             for pattern in rule.patterns:
-                self._set.Add(pattern)
+                self._set.Add(flags + pattern)
         try:
             self._set.Compile()
         except re2.error:
@@ -146,16 +146,26 @@ class RuleSet:
     rules: tuple[Rule, ...]
     causes: Mapping[str, Cause]
     _searches: tuple[_Search, ...] = field(init=False, repr=False, compare=False)
+    _certain: tuple[_Search, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Compile the patterns."""
         numbered = list(enumerate(self.rules))
         parts = ([each for each in numbered if each[1].is_edited is edited] for edited in (False, True))
         object.__setattr__(self, "_searches", tuple([_Search(part) for part in parts if part]))
+        certain = [each for each in numbered if each[1].is_certain]
+        object.__setattr__(self, "_certain", (_Search(certain, "(?m)"),) if certain else ())
 
     def observe(self, line: str) -> list[Rule]:
         """Return the rules of which a pattern is in a line, in the order of the rules."""
-        found = set().union(*(search.find(line) for search in self._searches))
+        return self._observe(self._searches, line)
+
+    def observe_certain(self, lines: str) -> list[Rule]:
+        """Return the rules that are roots wherever they stand and of which a pattern is in one of several lines."""
+        return self._observe(self._certain, lines)
+
+    def _observe(self, searches: Sequence[_Search], line: str) -> list[Rule]:
+        found = set().union(*(search.find(line) for search in searches))
         return [self.rules[number] for number in sorted(found)]
 
 

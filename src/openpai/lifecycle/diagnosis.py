@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from openpai.diagnosis.diagnosing import find, find_root
+from openpai.diagnosis.diagnosing import MayGoOn, find, find_root
 from openpai.diagnosis.evidence import Evidence, Finding
 from openpai.diagnosis.last_error import ErrorKind
 from openpai.diagnosis.rules import Domain, Retry, Role, RuleSet
@@ -54,21 +54,29 @@ _CODE_OF: Final = {
 }
 TAIL_BYTES: Final = 64 * 1024
 """How much of the end of a log is worth reading for a diagnosis."""
+_UNREAD: Final = " {} lines of the end of its log were not searched, because searching them takes too long."
 _HINT: Final = "The program failed and reported no error that is known; this line of its log may say why."
 _NO_ERROR: Final = "The program failed, and nothing in its log looks like an error; this is its last line."
 
 
-def diagnose(report: ExitReport, tail: str = "", rules: RuleSet | None = None) -> Diagnosis:
-    """Return why a task attempt ended: a row of the exit-code table, with what the rules say about its log."""
+def diagnose(
+    report: ExitReport, tail: str = "", rules: RuleSet | None = None, may_go_on: MayGoOn = lambda: True
+) -> Diagnosis:
+    """Return why a task attempt ended: a row of the exit-code table, with what the rules say about its log.
+
+    Once `may_go_on` says no, its log is not searched further; the reason says how many of its lines were left out.
+    """
     if report.reason is not ExitReason.EXITED:
-        found = find(Evidence(None, message=report.message), rules)
+        found = find(Evidence(None, message=report.message), rules, may_go_on)
         row = _row(_CODE_OF[report.reason], report.message)
         # The backend knows whether what it reports may pass.
         return replace(_with_cause(row, found), behavior=row.behavior)
     if report.code == SUCCEEDED:
         return _row(SUCCEEDED)
-    found = find(Evidence(report.code, tail), rules)
+    found = find(Evidence(report.code, tail), rules, may_go_on)
     diagnosis = _of_exit(report, found)
+    if found.unread:
+        diagnosis = replace(diagnosis, reason=diagnosis.reason + _UNREAD.format(found.unread))
     return replace(diagnosis, lines=found.context) if diagnosis.matched else diagnosis
 
 
@@ -100,13 +108,16 @@ class TaskEnd:
     """Whether the platform ended it, since the attempt was over."""
 
 
-def find_end(end: TaskEnd, rules: RuleSet | None = None) -> Finding:
+def find_end(end: TaskEnd, rules: RuleSet | None = None, may_go_on: MayGoOn = lambda: True) -> Finding:
     """Return what the end of one task shows."""
-    return find(_evidence(end), rules)
+    return find(_evidence(end), rules, may_go_on)
 
 
 def root_of(
-    ends: Sequence[TaskEnd], rules: RuleSet | None = None, findings: Sequence[Finding] | None = None
+    ends: Sequence[TaskEnd],
+    rules: RuleSet | None = None,
+    findings: Sequence[Finding] | None = None,
+    may_go_on: MayGoOn = lambda: True,
 ) -> tuple[int, Diagnosis] | None:
     """Return which task's failure all others followed from, and its diagnosis; None if none of them failed."""
     at = find_root([_evidence(end) for end in ends], rules, findings)
@@ -114,7 +125,7 @@ def root_of(
         return None
     end = ends[at]
     # A task that was ended has no exit code of its own.
-    return at, diagnose(ExitReport(1) if end.was_ended else end.report, end.tail, rules)
+    return at, diagnose(ExitReport(1) if end.was_ended else end.report, end.tail, rules, may_go_on)
 
 
 def _evidence(end: TaskEnd) -> Evidence:

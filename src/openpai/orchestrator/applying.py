@@ -80,6 +80,7 @@ def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Co
         leader.steady.forget(id_)
         active.to_act.pop(id_, None)
         active.steps.pop(id_, None)
+        active.searched.pop(id_, None)
     else:
         active.records[id_] = after
         if after.job.phase is JobPhase.HELD and before.job.phase is not JobPhase.HELD:

@@ -78,7 +78,8 @@ class ExitSpecCommands(LeaderCommands):
             if change.body is not None:
                 _, takeovers = await _checked(name, change.body, edits)
                 if takeovers and not change.is_forced:
-                    raise InvalidParameters(_takes_over(takeovers), "narrow the patterns, or force the change")
+                    message = _takes_over(takeovers)
+                    raise Refused("ConflictSettingError", message, "narrow the patterns, or force the change")
             version = setting.version if setting is not None else 0
             if change.revision is not None and change.revision != stored.get("revision", 0):
                 message = f"the exit specs are at revision {stored.get('revision', 0)}, not {change.revision}"

@@ -18,6 +18,7 @@ from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
 from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy
 from openpai.orchestrator import gangs
 from openpai.orchestrator.lemons import Lemons
+from openpai.orchestrator.search_time import SearchTime
 from openpai.orchestrator.steady_clock import SteadyClock, Timers
 from openpai.orchestrator.task_ports import PortBook
 from openpai.ports.backend import Backend, LaunchTask, NodeSeen, TaskSeen
@@ -77,6 +78,8 @@ class ActiveJobs:
     """By job, its launcher, kept while the job has more tasks than one pass launches."""
     steps: dict[str, set[tuple[int, int, str]]] = field(default_factory=dict)
     """By job, the start-up steps with an event: job attempt, task attempt and message."""
+    searched: dict[str, SearchTime] = field(default_factory=dict)
+    """By job, the processor time that the search of its logs has taken."""
     placement_hints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By gang, its placement hints where they differ from those it was placed with."""
     hints_saved: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.node_sync import sync_nodes
 from openpai.orchestrator.recording import change_jobs
+from openpai.orchestrator.search_time import SearchTime
 from openpai.orchestrator.secrets import WITHHELD, without_secrets
 from openpai.ports.backend import ForgetTask, KillTask, TaskSeen
 from openpai.ports.logs import LogReader
@@ -89,12 +90,23 @@ async def _facts(leader: Leader, found: JobRecord, seen: TaskSeen) -> list[Fact]
         facts.append(TaskStarted(seen.key, started_at_ms))
     if seen.exit is not None:
         tail = await tail_of(leader.logs, seen.key) if needs_log(seen.exit) else ""
-        diagnosis = _shown_diagnosis(leader, found, diagnose(seen.exit, tail, leader.rules))
+        diagnosis = _shown_diagnosis(leader, found, _diagnose(leader, found.job, seen.exit, tail))
         report = replace(seen.exit, message=_shown(leader, found, seen.exit.message))
         if report.reason is not ExitReason.EXITED:
             report = replace(report, code=diagnosis.code)
         facts.append(TaskExited(seen.key, report, diagnosis, _ended_at(report, started_at_ms, now_ms)))
     return facts
+
+
+def _diagnose(leader: Leader, job: Job, report: ExitReport, tail: str) -> Diagnosis:
+    return _searched(leader, job).measured(lambda may_go_on: diagnose(report, tail, leader.rules, may_go_on))
+
+
+def _searched(leader: Leader, job: Job) -> SearchTime:
+    known = leader.active.searched.get(job.id)
+    if known is None or known.attempt != job.attempt:
+        known = leader.active.searched[job.id] = SearchTime(job.attempt)
+    return known
 
 
 def _notes(leader: Leader, found: JobRecord, seen: TaskSeen) -> Iterator[Event]:
@@ -136,10 +148,11 @@ async def _root(leader: Leader, found: JobRecord, facts: Sequence[Fact]) -> Root
         for task, report, ended_at_ms, was_ended in compared
     ]
     findings = []
+    searched = _searched(leader, job)
     for end in ends:
-        findings.append(find_end(end, leader.rules))
+        findings.append(searched.measured(lambda may_go_on: find_end(end, leader.rules, may_go_on)))  # noqa: B023
         await asyncio.sleep(0)  # others have their turn between the logs
-    root = root_of(ends, leader.rules, findings)
+    root = searched.measured(lambda may_go_on: root_of(ends, leader.rules, findings, may_go_on))
     if root is None:
         return None
     at, diagnosis = root

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from openpai.diagnosis.rules import RuleSet
-from openpai.lifecycle.diagnosis import TaskEnd, root_of
+from openpai.lifecycle.diagnosis import TaskEnd, find_end, root_of
 from openpai.lifecycle.model import Diagnosis, ExitReason, JobPhase, TaskPhase
 from openpai.orchestrator.observing import COMPARED_MAX, tail_of
+from openpai.orchestrator.search_time import SearchTime
 from openpai.ports.logs import LogReader
 from openpai.ports.queries import JobFilter, JobQueries, JobRow, TaskAttemptRow
 
@@ -88,7 +89,9 @@ async def _end(logs: LogReader, row: TaskAttemptRow) -> TaskEnd:
 
 
 def _root(rows: Sequence[TaskAttemptRow], ends: Sequence[TaskEnd], rules: RuleSet) -> _Root | None:
-    found = root_of(ends, rules)
+    searched = SearchTime(0)
+    findings = [searched.measured(lambda may_go_on: find_end(end, rules, may_go_on)) for end in ends]  # noqa: B023
+    found = searched.measured(lambda may_go_on: root_of(ends, rules, findings, may_go_on))
     return None if found is None else _Root(rows[found[0]], found[1])
 
 

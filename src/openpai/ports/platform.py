@@ -361,7 +361,8 @@ class Platform(Protocol):
         """Replace, add or disable an exit spec, or revert it to the bundled one; it holds from the next diagnosis on.
 
         Raises InvalidParameters with the fault of the edit, NoExitSpecError for one that is not there, and
-        ConflictSettingError when the specs are not at the given revision any more.
+        ConflictSettingError when the specs are not at the given revision any more, or when samples of others would show
+        another cause.
         """
 
     async def inspect(self) -> Inspection:
