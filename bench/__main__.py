@@ -45,6 +45,7 @@ MEASUREMENTS: dict[str, tuple[tuple[str, ...], tuple[Bar, ...]]] = {
     ),
     "drain": (("drain",), (Bar("drained_per_s", at_least=500),)),
     "first_log": (("first_log",), (Bar("p95_ms", at_most=1000),)),
+    "runtime": (("runtime",), (Bar("overhead_ms", at_most=15),)),
     "hangs": (("hangs",), (Bar("named_after_timeout_s", at_most=15),)),
     "shells": (("shells",), (Bar("worst_p95_ms", at_most=30), Bar("all_pasted", at_least=1))),
     "task_use": (("task_use",), (Bar("core_percent_of_100_tasks", at_most=1),)),
