@@ -222,3 +222,18 @@ async def test_a_task_that_answers_nonsense_cannot_hurt_the_gateway(
                     await sftp.stat(".")
         monkeypatch.setenv("PATH", "/usr/bin:/bin")
         assert (await client.run("echo alive")).stdout == "alive\n"
+
+
+async def test_sessions_of_a_client_that_vanishes_are_over(world: World, tmp_path: Path) -> None:
+    async with ssh_world(world, tmp_path, shells_per_user=3) as ssh:
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        async with ssh.client() as client:
+            await client.start_sftp_client()
+            await client.open_connection("localhost", server.sockets[0].getsockname()[1])
+            await client.create_process("sleep 1000")
+            assert (await client.run("true")).exit_status == 255
+            client.abort()
+        server.close()
+        async with asyncio.timeout(30):
+            while len(await ssh.entries()) < 6:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)

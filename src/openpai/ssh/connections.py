@@ -37,6 +37,7 @@ class TaskConnection(asyncssh.SSHServer, Opening):
         self._address = ""
         self._is_counted = False
         self._is_guessing = False
+        self._is_lost = False
         self._keys_offered = 0
         self._to: Destination | None = None
         self._blob = b""
@@ -61,6 +62,7 @@ class TaskConnection(asyncssh.SSHServer, Opening):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End what the connection has open."""
+        self._is_lost = True
         self._leave()
         if self._is_guessing and self._to is not None and not self._keys_offered:
             self._services.logins.undecided(self._to.account, self._address)
@@ -157,6 +159,8 @@ class TaskConnection(asyncssh.SSHServer, Opening):
     def opened(self, session: Open) -> Iterator[None]:
         """Count a session, and end it when the connection ends or loses its rights."""
         with self._services.one_session_of(self._destination.account):
+            if self._is_lost:
+                session.hang_up()
             self._open.add(session)
             try:
                 yield

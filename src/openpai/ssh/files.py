@@ -105,6 +105,9 @@ class TaskFileServer(asyncssh.SFTPServer):
     async def _watch(self) -> None:
         await self._session.over.wait()
         self._end(self._session.message)
+        # asyncssh does not call `exit` where the connection is lost.
+        self._watching = None
+        await self.exit()
 
     def _end(self, message: str) -> None:
         if message:

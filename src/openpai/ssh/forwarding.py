@@ -49,11 +49,23 @@ class _Forwarded:
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._running: asyncio.Task[None] | None = None
+        self._guarding: asyncio.Task[None] | None = None
         self._stack = contextlib.ExitStack()
 
     async def _open(self, stream: Stream, record: Recorder) -> None:
         self._stream, self._record = stream, record
-        await record.begin()
+        try:
+            await record.begin()
+        except BaseException:
+            await stream.close()
+            raise
+        self._guarding = asyncio.get_running_loop().create_task(self._guard())
+
+    async def _guard(self) -> None:
+        """Close the stream of a channel whose client left before it began."""
+        await self._session.over.wait()
+        if self._running is None:
+            await self._close()
 
     def connection_made(self, chan: Any) -> None:
         """Begin to pass bytes on."""
@@ -66,8 +78,6 @@ class _Forwarded:
     def connection_lost(self, exc: Exception | None) -> None:
         """End the connection in the task."""
         self._session.hang_up()
-        if self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._close())
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
         """Pass bytes of the client on, and read no more while the task does not take them."""
@@ -98,6 +108,7 @@ class _Forwarded:
             for work in works:
                 work.cancel()
             await asyncio.gather(*works, return_exceptions=True)
+            self._session.over.set()
             if self._channel is not None:
                 self._channel.close()
             await asyncio.shield(self._close())
