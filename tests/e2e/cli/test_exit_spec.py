@@ -87,3 +87,12 @@ def test_a_bundled_exit_spec_is_disabled_and_tried_on_a_log(pai, tmp_path):
     assert name not in pai("exit-spec", "test", "--log", str(log)).out
     assert pai("exit-spec", "revert", name).code == 0
     assert name in pai("exit-spec", "test", "--log", str(log)).out
+
+
+def test_an_exit_spec_that_takes_over_samples_of_others_is_a_conflict(pai, tmp_path):
+    rule = {"role": "root", "where": "line", "patterns": ["No module named"], "samples": ["foo: No module named bar"]}
+    spec = {"summary": "No licence.", "domain": "platform", "retry": "helps", "row": 237, "rules": [rule]}
+    (tmp_path / "spec.yaml").write_text(json.dumps(spec))
+    refused = pai("exit-spec", "edit", "taker", "--file", str(tmp_path / "spec.yaml"), "--yes", "--jobs", "0", "--json")
+    assert refused.code != 0
+    assert "ConflictSettingError" in refused.err + refused.out
