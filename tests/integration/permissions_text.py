@@ -186,6 +186,8 @@ PUT     /api/v2/{groups|group}/{groupname}/externalname                 group.ch
 
 POST    /api/v2/code/missing                                            job.submit
 PUT     /api/v2/code/{digest:digest}                                    job.submit
+POST    /api/v2/sweeps                                                  job.submit
+GET     /api/v2/sweeps/{sweep}                                          job.read
 GET     /api/v2/storages                                                storage.list
 POST    /api/v2/storages                                                storage.change
 GET     /api/v2/storages/{name}                                         storage.read
