@@ -35,6 +35,7 @@ _NAMES: Final = {
 }
 _FILLED: Final = {
     "job": "ann~train",
+    "sweep": "ann~train",
     "number": "0",
     "role": "worker",
     "index": "0",
@@ -156,6 +157,7 @@ async def _people(world: World, root: Path) -> dict[str, dict[str, str]]:
 async def _job(world: World, root: Path) -> None:
     """Store a finished job of ann in the virtual cluster `team`."""
     id_ = await world.submit("train")
+    await world.queries.set_tag(id_, "sweep:train")
     await world.grant()
     key = AttemptKey(id_, 0, "worker", 0, 0)
     await world.started(key)
