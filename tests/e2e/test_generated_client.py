@@ -86,7 +86,13 @@ def test_a_generated_client_logs_in_lists_and_understands_a_refusal(tmp_path):
         assert generated.returncode == 0, message
         # The generator knows neither YAML bodies nor archives; it must know everything else.
         left_out = [line for line in message.splitlines() if line.startswith("WARNING parsing")]
-        unknown = ("POST /api/v2/jobs within", "POST /api/v2/jobs/check within", "/files/", "/work within")
+        unknown = (
+            "POST /api/v2/jobs within",
+            "POST /api/v2/sweeps within",
+            "POST /api/v2/jobs/check within",
+            "/files/",
+            "/work within",
+        )
         assert all(any(part in line for part in unknown) for line in left_out), message
         python = Path(program).parent / "python"
         called = subprocess.run(

@@ -44,11 +44,20 @@ EXCEPTIONS: Final = (
     (
         _VALID,
         _NAMES,
-        ("submitJob", "checkJobFile", "promiseVirtualCluster", "setClusterConfig", "createStorage", "changeStorage"),
+        (
+            "submitJob",
+            "submitSweep",
+            "checkJobFile",
+            "promiseVirtualCluster",
+            "setClusterConfig",
+            "createStorage",
+            "changeStorage",
+        ),
     ),
     (_VALID, _NAMES, ("listFiles", "downloadFile", "uploadFile", "deleteFile", "listKubernetesPods")),
     (_VALID, _NAMES, ("setGroupExtension", "setGroupValue", "createGroup", "changeGroup", "grantStorage")),
     (_VALID, "a wrong password is 400 in OpenPAI", ("logIn", "logInBrowser", "createToken")),
+    (_VALID, "a key is the text of a public key", ("addSshKey",)),
     (_VALID, "only a node that is gone can be forgotten", ("forgetNode",)),
     (_VALID, _EITHER, ("changeJobs", "changeNode", "changeUser", "changeMe", "testExitSpec")),
     (

@@ -16,12 +16,14 @@ from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes.tasks import kept_files, task_detail, task_use
 from openpai.protocol.errors import Refused
-from openpai.protocol.outputs import OUTPUT_LENGTH_MAX, OUTPUTS_MAX, outputs_of
+from openpai.protocol.outputs import OUTPUT_LENGTH_MAX, outputs_of
 from openpai.wire.tasks import JobUse, KeptFiles, TaskDetail
 
 router = Router("tasks")
 TAR: Final = "application/x-tar"
 Entry = Annotated[str, Field(max_length=OUTPUT_LENGTH_MAX)]
+# So many fit into an address; a pattern says more.
+_ENTRIES_MAX: Final = 20
 _PATHS: Final = "Only files at or below these paths, which may be patterns (`*`, `?`, `**`)."
 
 
@@ -72,7 +74,7 @@ async def get_kept_work(
     request: Request,
     caller: Annotated[Caller, needs("job.logs")],
     place: Annotated[TaskAttemptPath, Depends()],
-    path: Annotated[list[Entry] | None, Query(description=_PATHS, max_length=OUTPUTS_MAX)] = None,
+    path: Annotated[list[Entry] | None, Query(description=_PATHS, max_length=_ENTRIES_MAX)] = None,
     everything: Annotated[
         bool, Query(alias="all", description="All files, also those that the job does not name as outputs.")
     ] = False,
