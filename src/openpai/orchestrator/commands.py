@@ -282,7 +282,7 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, S
 
     async def task_use(self, job: str) -> tuple[TaskUse, ...]:
         await self._leading()
-        return tuple(use for key, use in self.measures.newest().items() if key.job == job)
+        return self.measures.of_job(job)
 
     def progress(self) -> Mapping[str, TaskUse]:
         return self.measures.progress()

@@ -49,6 +49,7 @@ async def watch_hangs(leader: Leader, watch: HangWatch) -> None:
         for id_, record in leader.active.records.items()
         if (wanted := hang_detection(record.spec.extras, defaults.get(record.virtual_cluster, 0))) is not None
     }
+    leader.measures.watch(asked)
     seen = {}
     for key, use in uses.items():
         if key.job in asked:

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from time import monotonic
 from typing import Final
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.ports.task_usage import MeasuresTasks, Rates, TaskSample, TaskUse
+from openpai.ports.task_usage import MeasuresInTurns, MeasuresTasks, Rates, TaskSample, TaskUse
 from openpai.system.supervision import note_failure
 
 PERIOD_S: Final = 5.0
 Complete = Callable[[Sequence[TaskSample]], Awaitable[Sequence[TaskSample]]]
 STEPS_KEPT: Final = 60
+ASKED_S: Final = 60.0
+"""For how long a job is measured before others after a user asked for its use."""
 _SHARE: Final = 100
 """A round may take one in so many parts of the time, so that many tasks are measured less often."""
 
@@ -30,6 +33,9 @@ class TaskMeasures:
         self._steps: dict[AttemptKey, deque[tuple[int, float]]] = {}
         """When each task had made which steps."""
         self._progress: dict[str, TaskUse] = {}
+        self._watched: frozenset[str] = frozenset()
+        self._asked_s: dict[str, float] = {}
+        """When users asked for the use of jobs, on the monotonic clock."""
         self._takers: list[Callable[[Sequence[TaskUse]], None]] = []
 
     def newest(self) -> Mapping[AttemptKey, TaskUse]:
@@ -37,6 +43,20 @@ class TaskMeasures:
 
     def progress(self) -> Mapping[str, TaskUse]:
         return self._progress
+
+    def of_job(self, job: str) -> tuple[TaskUse, ...]:
+        """Return what the running tasks of a job use, which is measured before others for the next minute."""
+        self._asked_s[job] = monotonic()
+        return tuple(use for key, use in self._newest.items() if key.job == job)
+
+    def watch(self, jobs: Iterable[str]) -> None:
+        self._watched = frozenset(jobs)
+
+    def first(self) -> frozenset[str]:
+        """Return the ids of the jobs to be measured before others."""
+        oldest_s = monotonic() - ASKED_S
+        self._asked_s = {job: at_s for job, at_s in self._asked_s.items() if at_s >= oldest_s}
+        return self._watched.union(self._asked_s)
 
     def on_samples(self, take: Callable[[Sequence[TaskUse]], None]) -> None:
         self._takers.append(take)
@@ -69,6 +89,8 @@ class TaskMeasures:
         try:
             while True:
                 began_s = loop.time()
+                if isinstance(backend, MeasuresInTurns):
+                    backend.measure_first(self.first())
                 samples = await backend.measure()
                 self.learn(await complete(samples) if complete is not None else samples)
                 await asyncio.sleep(max(period_s, _SHARE * (loop.time() - began_s)))

@@ -6,7 +6,7 @@ the API, for the detection of hangs, and for monitoring, which keeps them. A val
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -101,6 +101,15 @@ class MeasuresTasks(Protocol):
 
 
 @runtime_checkable
+class MeasuresInTurns(Protocol):
+    """A backend that measures only some tasks at a time, where there are many."""
+
+    def measure_first(self, jobs: Collection[str]) -> None:
+        """Measure the tasks of these jobs, named by their ids, before those of others from now on."""
+        ...
+
+
+@runtime_checkable
 class KeepsEvidence(Protocol):
     """A backend that can look into the processes of running tasks."""
 
@@ -118,6 +127,10 @@ class TaskUsage(Protocol):
 
     def progress(self) -> Mapping[str, TaskUse]:
         """Return the use of the task that is least far, by the ids of the jobs that report progress."""
+        ...
+
+    def watch(self, jobs: Iterable[str]) -> None:
+        """Measure these jobs, named by their ids, before others: their use is needed without gaps."""
         ...
 
     def on_samples(self, take: Callable[[Sequence[TaskUse]], None]) -> None:

@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, Self
 
-import pytest
-
-from openpai.backends.kubernetes import measuring
 from openpai.backends.kubernetes.attempts import PodAttempt
 from openpai.backends.kubernetes.measuring import SAMPLES, SAMPLES_IN_TURN, PodMeasuring
+from openpai.backends.kubernetes.measuring_turns import OPENED_FIRST
 from openpai.backends.kubernetes.pods import PodOptions
 from openpai.kube.errors import error_of
 from openpai.kube.exec import Output
@@ -65,7 +63,8 @@ class Cluster:
 
 
 def attempts(*names: str) -> list[PodAttempt]:
-    return [PodAttempt(AttemptKey(name * 32, 0, "worker", 0, 0), name, started_at_ms=1) for name in names]
+    keys = [AttemptKey(name * 32, 0, "worker", 0, 0) for name in names]
+    return [PodAttempt(key, name, node=f"node-{name}", started_at_ms=1) for key, name in zip(keys, names, strict=True)]
 
 
 async def settled() -> None:
@@ -128,14 +127,61 @@ async def test_more_pods_than_connections_take_turns() -> None:
     await pods.close()
 
 
-async def test_a_pod_that_cannot_be_entered_is_tried_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "AGAIN_S", 60.0)
+async def test_a_pod_that_cannot_be_entered_is_tried_less_and_less_often() -> None:
     cluster = Cluster()
     cluster.broken = True
     pods = a_measuring(cluster)
     for _ in range(5):
         assert await measured(pods, "a") == ()
     assert len(cluster.asked) == 1
+    await pods.close()
+
+
+async def test_where_no_pod_can_be_entered_a_round_tries_one_of_a_thousand() -> None:
+    cluster = Cluster()
+    cluster.broken = True
+    pods = a_measuring(cluster)
+    names = [f"{number:04}" for number in range(1000)]
+    of_round = []
+    for _ in range(12):
+        before = len(cluster.asked)
+        assert await measured(pods, *names) == ()
+        of_round.append(len(cluster.asked) - before)
+    assert (of_round[0], set(of_round[1:])) == (OPENED_FIRST, {1})
+    # None is tried twice, and none but those that were tried is remembered.
+    assert len(set(cluster.asked)) == len(cluster.asked) == len(pods._turns.remembered())
+    assert pods._sessions == {}
+    await measured(pods)
+    assert not pods._turns.remembered()
+    # Each that can be entered again lets one more be tried.
+    cluster.broken = False
+    for _ in range(5):
+        await measured(pods, *names)
+        for run in list(cluster.runs.values()):
+            run.say(SAMPLE)
+        await settled()
+    assert len(cluster.runs) == 1 + 2 + 4 + 8 + 16
+    await pods.close()
+
+
+async def test_a_command_that_prints_nothing_is_not_started_again_at_once() -> None:
+    cluster = Cluster()
+    pods = a_measuring(cluster)
+    for _ in range(3):
+        await measured(pods, "a")
+        for run in list(cluster.runs.values()):
+            run.say(b"")
+        await settled()
+    assert len(cluster.asked) == 1
+    await pods.close()
+
+
+async def test_jobs_that_are_waited_for_are_measured_first_and_without_pauses() -> None:
+    cluster = Cluster()
+    pods = a_measuring(cluster, sessions=2)
+    pods.measure_first({"d" * 32})
+    await measured(pods, "a", "b", "c", "d")
+    assert cluster.asked == [("d", SAMPLES), ("a", SAMPLES_IN_TURN)]
     await pods.close()
 
 

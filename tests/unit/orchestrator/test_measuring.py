@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from time import monotonic
+
 import pytest
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.orchestrator.measuring import TaskMeasures
+from openpai.orchestrator.measuring import ASKED_S, TaskMeasures
 from openpai.ports.task_usage import Counters, Rates, TaskSample, TaskUse
 from openpai.runtime.progress import Progress
 
@@ -31,6 +34,32 @@ def test_rates_are_between_two_samples_and_rounds_are_passed_on() -> None:
     measures.learn([])
     assert measures.newest() == {}
     assert [len(uses) for uses in rounds] == [1, 1, 1, 0]
+
+
+async def test_jobs_that_are_watched_or_asked_about_are_measured_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Backend:
+        def __init__(self) -> None:
+            self.first: list[Collection[str]] = []
+
+        def measure_first(self, jobs: Collection[str]) -> None:
+            self.first.append(set(jobs))
+
+        async def measure(self) -> tuple[TaskSample, ...]:
+            if len(self.first) == 2:
+                raise OSError("the end")
+            measures.of_job("b")
+            return ()
+
+    measures, backend = TaskMeasures(), Backend()
+    measures.watch(["a"])
+    with pytest.raises(OSError, match="the end"):
+        await measures.measure_forever(backend, period_s=0)
+    assert backend.first == [{"a"}, {"a", "b"}]
+    # A user who left is not waited for.
+    now_s = monotonic() + ASKED_S + 1
+    monkeypatch.setattr("openpai.orchestrator.measuring.monotonic", lambda: now_s)
+    measures.watch(())
+    assert measures.first() == set()
 
 
 async def test_nothing_is_left_when_another_server_leads() -> None:

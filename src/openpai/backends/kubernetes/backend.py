@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -219,6 +219,10 @@ class KubernetesBackend(RunsShells[PodAttempt]):
     async def measure(self) -> tuple[TaskSample, ...]:
         """Return the newest sample of every running task attempt; one that cannot be measured now is left out."""
         return self._measuring.measure(self._register)
+
+    def measure_first(self, jobs: Collection[str]) -> None:
+        """Measure the tasks of these jobs before those of others, where not all can be measured at once."""
+        self._measuring.measure_first(jobs)
 
     async def keep_stacks(self, keys: Sequence[AttemptKey]) -> Mapping[AttemptKey, str]:
         """Write what the processes of these tasks do to their runtime logs; return it of each in a few words."""

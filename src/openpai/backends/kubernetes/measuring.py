@@ -1,20 +1,22 @@
 """Measures the tasks in pods: a command in each container prints what it uses, every few seconds, over one connection.
 
 It needs no right beside `pods/exec`, which shells have too; the kubelet's summary of a node would need `nodes/proxy`,
-with which every pod of the cluster can be entered. There is a bound on the connections: more pods take turns.
+with which every pod of the cluster can be entered. There are bounds on the connections, and on how many are opened in
+a round: more pods take turns, see `Turns`. What is never measured is not remembered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
 
 from openpai.backends.kubernetes.attempts import PodAttempt
+from openpai.backends.kubernetes.measuring_turns import Turns
 from openpai.backends.kubernetes.pods import CONTAINER, PROGRESS, PodOptions
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
@@ -38,13 +40,14 @@ from openpai.system.supervision import background
 log: Final = structlog.get_logger(__name__)
 SESSIONS_MAX: Final = 300
 OPENING_AT_ONCE: Final = 8
+OPENING_S: Final = 10.0
 PERIOD_S: Final = 5.0
 SAMPLES: Final = 60
 """How many samples one connection brings; what a dead server began ends with it."""
 SAMPLES_IN_TURN: Final = 6
+FIRST_SHARE: Final = 0.8
+"""The share of the connections that may stay with the jobs to be measured first."""
 STALE_S: Final = 30.0
-AGAIN_S: Final = 10.0
-AGAIN_MAX_S: Final = 300.0
 STACKS_AT_ONCE: Final = 16
 STACKS_S: Final = 20.0
 _STACK_BYTES: Final = 256 * 1024
@@ -59,13 +62,12 @@ class Notes(Protocol):
 
 @dataclass(slots=True)
 class _Session:
-    """The measuring of one pod."""
+    """A pod that is measured, or was."""
 
     task: asyncio.Task[None] | None = None
     sample: TaskSample | None = None
     gpus: tuple[GpuUse, ...] = ()
-    failures: int = 0
-    not_before_s: float = 0.0
+    is_open: bool = False
 
 
 class PodMeasuring:
@@ -89,27 +91,38 @@ class PodMeasuring:
         self._max = sessions
         self._sessions: dict[str, _Session] = {}
         self._opening = asyncio.Semaphore(OPENING_AT_ONCE)
+        self._turns = Turns()
+        self._first: Collection[str] = ()
         self._has_said_why = False
+
+    def measure_first(self, jobs: Collection[str]) -> None:
+        """Measure the tasks of these jobs before those of others, and without pauses where they are not too many."""
+        self._first = jobs
 
     def measure(self, attempts: Iterable[PodAttempt]) -> tuple[TaskSample, ...]:
         """Return the newest sample of each running attempt, and go on measuring these and no others."""
         running = {attempt.name: attempt for attempt in attempts if attempt.is_running}
+        self._turns.forget([name for name in self._turns.remembered() if name not in running])
         for name in self._sessions.keys() - running.keys():
             self._forget(name)
-        loop = asyncio.get_running_loop()
-        open_ = sum(session.task is not None for session in self._sessions.values())
-        # Those that were measured the longest time ago come first.
-        waiting = [name for name in running if name not in self._sessions or self._sessions[name].task is None]
-        waiting.sort(key=self._measured_at_ms)
-        for name in waiting:
-            session = self._sessions.setdefault(name, _Session())
-            if open_ < self._max and loop.time() >= session.not_before_s:
-                open_ += 1
-                count = SAMPLES if len(running) <= self._max else SAMPLES_IN_TURN
-                session.task = background(f"use of {name}", self._follow(running[name], session, count))
+        room = self._max - sum(session.task is not None for session in self._sessions.values())
+        if room > 0:
+            self._begin(running, room)
         oldest_ms = self._clock.now_ms() - STALE_S * 1000
         found = (session.sample for session in self._sessions.values())
         return tuple([sample for sample in found if sample is not None and sample.at_ms >= oldest_ms])
+
+    def _begin(self, running: Mapping[str, PodAttempt], room: int) -> None:
+        waiting = (each for name, each in running.items() if not self._is_measured(name))
+        now_s = asyncio.get_running_loop().time()
+        chosen = self._turns.choose(waiting, room, now_s, self._first, self._measured_at_ms)
+        is_few = len(running) <= self._max
+        firsts = 0 if is_few else sum(each.key.job in self._first for each in running.values())
+        for attempt in chosen:
+            stays = is_few or (attempt.key.job in self._first and firsts <= self._max * FIRST_SHARE)
+            session = self._sessions.setdefault(attempt.name, _Session())
+            follow = self._follow(attempt, session, SAMPLES if stays else SAMPLES_IN_TURN)
+            session.task = background(f"use of {attempt.name}", follow)
 
     async def close(self) -> None:
         """End all measuring."""
@@ -117,6 +130,10 @@ class PodMeasuring:
         for name in list(self._sessions):
             self._forget(name)
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _is_measured(self, name: str) -> bool:
+        session = self._sessions.get(name)
+        return session is not None and session.task is not None
 
     def _measured_at_ms(self, name: str) -> int:
         session = self._sessions.get(name)
@@ -128,24 +145,26 @@ class PodMeasuring:
             session.task.cancel()
 
     async def _follow(self, attempt: PodAttempt, session: _Session, count: int) -> None:
+        before, session.is_open = session.sample, False
         try:
             await self._read(attempt, session, count)
-            session.failures = 0
-            session.not_before_s = 0.0
         except (KubeError, TimeoutError, ValueError) as error:
-            again_s = min(AGAIN_S * 2.0**session.failures, AGAIN_MAX_S)
-            session.failures = min(session.failures + 1, 10)
-            session.not_before_s = asyncio.get_running_loop().time() + again_s
+            was_measured = session.sample is not before
+            now_s = asyncio.get_running_loop().time()
+            self._turns.failed(attempt, now_s, was_opened=session.is_open, was_measured=was_measured)
             if not self._has_said_why:
                 self._has_said_why = True
                 log.warning("what a task uses cannot be measured", pod=attempt.name, error=str(error))
         finally:
             session.task = None
+            if session.sample is None and self._sessions.get(attempt.name) is session:
+                del self._sessions[attempt.name]
 
     async def _read(self, attempt: PodAttempt, session: _Session, count: int) -> None:
         words = sample_words(self._period_s, count, PROGRESS)
-        async with self._opening:
+        async with self._opening, asyncio.timeout(OPENING_S):
             run = await self._client.exec(attempt.name, self._namespace, words, container=CONTAINER)
+        session.is_open, is_first = True, True
         reader = SampleReader()
         async with run, asyncio.timeout(None) as deadline:
             outputs = aiter(run)
@@ -157,8 +176,12 @@ class PodMeasuring:
                     break
                 for inside in reader.feed(piece.data) if piece.channel == STDOUT else ():
                     self._learn(attempt, session, inside)
-        if run.exit_code:
-            raise ValueError(f"the command that measures ended with {run.exit_code}")
+                    if is_first:
+                        is_first = False
+                        self._turns.succeeded(attempt)
+        if run.exit_code or is_first:
+            what = "without a sample" if is_first else "early"
+            raise ValueError(f"the command that measures ended {what}, with exit code {run.exit_code}")
 
     def _learn(self, attempt: PodAttempt, session: _Session, inside: InsideSample) -> None:
         now_ms = self._clock.now_ms()
