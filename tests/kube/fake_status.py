@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
+from openpai.backends.kubernetes.names import PART_LABEL
 from openpai.kube.objects.pods import Pod
 
 NODE_IP: Final = "192.0.2.10"
@@ -83,7 +84,9 @@ def waiting(pod: Pod, reason: str, message: str = "") -> dict[str, Any]:
 def running(pod: Pod, ip: str, devices: Mapping[str, Sequence[str]] = MappingProxyType({})) -> dict[str, Any]:
     """Return the status of a pod that runs, with the devices of its containers by extended resource."""
     state = {"running": {"startedAt": now()}}
-    containers = [_container(one.name, one.image, state, is_ready=True) for one in pod.spec.containers]
+    # The readiness probe of a task fails until the task has ended and left files, which the server then fetches.
+    is_ready = pod.metadata.label(PART_LABEL) != "task"
+    containers = [_container(one.name, one.image, state, is_ready=is_ready) for one in pod.spec.containers]
     for container in containers if devices else ():
         container["allocatedResourcesStatus"] = [
             {"name": name, "resources": [{"resourceID": each, "health": "Healthy"} for each in each_one]}
@@ -96,7 +99,7 @@ def running(pod: Pod, ip: str, devices: Mapping[str, Sequence[str]] = MappingPro
         "hostIPs": [{"ip": NODE_IP}],
         "podIP": ip,
         "podIPs": [{"ip": ip}],
-        "conditions": _conditions(is_ready=True),
+        "conditions": _conditions(is_started=True, is_ready=is_ready, why="" if is_ready else "ContainersNotReady"),
         "containerStatuses": containers,
     }
 
@@ -138,9 +141,9 @@ def _container(name: str, image: str, state: dict[str, Any], *, is_ready: bool) 
     }
 
 
-def _conditions(*, is_ready: bool, why: str = "") -> list[dict[str, Any]]:
+def _conditions(*, is_ready: bool, is_started: bool = False, why: str = "") -> list[dict[str, Any]]:
     flags = {
-        "PodReadyToStartContainers": is_ready,
+        "PodReadyToStartContainers": is_ready or is_started,
         "Initialized": True,
         "Ready": is_ready,
         "ContainersReady": is_ready,

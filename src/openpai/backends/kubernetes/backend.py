@@ -354,18 +354,12 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         )  # fmt: skip
 
     def _make_launcher(self) -> Launcher:
-        scope, classes = self._seals.scope, self._options.devices.classes
-        self._claims = Claims(self._client, self._namespace, scope, classes)
         options = self._options
+        self._claims = Claims(self._client, self._namespace, self._seals.scope, options.devices.classes)
         shared = Shared(
-            self._client,
-            self._namespace,
-            replace(options.pods, epoch=self._epoch),
-            self._seals,
-            self._cluster.request,
-            self._claims,
-            options.volumes,
-        )
+            self._client, self._namespace, replace(options.pods, epoch=self._epoch), self._seals, self._cluster.request,
+            self._claims, options.volumes,
+        )  # fmt: skip
         return Launcher(shared, self._register, self._found)
 
     async def _pod_log(self, pod: str, *, follow: bool, since: datetime | None) -> AsyncGenerator[bytes]:
