@@ -41,6 +41,7 @@ class Notes:
         """When a decision was made, how long before it the last event arrived that it needed, and what the loop's
         thread computed meanwhile: neighbours on the machine do not change that."""
         self.longest_collection = 0.0
+        """Of the garbage collections since the notes were written last; one at the start visits everything."""
         self._freed: dict[str, tuple[float, float]] = {}
         self._ended: set[str] = set()
         self._collects_since = 0.0
@@ -102,6 +103,7 @@ class Notes:
         fields = ("events", "created", "bound", "body", "first_launch", "decisions", "longest_collection")
         part.write_text(json.dumps({name: getattr(self, name) for name in fields}))
         part.replace(self.figures)
+        self.longest_collection = 0.0
 
 
 def run(figures: Path, arguments: list[str]) -> None:
