@@ -127,7 +127,7 @@ def _a_submission_is_answered_before_it_is_written(monkeypatch: pytest.MonkeyPat
     async def forget(self: SqlJobStore, new: Any, epoch: int | None) -> None:
         return None
 
-    monkeypatch.setattr(SqlJobStore, "add_job", forget)
+    monkeypatch.setattr(SqlJobStore, "add_jobs", forget)
 
 
 def _devices_are_never_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
