@@ -47,10 +47,19 @@ async def _until(shell: Shell, text: bytes) -> bytes:
     return said
 
 
-async def _ask_again(shell: Shell) -> None:
-    while True:
-        await shell.write(b"stty size\n")
-        await asyncio.sleep(0.5)
+async def _until_sized(shell: Shell, size: bytes) -> None:
+    """Ask a shell for the size of its terminal until it is this one: some systems set it a moment later."""
+
+    async def ask() -> None:
+        while True:
+            await shell.write(b"stty size\n")
+            await asyncio.sleep(0.5)
+
+    asking = asyncio.create_task(ask())
+    try:
+        await _until(shell, size)
+    finally:
+        asking.cancel()
 
 
 async def test_output_error_and_exit_code_of_a_command(harness: Harness) -> None:
@@ -81,10 +90,7 @@ async def test_standard_input_reaches_the_command_and_ends(harness: Harness) -> 
 async def test_a_terminal_has_its_size_and_merges_outputs(harness: Harness) -> None:
     shells, _ = await _running(harness)
     shell = await shells.shell(a_key(), ShellCommand(is_terminal=True, columns=101, rows=33))
-    asking = asyncio.create_task(_ask_again(shell))
-    # Some systems set the size a moment after the start.
-    await _until(shell, b"33 101")
-    asking.cancel()
+    await _until_sized(shell, b"33 101")
     await shell.close()
     wrong = await shells.shell(a_key(), ShellCommand(("sh", "-c", "echo wrong >&2"), is_terminal=True))
     assert await _all(wrong) == (b"wrong\r\n", b"", 0)
@@ -94,8 +100,7 @@ async def test_a_shell_without_a_command_takes_lines_and_is_resized(harness: Har
     shells, _ = await _running(harness)
     shell = await shells.shell(a_key(), ShellCommand(is_terminal=True, term="dumb"))
     await shell.resize(120, 40)
-    await shell.write(b"stty size\n")
-    await _until(shell, b"40 120")
+    await _until_sized(shell, b"40 120")
     await shell.write(b"exit 7\n")
     assert (await _all(shell))[2] == 7
 
@@ -128,8 +133,7 @@ async def test_closing_ends_the_command(harness: Harness) -> None:
     shell = await shells.shell(a_key(), ShellCommand(is_terminal=True))
     # A terminal echoes what is typed, even before the shell runs: only the answer proves that it does.
     await shell.resize(120, 40)
-    await shell.write(b"stty size\n")
-    await _until(shell, b"40 120")
+    await _until_sized(shell, b"40 120")
     before = harness.processes(a_key())
     await shell.close()
     await shell.close()
