@@ -27,9 +27,10 @@ from .postgres import fresh_database, postgres
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Where a shell started the tests in the background, the processes that they start would ignore Ctrl-C.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Where a shell started the tests in the background, or `nohup` did, what they start would ignore these signals.
+for ignored, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, lambda *_: None)):
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        signal.signal(ignored, handler)
 
 # Time limits and complaints about slow examples would depend on how busy the machine is.
 settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

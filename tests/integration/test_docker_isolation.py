@@ -197,7 +197,7 @@ async def test_what_ordinary_images_do_goes_on(world: HostileHarness) -> None:
     said = await world.run(
         """
 busybox mkdir /data && busybox chown 1000:1000 /data && echo owned
-setpriv --reuid=1000 --regid=1000 --clear-groups sh -c 'echo mine >/data/file; id -u; sleep 100' &
+setpriv --reuid=1000 --regid=1000 --clear-groups sh -c 'id -u; echo mine >/data/file; sleep 100' &
 while [ ! -s /data/file ]; do sleep 0.02; done
 echo more >>/data/file && busybox chmod 600 /data/file && echo overridden
 kill $! && echo killed
