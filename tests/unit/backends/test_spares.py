@@ -81,6 +81,7 @@ async def emptied(root: Path, *, but: int = 0) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_a_deep_directory_neither_stops_the_emptying_nor_stays(tmp_path: Path) -> None:
     trash = Trash(str(tmp_path))
     deep = prepared(tmp_path, 0)
@@ -100,6 +101,7 @@ async def test_a_deep_directory_neither_stops_the_emptying_nor_stays(tmp_path: P
     await trash.close()
 
 
+@pytest.mark.slow
 async def test_the_emptying_goes_on_after_everything_was_removed_under_it(tmp_path: Path) -> None:
     root = tmp_path / "tasks" / "process"
     root.mkdir(parents=True)
@@ -114,6 +116,7 @@ async def test_the_emptying_goes_on_after_everything_was_removed_under_it(tmp_pa
     await trash.close()
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_removed_keeps_nothing_else_from_going(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

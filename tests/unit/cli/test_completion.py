@@ -70,6 +70,7 @@ def test_the_next_name_of_a_list_is_offered(monkeypatch):
         ("pai job list --ar", None),
     ],
 )
+@pytest.mark.slow
 def test_a_shell_completes_the_commands(words, expected, tmp_path):
     message = subprocess.run(
         [sys.executable, "-c", "from openpai.app.main import run; run()"],

@@ -36,6 +36,7 @@ def test_each_line_stands_behind_the_name_of_its_task(pai, two):
     assert [json.loads(line)["task"] for line in message.out.splitlines()] == ["worker-0", "worker-1"]
 
 
+@pytest.mark.slow
 def test_every_task_is_followed_until_the_job_is_over(pai, two, monkeypatch):
     def stream(index: int) -> httpx.Response:
         data = json.dumps({"stream": "stdout", "offset": 0, "text": f"line {index}\nlast"})

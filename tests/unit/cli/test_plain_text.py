@@ -68,6 +68,7 @@ def test_no_order_reaches_the_terminal(pai, hostile, words):
 
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])
 @pytest.mark.parametrize("words", [("-f",), ("-f", "--all-tasks")])
+@pytest.mark.slow
 def test_no_order_reaches_it_in_pieces(pai, hostile, words, size):
     write_in_pieces(hostile, "\n".join(ATTACKS), size)
     message = pai("job", "logs", "train", *words).out

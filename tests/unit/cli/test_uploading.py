@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from openpai.cli.storage_files import _files
 from openpai.system.removal import remove_tree
 
 
+@pytest.mark.slow
 def test_a_directory_deeper_than_a_program_may_call_itself_is_taken_whole(tmp_path, monkeypatch):
     (tmp_path / "d").mkdir()
     monkeypatch.chdir(tmp_path / "d")

@@ -117,6 +117,7 @@ def test_a_pattern_that_takes_over_others_is_named_with_what_it_takes() -> None:
     assert "missing_module" in {each.before for each in takeovers}
 
 
+@pytest.mark.slow
 def test_together_edits_may_not_use_up_the_memory_of_a_search() -> None:
     rule = LICENCE["rules"][0]
     patterns = [f"licence {number}.{{0,250}}{number}.{{0,200}}x" for number in range(120)]

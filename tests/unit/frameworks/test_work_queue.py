@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import pytest
+
 from openpai.frameworks.work_queue import WorkQueue
 from openpai.protocol.errors import Unavailable
 
@@ -38,6 +40,7 @@ async def test_a_change_during_a_step_leads_to_another_step_and_never_to_two_at_
     task.cancel()
 
 
+@pytest.mark.slow
 async def test_failures_of_both_kinds_are_repeated_and_others_go_on() -> None:
     tries = Counter[str]()
     done = asyncio.Event()

@@ -126,6 +126,7 @@ async def test_without_a_connection_nothing_happened(monkeypatch: pytest.MonkeyP
     assert not lost.value.may_have_happened
 
 
+@pytest.mark.slow
 async def test_the_time_of_a_request_begins_when_it_is_sent(server: Server) -> None:
     held = asyncio.Event()
 

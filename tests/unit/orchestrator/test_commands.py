@@ -293,6 +293,7 @@ def test_a_job_beyond_a_limit_waits_with_that_reason() -> None:
     live(story)
 
 
+@pytest.mark.slow
 def test_use_before_a_restart_counts_after_it() -> None:
     async def story(servers: Servers) -> None:
         await servers.submit("before", "ann", gpus=4, command="sleep 300")
@@ -308,6 +309,7 @@ def test_use_before_a_restart_counts_after_it() -> None:
     live(story, ONE)
 
 
+@pytest.mark.slow
 def test_use_may_be_left_out_of_the_comparison() -> None:
     async def story(servers: Servers) -> None:
         await servers.settings.set_setting(FAIRNESS, {"halfLifeHours": None}, by="root", at_ms=1)

@@ -69,6 +69,7 @@ def test_a_gang_of_two_thousand_starts_and_ends_in_bounded_passes_with_one_share
     live(story, virtual_nodes(200, PER_NODE))
 
 
+@pytest.mark.slow
 def test_a_small_job_does_not_wait_until_a_large_one_before_it_is_launched() -> None:
     async def story(servers: Servers) -> None:
         message = Outcome(servers)
@@ -120,6 +121,7 @@ def test_a_server_that_dies_while_it_launches_a_gang_leaves_nothing_out_and_noth
     live(story, virtual_nodes(100, PER_NODE))
 
 
+@pytest.mark.slow
 def test_a_large_job_that_is_stopped_ends_every_task_once_and_holds_nothing() -> None:
     async def story(servers: Servers) -> None:
         submitted = await servers.submit("large", instances=1_000)
@@ -139,6 +141,7 @@ def test_a_large_job_that_is_stopped_ends_every_task_once_and_holds_nothing() ->
     live(story, virtual_nodes(100, PER_NODE))
 
 
+@pytest.mark.slow
 def test_a_large_gang_whose_every_task_fails_is_tried_again_in_place() -> None:
     async def story(servers: Servers) -> None:
         role = {"taskRetryCount": 1, "completion": {"minFailedInstances": 600}}
@@ -164,6 +167,7 @@ def test_the_reasons_of_thousands_of_waiting_tasks_are_a_few_and_the_number_of_o
 
 
 @pytest.mark.parametrize("shape", ["gang", "loose"])
+@pytest.mark.slow
 def test_the_life_of_a_job_costs_as_much_as_it_has_tasks(shape: str) -> None:
     def cost(tasks: int) -> int:
         async def gang(servers: Servers) -> None:

@@ -40,6 +40,7 @@ async def _spots(servers: Servers) -> dict[str, set[tuple[str, tuple[int, ...]]]
     return {name: servers.where((await servers.row(name)).id) for name in names}
 
 
+@pytest.mark.slow
 def test_a_job_of_one_gpu_moves_for_a_job_of_a_whole_node() -> None:
     async def story(servers: Servers) -> None:
         await _scattered(servers)

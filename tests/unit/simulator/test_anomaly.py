@@ -38,6 +38,7 @@ def test_a_team_that_needs_whole_nodes_waits_under_quotas_and_not_under_hived() 
     assert found.as_dict()["anomalies"] == {"quota": [], "quota-spread": ["whole"], "hived": []}
 
 
+@pytest.mark.slow
 def test_the_default_case_shows_it_even_when_small() -> None:
     config, traces = default_case(replace(DEFAULT, jobs=1200, days=2.0), seeds=1)
     found = find_anomaly(config, traces)

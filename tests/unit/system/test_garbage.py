@@ -46,6 +46,7 @@ def test_what_was_loaded_is_not_visited_later_and_new_garbage_is() -> None:
     assert loaded
 
 
+@pytest.mark.slow
 def test_what_an_earlier_load_left_is_collected_before_the_next() -> None:
     with loading():
         earlier = Node()
