@@ -46,6 +46,10 @@ MEASUREMENTS: dict[str, tuple[tuple[str, ...], tuple[Bar, ...]]] = {
     "drain": (("drain",), (Bar("drained_per_s", at_least=500),)),
     "first_log": (("first_log",), (Bar("p95_ms", at_most=1000),)),
     "runtime": (("runtime",), (Bar("overhead_ms", at_most=15),)),
+    "lemons": (
+        ("lemons", "--only", "ordinary"),
+        (Bar("avoided_percent", at_least=80), Bar("good_nodes_drained", at_most=0)),
+    ),
     "hangs": (("hangs",), (Bar("named_after_timeout_s", at_most=15),)),
     "shells": (("shells",), (Bar("worst_p95_ms", at_most=30), Bar("all_pasted", at_least=1))),
     "task_use": (("task_use",), (Bar("core_percent_of_100_tasks", at_most=1),)),

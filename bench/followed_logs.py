@@ -105,15 +105,17 @@ async def watch(server: Server, figures: dict[str, float]) -> None:
         await asyncio.sleep(0.2)
 
 
-async def follow_all(server: Server, paths: Sequence[str], files: Sequence[Path], for_s: float) -> dict[str, float]:
+async def follow_all(
+    server: Server, paths: Sequence[str], files: Sequence[Path], options: argparse.Namespace
+) -> dict[str, float]:
     """Follow each path once while lines are written to the files; return what it cost and how long lines took."""
     figures: dict[str, float] = {"readers": len(paths), "logs": len(files)}
     readers = [Reader() for _ in paths]
     following = [asyncio.create_task(one.follow(server, path)) for one, path in zip(readers, paths, strict=True)]
     watching = asyncio.create_task(watch(server, figures))
-    await asyncio.sleep(5)
+    await asyncio.sleep(options.settle_s)
     began_s, cpu_before_s = time.monotonic(), server.cpu_s()
-    lines = await write_lines(files, for_s)
+    lines = await write_lines(files, options.seconds)
     await asyncio.sleep(2)
     cpu_share = (server.cpu_s() - cpu_before_s) / (time.monotonic() - began_s)
     for task in (*following, watching):
@@ -133,15 +135,15 @@ async def follow_all(server: Server, paths: Sequence[str], files: Sequence[Path]
     }
 
 
-async def pile_up(server: Server, path: str, file: Path, readers: int, log_mb: int) -> dict[str, float]:
+async def pile_up(server: Server, path: str, file: Path, options: argparse.Namespace) -> dict[str, float]:
     """Let readers who never read pile up on a long log; return the most memory that took."""
     with file.open("ab") as log:
-        log.write((b"x" * 99 + b"\n") * (log_mb * 10_000))
-    figures: dict[str, float] = {"readers": readers, "log_mb": log_mb}
+        log.write((b"x" * 99 + b"\n") * (options.log_mb * 10_000))
+    figures: dict[str, float] = {"readers": options.readers, "log_mb": options.log_mb}
     watching = asyncio.create_task(watch(server, figures))
-    stuck = [Reader() for _ in range(readers)]
+    stuck = [Reader() for _ in range(options.readers)]
     await asyncio.gather(*(one.open(server, path) for one in stuck))
-    await asyncio.sleep(5)
+    await asyncio.sleep(options.settle_s)
     watching.cancel()
     for one in stuck:
         one.close()
@@ -161,10 +163,10 @@ async def measure(options: argparse.Namespace) -> None:
         one = await running(server, "one", 1)
         [file] = files_of(server, one)
         path = one[0]["containerLog"] + "/stdout"
-        one_log = await follow_all(server, [path] * options.readers, [file], options.seconds)
+        one_log = await follow_all(server, [path] * options.readers, [file], options)
         paths = [task["containerLog"] + "/stdout" for task in many]
-        many_logs = await follow_all(server, paths, files_of(server, many), options.seconds)
-        stuck = await pile_up(server, path, file, options.readers, options.log_mb)
+        many_logs = await follow_all(server, paths, files_of(server, many), options)
+        stuck = await pile_up(server, path, file, options)
         answer(
             readers=options.readers,
             idle_memory_mb=idle_mb,
@@ -180,6 +182,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--readers", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=15)
+    parser.add_argument("--settle-s", type=float, default=5, help="before each measurement")
     parser.add_argument("--log-mb", type=int, default=10)
     parser.add_argument("--backend", default="simulated")
     parser.add_argument("--nodes", type=int, default=16)

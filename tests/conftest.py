@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from openpai.store.database import Database
 from openpai.store.opening import migrate
@@ -33,8 +33,19 @@ for ignored, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SI
         signal.signal(ignored, handler)
 
 # Time limits and complaints about slow examples would depend on how busy the machine is.
-settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples in each run, so that it fails for what was changed and not by chance; and no shrinking, which takes
+# minutes for a history: `search` tries other examples each time and shrinks what fails.
+settings.register_profile(
+    "quick",
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.register_profile("full", settings.get_profile("quick"), max_examples=300)
+settings.register_profile("search", settings.get_profile("full"), derandomize=False, phases=tuple(Phase))
 settings.load_profile("quick")
 
 

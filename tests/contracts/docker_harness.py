@@ -32,6 +32,8 @@ class DockerHarness(Harness):
 
     programs = ContainerPrograms()
     image = IMAGE
+    # A container takes an Engine half a second of processor time.
+    many = 10
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)

@@ -74,6 +74,8 @@ class Harness(ABC):
     merges_streams = False
     """Whether standard error is in the log of standard output, because the system does not keep them apart."""
     cpus = 64
+    many = 50
+    """How many tasks at once prove that there may be many."""
     """How many processors tasks can have at the same time."""
 
     @classmethod  # noqa: B027  # most harnesses need nothing

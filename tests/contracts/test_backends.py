@@ -231,14 +231,14 @@ async def test_forgetting_what_still_runs_ends_it(harness: Harness) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_fifty_tasks_at_once_all_end_with_their_own_codes(harness: Harness) -> None:
-    if harness.cpus < 50:
+async def test_many_tasks_at_once_all_end_with_their_own_codes(harness: Harness) -> None:
+    if harness.cpus < harness.many:
         pytest.skip(f"the node of {type(harness).__name__} has {harness.cpus} processors")
     backend = await harness.start()
-    keys = [a_key(index) for index in range(50)]
+    keys = [a_key(index) for index in range(harness.many)]
     await backend.apply([a_launch(harness, key, harness.programs.exits(key.index)) for key in keys])
     reports = await Watch(backend).until_over(*keys)
-    assert [report.code for report in reports] == list(range(50))
+    assert [report.code for report in reports] == list(range(harness.many))
     await forget(backend, *keys)
     assert await backend.observe() == ()
 

@@ -15,6 +15,7 @@ from openpai.lifecycle.stepping import new_job
 from openpai.ports.queries import JobFilter, JobPage, JobRow
 from openpai.ports.store import Event, JobRecord, NewJob
 from openpai.protocol.errors import Refused
+from openpai.protocol.sweeps import LATER_TAG, Membership, tags_of
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.queries import SqlJobQueries
@@ -221,3 +222,33 @@ async def test_the_newest_jobs_are_read_off_an_index_that_holds_all_a_list_needs
     assert "ix_jobs_listing" in plan
     assert "TEMP B-TREE" not in plan
     assert "Sort" not in plan
+
+
+async def test_the_first_job_of_a_sweep_that_is_not_archived_stands_for_it(database: Database) -> None:
+    store, queries = SqlJobStore(database), SqlJobQueries(database)
+    for number in range(1, 12):
+        id_ = f"{100 - number:032x}"
+        record = JobRecord(new_job(id_, PLAN, 1000), "ann", f"train-{number}", "a", 0, SPEC)
+        tagged = tags_of(Membership("train", number, 11, {}))
+        await store.add_job(NewJob(record, "", 0, Event(id_, 1000, "Submitted", "it was", 0), tags=tagged), None)
+    await database.write(lambda connection: connection.execute(sa.update(jobs).values(phase="succeeded")))
+
+    async def lines() -> list[str]:
+        found = await queries.jobs(JobFilter(tags_none=(LATER_TAG,)), count=False)
+        return [row.name for row in found.jobs]
+
+    def id_of_job(number: int) -> str:
+        return f"{100 - number:032x}"
+
+    assert await lines() == ["train-1"]
+    for number in range(1, 10):
+        assert await queries.archive(id_of_job(number), 2000)
+    assert await lines() == ["train-10"]
+    await queries.unarchive(id_of_job(3))
+    assert await lines() == ["train-3"]
+    await queries.unarchive(id_of_job(2))
+    assert await lines() == ["train-2"]
+    assert await queries.delete(id_of_job(2))
+    assert await lines() == ["train-3"]
+    assert await queries.archive(id_of_job(10), 2000)
+    assert await lines() == ["train-3"]

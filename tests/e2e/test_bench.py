@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,24 +16,27 @@ ROOT = Path(__file__).resolve().parents[2]
 _KUBE = pytest.mark.skipif(bool(why_not()), reason=why_not() or "Kubernetes is there")
 
 
-@pytest.mark.slow
+def measurement(command: str, figure: str, *marks: pytest.MarkDecorator) -> Any:
+    return pytest.param(command, figure, marks=[pytest.mark.full, *marks])
+
+
+# What they share, a platform that is started and asked, is tried by the first ones.
 @pytest.mark.parametrize(
     ("command", "figure"),
     [
-        ("throughput --jobs 5", "jobs_per_s"),
         ("throughput --jobs 5 --backend simulated", "submissions_per_s"),
-        ("drain --jobs 20 --nodes 2", "drained_per_s"),
-        ("first_log --jobs 2", "p95_ms"),
-        ("gang --tasks 40 --nodes 4 --run-s 3", "launched_s"),
-        ("gang --shape trickle --tasks 20", "cpu_ms_per_task"),
-        pytest.param(
-            "kubernetes_jobs --what create --pods 16 --gang 8 --nodes 2 --turns 1", "created_per_s", marks=_KUBE
-        ),
         ("kubernetes --what decode --pods 50", "kb_per_pod"),
+        ("lemons --seeds 1 --days 20 --jobs 400 --only ordinary", "avoided_percent"),
         ("task_use --tasks 3 --rounds 2", "core_percent_of_100_tasks"),
-        ("shells --shells 3 --seconds 1", "worst_p95_ms"),
-        ("logs --gb 0.02 --search-gb 0.01 --times 2", "search_worst_s"),
-        ("followed_logs --readers 20 --seconds 5 --nodes 2 --log-mb 1", "memory_mb"),
+        measurement("throughput --jobs 5", "jobs_per_s"),
+        measurement("drain --jobs 20 --nodes 2", "drained_per_s"),
+        measurement("first_log --jobs 2", "p95_ms"),
+        measurement("gang --tasks 40 --nodes 4 --run-s 1 --settle-s 1", "launched_s"),
+        measurement("gang --shape trickle --tasks 20 --settle-s 1", "cpu_ms_per_task"),
+        measurement("kubernetes_jobs --what create --pods 16 --gang 8 --nodes 2 --turns 1", "created_per_s", _KUBE),
+        measurement("shells --shells 3 --seconds 1", "worst_p95_ms"),
+        measurement("logs --gb 0.005 --search-gb 0.005 --times 2", "search_worst_s"),
+        measurement("followed_logs --readers 20 --seconds 2 --nodes 2 --log-mb 1 --settle-s 0.5", "memory_mb"),
     ],
 )
 def test_a_measurement_gives_its_figure(command: str, figure: str) -> None:

@@ -9,8 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import sqlalchemy as sa
@@ -23,28 +24,30 @@ from openpai.store.database import Database
 from openpai.store.opening import migrate
 from openpai.store.schema import job_details, jobs, storages
 from openpai.store.vault import Vault, key_from, keys_in
+from tests.outcome import Outcome, run_pai
 
-from .server import PAI, Server, until
+from .server import Server, environment, until
 
 JOBS = 5
 CUT_OFF_MAX = 60
 _TOKEN = re.compile(rb"gAAAA[\w-]+={0,2}")
 
-# Runs the command and kills it, as the machine's failing would, before and after each thing it makes durable.
+# Reads "STEP DIRECTORY" lines. For each it runs the command in a fork, which is killed, as the machine's failing would,
+# before or after the given thing that it makes durable; and prints how that ended. What is imported once stays.
 CUT_OFF = """
-import os, signal
+import os, signal, sys
 from pathlib import Path
 from sqlalchemy import Engine, event
+import openpai.app.keys
 import openpai.store.resealing as resealing
+from openpai.app.main import run
 resealing.ROWS_AT_ONCE = 2
-left = int(os.environ["CUT_OFF_AT"])
+replace, fsync = Path.replace, os.fsync
 def step(*_):
     global left
     left -= 1
     if left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
-event.listen(Engine, "commit", step)
-replace, fsync = Path.replace, os.fsync
 def replacing(self, target):
     step()
     done = replace(self, target)
@@ -53,9 +56,20 @@ def replacing(self, target):
 def syncing(file):
     step()
     fsync(file)
-Path.replace, os.fsync = replacing, syncing
-from openpai.app.main import run
-run()
+for line in sys.stdin:
+    at, _, data = line.rstrip().partition(" ")
+    if child := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        continue
+    os.dup2(2, 1)
+    left = int(at)
+    event.listen(Engine, "commit", step)
+    Path.replace, os.fsync = replacing, syncing
+    sys.argv = ["pai", "admin", "rotate-key", "--data-dir", data]
+    try:
+        run()
+    except SystemExit as ended:
+        os._exit(ended.code or 0)
 """
 
 
@@ -124,28 +138,17 @@ def check_the_old_key_opens_nothing(data: Path, old: str) -> None:
     assert tried > JOBS
 
 
-def rotate(data: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def rotate(data: Path, *options: str, **settings: str) -> Outcome:
     """Run the command to its end."""
-    command = [*PAI, "admin", "rotate-key", "--data-dir", str(data), *options]
-    return _run(command, environment)
-
-
-def cut_off(data: Path, at: int) -> int:
-    """Run the command until the given thing it makes durable; return how it ended."""
-    command = [sys.executable, "-c", CUT_OFF, "admin", "rotate-key", "--data-dir", str(data)]
-    return _run(command, {"CUT_OFF_AT": str(at)}).returncode
-
-
-def _run(command: list[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PAI_")} | dict(more)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    with patch.dict(os.environ, environment(**settings), clear=True):
+        return run_pai("admin", "rotate-key", "--data-dir", str(data), *options)
 
 
 def test_a_new_key_opens_everything_and_the_old_one_nothing(data: Path) -> None:
     old = key_from(data / "secret.key")
     message = rotate(data)
-    assert message.returncode == 0, message.stderr
-    assert f"{JOBS + 1} secrets are sealed with the new key" in message.stdout
+    assert message.code == 0, message.err
+    assert f"{JOBS + 1} secrets are sealed with the new key" in message.out
     new = key_from(data / "secret.key")
     assert len(keys_in(new)) == 1
     assert new != old
@@ -154,8 +157,28 @@ def test_a_new_key_opens_everything_and_the_old_one_nothing(data: Path) -> None:
     check_the_old_key_opens_nothing(data, old)
 
 
-@pytest.mark.slow
-def test_it_may_be_cut_off_anywhere(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def cut_off() -> Iterator[Callable[[Path, int], int]]:
+    """Run the command until the given thing it makes durable; return how it ended."""
+    command = [sys.executable, "-c", CUT_OFF]
+    with subprocess.Popen(
+        command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as forks:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
+        say, answers = forks.stdin, forks.stdout
+
+        def ended(data: Path, at: int) -> int:
+            say.write(f"{at} {data}\n")
+            say.flush()
+            return int(answers.readline())
+
+        yield ended
+
+
+def test_it_may_be_cut_off_anywhere(
+    data: Path, cut_off: Callable[[Path, int], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PAI_SECRET_KEY", raising=False)
     old = key_from(data / "secret.key")
     seen = set()
@@ -185,13 +208,13 @@ def test_it_may_be_cut_off_anywhere(data: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_key_from_the_environment_is_not_ours_to_change(data: Path) -> None:
     old = key_from(data / "secret.key")
     message = rotate(data, PAI_SECRET_KEY=old)
-    assert message.returncode != 0
-    assert "PAI_SECRET_KEY=NEW,OLD" in message.stderr
+    assert message.code != 0
+    assert "PAI_SECRET_KEY=NEW,OLD" in message.err
     check_everything_opens(data, old)
     new = base64.urlsafe_b64encode(b"n" * 32).decode()
     message = rotate(data, PAI_SECRET_KEY=f"{new},{old}")
-    assert message.returncode == 0, message.stderr
-    assert "to the first key alone" in " ".join(message.stdout.split())
+    assert message.code == 0, message.err
+    assert "to the first key alone" in " ".join(message.out.split())
     check_everything_opens(data, new)
     assert key_from(data / "secret.key") == old
 
@@ -203,8 +226,8 @@ def test_secrets_that_no_key_opens_are_named_and_left_alone(data: Path) -> None:
         add_job(connection, 7, strange)
     database.close()
     message = rotate(data)
-    assert message.returncode == 0
-    assert f"{7:032x}" in message.stdout
+    assert message.code == 0
+    assert f"{7:032x}" in message.out
     assert strange is not None
     assert all_sealed(data)["job-7"] == strange.data
 
@@ -214,17 +237,17 @@ def test_a_key_of_something_else_is_refused_and_nothing_changes(data: Path) -> N
     strange = Fernet.generate_key().decode()
     file.write_text(strange)
     message = rotate(data)
-    assert (message.returncode, key_from(file)) == (2, strange)
-    assert f"opens none of the {JOBS + 1} secrets" in message.stderr
+    assert (message.code, key_from(file)) == (2, strange)
+    assert f"opens none of the {JOBS + 1} secrets" in message.err
     for content, fault in ((b"", "is empty"), (b"\xff\xfe", "is not a text"), (b"x", "is not a key")):
         file.write_bytes(content)
         message = rotate(data)
-        assert (message.returncode, file.read_bytes()) == (2, content), message
-        assert fault in message.stderr
+        assert (message.code, file.read_bytes()) == (2, content), message
+        assert fault in message.err
     file.unlink()
     message = rotate(data)
-    assert (message.returncode, file.exists()) == (2, False)
-    assert "is missing" in message.stderr
+    assert (message.code, file.exists()) == (2, False)
+    assert "is missing" in message.err
     assert all_sealed(data) == sealed
 
 
@@ -233,7 +256,7 @@ def test_a_link_leads_to_the_new_key_and_the_old_one_is_gone(data: Path, tmp_pat
     old = key_from(file)
     file.rename(kept)
     file.symlink_to(kept)
-    assert rotate(data).returncode == 0
+    assert rotate(data).code == 0
     assert file.is_symlink()
     assert kept.stat().st_mode & 0o777 == 0o600
     assert key_from(kept) != old
@@ -243,36 +266,36 @@ def test_a_link_leads_to_the_new_key_and_the_old_one_is_gone(data: Path, tmp_pat
 def test_the_key_of_another_database_is_not_dropped(data: Path) -> None:
     old, database = key_from(data / "secret.key"), data / "openpai.db"
     message = rotate(data, "--database-url", "postgresql://pai:hush@127.0.0.1:1/elsewhere")
-    assert "belongs to the database sqlite:///" in message.stderr
+    assert "belongs to the database sqlite:///" in message.err
     database.rename(data / "away")
     message = rotate(data)
-    assert "there is no database" in message.stderr
+    assert "there is no database" in message.err
     (data / "away").rename(database)
     held = open_data_dir(data)
     held.remember_database("postgresql://pai:hush@db.example.org/openpai?sslmode=require&host=/run")
     held.close()
     message = rotate(data)
-    assert message.returncode == 2
-    assert "belongs to the database postgresql://db.example.org/openpai" in message.stderr
-    assert "hush" not in message.stderr + (data / "database").read_text()
+    assert message.code == 2
+    assert "belongs to the database postgresql://db.example.org/openpai" in message.err
+    assert "hush" not in message.err + (data / "database").read_text()
     assert key_from(data / "secret.key") == old
 
 
 def test_it_does_not_wait_and_names_the_process_in_the_way(data: Path, tmp_path: Path) -> None:
     held = open_data_dir(data)
     message = rotate(data)
-    assert message.returncode != 0
-    assert "uses the data directory" in message.stderr
+    assert message.code != 0
+    assert "uses the data directory" in message.err
     held.close()
 
     visitor = visit_data_dir(data)
     message = rotate(data)
-    assert message.returncode != 0
-    assert "--api-only" in message.stderr
+    assert message.code != 0
+    assert "--api-only" in message.err
     visitor.close()
 
     message = rotate(tmp_path / "nothing")
-    assert "is not the data directory of a server" in message.stderr
+    assert "is not the data directory of a server" in message.err
     assert len(keys_in(key_from(data / "secret.key"))) == 1
 
 
@@ -282,10 +305,10 @@ def test_a_job_still_has_its_secrets_after_the_key_was_changed(tmp_path: Path) -
         compares = 'test "<% $secrets.token %>" = "s3cret-$(echo of-a-job)"'
         assert server.submit("uses", compares, secrets={"token": "s3cret-of-a-job"}).status_code == 202
         assert server.ended("uses") == "SUCCEEDED"
-        assert rotate(server.data_dir / "data").returncode != 0
+        assert rotate(server.data_dir / "data").code != 0
         assert server.end() == 0
         message = rotate(server.data_dir / "data", "--json")
-        assert message.returncode == 0, message.stderr
+        assert message.code == 0, message.err
         server = server.again()
         assert server.http.put("/jobs/uses/executionType", json={"value": "START"}).is_success
         until(lambda: server.state("uses") == "SUCCEEDED" and server.get("/jobs/uses")["restarts"], "it ran again")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from openpai.client import Client
 from openpai.client.shells import open_port, open_shell, task_of
+from openpai.protocol.errors import Unavailable
 from tests.postgres import away, fresh_database, postgres
 
 from .server import Server, until
@@ -68,6 +71,17 @@ def test_any_of_three_servers_takes_any_request(trio: Trio) -> None:
     assert third.ended("long") == "STOPPED"
 
 
+ECHO: Final = """
+import socket
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    print(listener.getsockname()[1], flush=True)
+    accepted, _ = listener.accept()
+    with accepted:
+        assert accepted.makefile("rb").read({size}) == bytes(range(256)) * ({size} // 256)
+        accepted.sendall(b"back")
+"""
+
+
 def check_shell_and_port(server: Server) -> None:
     """Reach the task of the job `long` through a server that does not lead."""
     token = server.http.headers["Authorization"].removeprefix("Bearer ")
@@ -78,17 +92,17 @@ def check_shell_and_port(server: Server) -> None:
             shell.close_stdin()
             assert b"".join(data for _, data in shell) == b"through"
             assert shell.exit_code == 3
-        # Tasks of the process backend share the network of the machine.
-        with open_port(pai, place, listener.getsockname()[1]) as port:
-            accepted, _ = listener.accept()
-            with accepted:
-                sent = bytes(range(256)) * 4000
+        # Tasks of the process backend share the network of the machine; another program's port is refused.
+        with pytest.raises(Unavailable, match="another program on its node does"):
+            open_port(pai, place, listener.getsockname()[1])
+        sent = bytes(range(256)) * 4000
+        with open_shell(pai, place, [sys.executable, "-c", ECHO.format(size=len(sent))]) as shell:
+            _, number = next(iter(shell))
+            with open_port(pai, place, int(number)) as port:
                 writing = threading.Thread(target=port.write, args=(sent,))
                 writing.start()
-                assert accepted.makefile("rb").read(len(sent)) == sent
+                assert b"".join(data for _, data in port) == b"back"
                 writing.join()
-                accepted.sendall(b"back")
-            assert b"".join(data for _, data in port) == b"back"
 
 
 @pytest.mark.full

@@ -28,6 +28,7 @@ from openpai.lifecycle.facts import Fact, TaskExited, TasksGranted, TaskStarted
 from openpai.lifecycle.model import AttemptKey, ExitReport, JobPhase, TaskId
 from openpai.lifecycle.stepping import step
 from openpai.logs.files import FileLogs
+from openpai.notify.service import Messenger
 from openpai.orchestrator.changes import build_change
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.ports.platform import Holding, NodeView
@@ -36,6 +37,7 @@ from openpai.scheduler.model import Wait, Why
 from openpai.storage.job_code import CodeFiles
 from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
+from openpai.store.alerts import SqlAlertStore
 from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
@@ -243,7 +245,7 @@ async def open_world(root: Path, database_url: str = "", **settings: Any) -> Asy
     services = Services(
         commands, queries, users, logs, clock, manners, lambda: world.is_ready, cluster_settings=kept,
         usage=SqlUsageStore(database), storages=storages, sealer=vault, check_database=DatabaseHealth(database).check,
-        code=code,
+        code=code, alerts=SqlAlertStore(database), sender=Messenger(),
     )  # fmt: skip
     api = create_api(services)
     share_routes(api)

@@ -99,6 +99,7 @@ def serving() -> Iterator[Registry]:
 def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             registry.was_asked.set()

@@ -49,6 +49,11 @@ exit_spec.test         -     -    -    -    -    +      -      +      -     -
 exit_spec.change       -     -    -    -    -    +      -      +      -     -
 scheduler.snapshot     -     -    -    -    -    +      -      +      -     -
 alert.list             +     +    +    +    +    +      +      +      +     +
+alert.rules            -     -    -    -    -    +      -      +      -     -
+alert.change           -     -    -    -    -    +      -      +      -     -
+alert.silence          -     -    -    -    -    +      -      +      -     -
+alert.channels         -     -    -    -    -    +      -      -      -     -
+alert.subscribe        +     +    +    +    +    +      -      -      -     -
 job.list               +     +    +    +    +    +      +      +      +     +
 job.submit             -     +    +    +    +    +      +      +      -     +
 job.read               +     -    +    +    +    +      +      +      +     +
@@ -70,6 +75,7 @@ storage.read           -     -    +    -    -    +      -      +      -     -
 storage.write          -     -    +    -    -    +      -      +      -     -
 storage.change         -     -    -    -    -    +      -      +      -     -
 report.own             +     +    +    +    +    +      +      +      +     +
+metrics.read           -     -    -    -    -    +      -      +      -     -
 audit.own              +     +    +    +    +    +      +      +      +     +
 """
 
@@ -82,6 +88,7 @@ GET     /api/v2/jobs/{job}/attempts/{number}                            job.read
 PUT     /api/v2/jobs/{job}/executionType                                job.stop
 GET     /api/v2/jobs/{job}/config                                       job.config
 GET     /api/v2/jobs/{job}/events                                       job.read
+GET     /api/v2/changes                                                 job.list
 GET     /api/v2/jobs/{job}/why                                          job.read
 GET     /api/v2/jobs/{job}/ssh                                          job.ssh
 POST    /api/v2/jobs/bulk                                               job.stop:each
@@ -99,6 +106,10 @@ GET     /api/v2/jobs/{job}/job-attempts                                 job.read
 GET     /api/v2/jobs/{job}/job-attempts/{number}                        job.read
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts                        job.read
 GET     /api/v2/jobs/{job}/usage                                        job.read
+GET     /api/v2/jobs/{job}/metrics                                      job.read
+GET     /metrics                                                        metrics.read
+GET     /api/v2/metrics                                                 metrics.read
+GET     /api/v2/metrics/{name}                                          metrics.read
 GET     /api/v2/jobs/{job}/work                                         job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/work         job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs         job.logs
@@ -106,7 +117,10 @@ GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs/{name}/search job.logs
 POST    /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/exec         job.exec
 POST    /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/ports/{port} job.exec
+POST    /api/v2/jobs/{job}/applications/{application}/ticket            job.exec
 
+GET     /api/v2/lemons                                                  node.list
+PUT     /api/v2/lemons                                                  cluster.change
 GET     /api/v2/nodes                                                   node.list
 GET     /api/v2/nodes/{name}                                            node.list
 PUT     /api/v2/nodes/{name}                                            node.change
@@ -208,6 +222,23 @@ GET     /api/v2/storage/server/{name}                                   storage.
 GET     /api/v2/quotas                                                  quota.list
 PUT     /api/v2/quotas                                                  quota.change
 DELETE  /api/v2/quotas                                                  quota.change
+GET     /api/v2/alerts/silences                                         alert.rules
+POST    /api/v2/alerts/silences                                         alert.silence
+DELETE  /api/v2/alerts/silences/{id}                                    alert.silence
+GET     /api/v2/alerts/actions                                          alert.rules
+GET     /api/v2/alerts/messages                                         alert.rules
+GET     /api/v2/alerts/subscription                                     alert.subscribe
+PUT     /api/v2/alerts/subscription                                     alert.subscribe
+GET     /api/v2/alert-rules                                             alert.rules
+GET     /api/v2/alert-rules/history                                     alert.rules
+POST    /api/v2/alert-rules/test                                        alert.rules
+GET     /api/v2/alert-rules/{name}                                      alert.rules
+PUT     /api/v2/alert-rules/{name}                                      alert.change
+DELETE  /api/v2/alert-rules/{name}                                      alert.change
+GET     /api/v2/alert-channels                                          alert.rules
+PUT     /api/v2/alert-channels/{name}                                   alert.channels
+DELETE  /api/v2/alert-channels/{name}                                   alert.channels
+POST    /api/v2/alert-channels/{name}/test                              alert.channels
 GET     /api/v2/exit-specs                                              exit_spec.list
 GET     /api/v2/exit-specs/history                                      exit_spec.test
 POST    /api/v2/exit-specs/test                                         exit_spec.test

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
@@ -21,29 +20,22 @@ from openpai.app.connection_limits import Connections
 from openpai.backends.host.streams import connect
 from openpai.backends.process.terminals import spawn_shell
 from openpai.lifecycle.model import AttemptKey
-from openpai.ports.shells import Shell, ShellCommand, Stream, not_running
+from openpai.ports.shells import Shell, ShellCommand, Stream
 from openpai.ports.usage import AuditFilter
 from openpai.runtime.shell import start_words
 from openpai.ssh.gateway import serve_ssh
 from openpai.ssh.model import Limits, Services
 from openpai.ssh.rights import Rights
 
-from .api_world import Here, World
+from .api_world import World
+from .leading import Leading, leading
 
 
-class Local(Here):
-    """Commands of a server that leads, over a task that is a directory of this machine."""
+class Local(Leading):
+    """Commands over a task that is a directory of this machine."""
 
-    running: set[AttemptKey]
     place: Path
     shells: list[Shell]
-
-    async def require_leader(self) -> None:
-        return
-
-    async def check_shell(self, key: AttemptKey) -> None:
-        if key not in self.running:
-            raise not_running(key)
 
     async def shell(self, key: AttemptKey, command: ShellCommand) -> Shell:
         await self.check_shell(key)
@@ -98,17 +90,11 @@ async def ssh_world(
     **settings: Any,
 ) -> AsyncIterator[SshWorld]:
     """Yield a gateway with ann's running job `train`."""
-    id_ = await world.submit("train")
-    await world.grant()
-    key = AttemptKey(id_, 0, "worker", 0, 0)
-    await world.started(key)
+    platform = await leading(world, Local)
     api = world.api.state.context.services
-    platform = copy.copy(world.commands)
-    platform.__class__ = Local
     place = tmp_path / "task"
     place.mkdir()
-    platform.running, platform.place, platform.shells = {key}, place, []  # type: ignore[attr-defined]
-    assert isinstance(platform, Local)
+    platform.place, platform.shells = place, []
     services = Services(
         rights=Rights(world.users, world.queries, platform),
         usage=api.usage,

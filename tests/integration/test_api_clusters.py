@@ -149,6 +149,8 @@ REFUSED: tuple[tuple[str, str, Any, tuple[int, str]], ...] = (
     ("PUT", "/nodes/node-01", {"badDevices": [-1]}, (400, "InvalidParametersError")),
     ("PUT", "/nodes/node-01", {"badDevices": [7, 8]}, (400, "InvalidParametersError")),
     ("DELETE", "/nodes/nowhere", None, (404, "NoNodeError")),
+    ("PUT", "/lemons", {"threshold": -1}, (400, "InvalidParametersError")),
+    ("PUT", "/lemons", {"threshold": 1, "version": 3}, (409, "ConflictSettingError")),
     ("PUT", "/scheduler/fairness", {"halfLifeHours": 0}, (400, "InvalidParametersError")),
     ("PUT", "/scheduler/fairness", {"halfLifeHours": 1, "version": 3}, (409, "ConflictSettingError")),
     ("PUT", "/scheduler/orders", {"orders": {"vision": "longest"}}, (400, "InvalidParametersError")),
@@ -226,6 +228,13 @@ async def test_cells_and_gangs_are_shown_as_hived_shows_them(shared: Sharing) ->
     name = groups[0]["metadata"]["name"]
     assert await shared.get(f"/inspect/affinitygroups/{name}", base="/v1") == groups[0]
     assert [len(devices) for devices in groups[0]["status"]["physicalPlacement"].values()] == [8]
+
+
+async def test_the_score_at_which_nodes_are_drained_is_set(shared: Sharing) -> None:
+    assert (await shared.get("/lemons"))["threshold"] == 2.5
+    assert (await shared.put("/lemons", {"threshold": 4}))["version"] == 1
+    assert (await shared.get("/lemons"))["threshold"] == 4
+    assert (await shared.put("/lemons", {"threshold": 0, "version": 1}))["threshold"] == 0
 
 
 async def test_fairness_is_on_until_it_is_switched_off(shared: Sharing) -> None:
@@ -346,6 +355,7 @@ async def test_users_see_everything_and_change_nothing(shared: Sharing) -> None:
         ("GET", "/cluster/config", None),
         ("PUT", "/nodes/node-01", {"drained": True}),
         ("DELETE", "/nodes/node-01", None),
+        ("PUT", "/lemons", {"threshold": 1}),
         ("PUT", "/scheduler/fairness", {"halfLifeHours": None}),
         ("GET", "/scheduler/snapshot", None),
         ("PUT", "/jobs/train/rank", {"value": "front"}),

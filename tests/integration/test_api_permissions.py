@@ -32,6 +32,8 @@ _NAMES: Final = {
     "server": "data",
     "logs": "stdout",
     "exit-specs": "cuda_oom",
+    "alert-rules": "NodeNotReady",
+    "alert-channels": "mail",
 }
 _FILLED: Final = {
     "job": "ann~train",
@@ -41,7 +43,9 @@ _FILLED: Final = {
     "index": "0",
     "attempt": "0",
     "port": "8080",
+    "application": "lab",
     "username": "ann",
+    "id": "0" * 8,
     "groupname": "team",
     "group": "team",
     "vc": "team",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -20,26 +19,18 @@ from openpai.api import shell_sessions
 from openpai.api.app import create_api
 from openpai.backends.simulated.shells import SimulatedShell, SimulatedStream
 from openpai.lifecycle.model import AttemptKey
-from openpai.ports.shells import Shell, ShellCommand, Stream, not_running
+from openpai.ports.shells import Shell, ShellCommand, Stream
 from openpai.ports.usage import AuditFilter
 
-from .api_world import Here, World
+from .api_world import World
+from .leading import Leading, leading
 
 PATH = "/api/v2/jobs/ann~train/attempts/0/taskRoles/worker/taskIndex/0/attempts/0"
 PATIENCE_S = 60
 
 
-class Playing(Here):
-    """Commands of a server that leads, over tasks that are played."""
-
-    running: set[AttemptKey]
-
-    async def require_leader(self) -> None:
-        return
-
-    async def check_shell(self, key: AttemptKey) -> None:
-        if key not in self.running:
-            raise not_running(key)
+class Playing(Leading):
+    """Commands over tasks that are played."""
 
     async def shell(self, key: AttemptKey, command: ShellCommand) -> Shell:
         await self.check_shell(key)
@@ -99,14 +90,8 @@ class Socket:
 @asynccontextmanager
 async def playing(world: World, **settings: Any) -> AsyncIterator[FastAPI]:
     """Yield a server that leads, with ann's job, whose task runs."""
-    id_ = await world.submit("train")
-    await world.grant()
-    key = AttemptKey(id_, 0, "worker", 0, 0)
-    await world.started(key)
+    platform = await leading(world, Playing)
     services = world.api.state.context.services
-    platform = copy.copy(world.commands)
-    platform.__class__ = Playing
-    platform.running = {key}  # type: ignore[attr-defined]
     api = create_api(replace(services, platform=platform, settings=replace(services.settings, **settings)))
     yield api
     await api.state.forwarder.close()

@@ -28,11 +28,15 @@ async def test_a_sweep_is_submitted_shown_found_and_stopped_as_one(world: World)
     assert {job["name"] for job in listed} == {"train-1", "train-2", "train-3"}
     once = (await world.ask("GET", "/jobs", params={"tagsNotContain": "sweep-job"})).json()
     assert [job["name"] for job in once] == ["train-1"]
+    mistaken = await world.ask("GET", "/jobs/train")
+    assert (mistaken.status_code, mistaken.json()["code"]) == (404, "NoJobError")
+    assert "pai sweep show train" in mistaken.json()["advice"]
+    assert "sweep" not in (await world.ask("GET", "/jobs/ann~train", user="bob")).text
     stop = {"action": "stop", "where": {"sweep": "train"}}
     assert (await world.ask("POST", "/jobs/bulk", json=stop)).json()["done"] == 3
 
 
-async def test_who_may_not_read_a_private_job_file_sees_no_parameters_and_no_sweep_that_is_none(world: World) -> None:
+async def test_a_user_who_may_not_read_a_private_job_file_sees_no_parameters(world: World) -> None:
     await world.ask("POST", "/sweeps", content=job_file("train", more=MORE).encode())
     seen = await world.ask("GET", "/sweeps/ann~train", user="bob")
     assert seen.status_code in (200, 403)
@@ -52,3 +56,13 @@ async def test_a_sweep_sent_as_a_job_is_refused_with_the_right_address(world: Wo
     answer = await world.ask("POST", "/jobs", content=job_file("train", more=MORE).encode())
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidProtocolError")
     assert "/api/v2/sweeps" in answer.text
+
+
+async def test_a_sweep_is_checked_as_its_submission_would(world: World) -> None:
+    good = job_file("train", more=MORE).encode()
+    answer = await world.ask("POST", "/jobs/check", content=good)
+    assert (answer.status_code, answer.json()["name"]) == (200, "train")
+    bad = job_file("train", more=MORE.replace("{lr: [", "{rl: [")).encode()
+    answer = await world.ask("POST", "/jobs/check", content=bad)
+    assert (answer.status_code, answer.json()["code"]) == (400, "InvalidProtocolError")
+    assert "extras.sweep.matrix.rl" in answer.text

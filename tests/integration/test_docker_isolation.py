@@ -112,6 +112,11 @@ def calls(address: str, port: int) -> str:
     return f"busybox nc -w 3 {address} {port} </dev/null"
 
 
+def at_once(commands: list[str]) -> str:
+    """Return commands that carry out these side by side: each call that is dropped takes its time."""
+    return " &\n".join(commands) + "\nwait"
+
+
 def until_heard(call: str) -> str:
     """Return commands that connect until a server answers, and print the answer."""
     # The Engine answers for a port that it publishes before the task does.
@@ -145,7 +150,7 @@ async def test_the_api_that_listens_on_loopback_is_not_reached(world: HostileHar
         attempts = [calls(address, port) for address in ("127.0.0.1", node.address, gateway)]
         # Through another interface than the loopback one, which only a raw socket or another route could do.
         attempts.append(f"busybox ip route add 127.0.0.0/8 via {gateway} 2>&1 && echo routed")
-        said = await world.run("\n".join([calls(node.address, open_port), "echo --", *attempts]))
+        said = await world.run("\n".join([calls(node.address, open_port), "echo --", at_once(attempts)]))
         heard, _, rest = said.partition("--")
         assert heard.strip() == ANSWER, "who listens on all addresses is reached: the test could have failed"
         assert ANSWER not in rest
@@ -235,8 +240,8 @@ async def test_tasks_of_one_job_reach_each_other_and_no_other_jobs(world: Hostil
     reach = [calls(node.address, 15000), calls(inside, 15000), calls(inside, 4000)]
     peer = "\n".join(map(until_heard, reach))
     assert await world.run(peer, a_key(1)) == f"{ANSWER}\n" * 3, "by PAI_HOST_IP, and directly"
-    attempts = [calls(inside, 15000), calls(inside, 4000), calls(node.address, 4000), "exit 0"]
-    assert await world.run("\n".join(attempts), other_job(), ports=(15010,)) == ""
+    attempts = [calls(inside, 15000), calls(inside, 4000), calls(node.address, 4000)]
+    assert await world.run(at_once(attempts), other_job(), ports=(15010,)) == ""
     # From the machine, as people reach it.
     with socket_at_engine() as asked:
         asked.settimeout(10)
@@ -244,7 +249,7 @@ async def test_tasks_of_one_job_reach_each_other_and_no_other_jobs(world: Hostil
         assert asked.recv(100).decode().strip() == ANSWER
 
 
-@pytest.mark.slow
+@pytest.mark.full
 async def test_without_a_userland_proxy_published_ports_are_closed_to_other_jobs_too(tmp_path: Path) -> None:
     if reason := hostile_image():
         pytest.skip(reason)
@@ -314,15 +319,18 @@ async def test_links_and_pipes_in_place_of_what_the_server_reads_lead_nowhere(
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "secret").write_text("the secret of the machine")
-    for index, replace in enumerate(("busybox ln -s {victim}/secret {name}", "busybox mkfifo {name}", "mkdir {name}")):
+    attacks = ("busybox ln -s {victim}/secret {name}", "busybox mkfifo {name}", "mkdir {name}")
+    backend, launches = await world.start(), []
+    for index, replace in enumerate(attacks):
         places = [f"{MOUNT}/{name}" for name in ("exit", "ticket", "task.json", "grace", "user.sh")]
         places += [f"{MOUNT}/logs/{name}.log" for name in ("stdout", "stderr", "runtime")]
         attack = "\n".join(f"busybox rm -rf {name}; {replace.format(victim=victim, name=name)}" for name in places)
-        backend = world._backend or await world.start()
-        key = a_key(index)
         commands = f"set +e\n{attack}\nbusybox ln -s {victim} {MOUNT}/link\nexit 7"
-        await backend.apply([a_launch(world, key, commands, grace_s=0.5)])
-        (report,) = await Watch(backend).until_over(key)
+        launches.append(a_launch(world, a_key(index), commands, grace_s=0.5))
+    await backend.apply(launches)
+    reports = await Watch(backend).until_over(*(launch.key for launch in launches))
+    for launch, replace, report in zip(launches, attacks, reports, strict=True):
+        key = launch.key
         assert report.code == 7, (replace, report)
         logs = FileLogs(world.logs, lambda _: True)
         try:

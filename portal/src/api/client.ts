@@ -40,15 +40,36 @@ export function whenLoginEnds(listener: Listener): () => void {
 // half only pages of this origin can read.
 const PAGE_KEY = "pai-page-key";
 
+const onPageKey = new Set<Listener>();
+
 /** Keeps the page's half of a login for every tab; forgets it without one. */
 export function keepPageKey(key?: string): void {
   if (key) localStorage.setItem(PAGE_KEY, key);
   else localStorage.removeItem(PAGE_KEY);
+  for (const each of onPageKey) each();
+}
+
+/** Returns the page's half of the login, "" without one. */
+export function pageKey(): string {
+  return localStorage.getItem(PAGE_KEY) ?? "";
+}
+
+/** Calls a listener when a login of this tab or of another one begins or ends. */
+export function whenPageKeyChanges(listener: Listener): () => void {
+  const elsewhere = (event: StorageEvent) => {
+    if (event.key === PAGE_KEY) listener();
+  };
+  onPageKey.add(listener);
+  addEventListener("storage", elsewhere);
+  return () => {
+    onPageKey.delete(listener);
+    removeEventListener("storage", elsewhere);
+  };
 }
 
 /** Returns the header that the server asks for beside the cookie. */
 export function own(): Record<string, string> {
-  return { "X-Pai-Page-Key": localStorage.getItem(PAGE_KEY) ?? "" };
+  return { "X-Pai-Page-Key": pageKey() };
 }
 
 export const http = createClient<paths>();

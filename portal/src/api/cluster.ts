@@ -1,6 +1,7 @@
 // What several pages ask about nodes and virtual clusters.
 import { useQuery } from "@tanstack/react-query";
 import { answer, http, type Schemas } from "./client";
+import { whileLive } from "./live";
 import { LIVE_MS } from "./queries";
 
 export type Node = Schemas["Node"];
@@ -10,7 +11,7 @@ export function useNodes() {
   return useQuery({
     queryKey: ["nodes"],
     queryFn: () => answer(http.GET("/api/v2/nodes")) as Promise<Node[]>,
-    refetchInterval: LIVE_MS * 2,
+    refetchInterval: () => whileLive(LIVE_MS * 2),
   });
 }
 
@@ -18,6 +19,6 @@ export function useVirtualClusters() {
   return useQuery({
     queryKey: ["virtual-clusters"],
     queryFn: () => answer(http.GET("/api/v2/virtual-clusters")) as Promise<Record<string, VirtualCluster>>,
-    refetchInterval: LIVE_MS * 2,
+    refetchInterval: () => whileLive(LIVE_MS * 2),
   });
 }

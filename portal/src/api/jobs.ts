@@ -1,6 +1,7 @@
 // What several pages ask about jobs.
 import { useQuery } from "@tanstack/react-query";
 import { answer, http, type Schemas } from "./client";
+import { whileLive } from "./live";
 import { LIVE_MS } from "./queries";
 
 export type JobSummary = Schemas["JobSummary"];
@@ -33,7 +34,7 @@ export function useJobPage(query: JobsQuery, limit: number) {
   return useQuery({
     queryKey: ["jobs", "page", query, limit],
     queryFn: () => jobPage(query, 0, limit),
-    refetchInterval: LIVE_MS,
+    refetchInterval: () => whileLive(LIVE_MS),
   });
 }
 

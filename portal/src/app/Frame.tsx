@@ -7,6 +7,7 @@ import { Outlet, useLocation } from "@tanstack/react-router";
 import { useIsFetching, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { ApiError, whenLoginEnds } from "@/api/client";
+import { useLive } from "@/api/live";
 import { ME, useMe } from "@/api/session";
 import { Login, LoginAgain } from "@/features/session/Login";
 import { Icon } from "@/ui/Icon";
@@ -34,6 +35,7 @@ function Signed() {
   const [isPaletteOpen, palette] = useDisclosure();
   const [isOver, setIsOver] = useState(false);
   const queries = useQueryClient();
+  useLive(queries, useMe().data?.username ?? "");
   const path = useLocation({ select: (location) => location.pathname });
   useEffect(() => whenLoginEnds(() => setIsOver(true)), []);
   useEffect(() => menu.close(), [path]);

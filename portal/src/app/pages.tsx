@@ -24,6 +24,9 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/cluster", name: () => i18n.t("Cluster"), icon: "cluster", isListed: true, load: () => import("@/features/cluster/ClusterPage") },
   { path: "/storages", name: () => i18n.t("Storages"), icon: "storage", isListed: true, load: () => import("@/features/storages/StoragesPage") },
   { path: "/users", name: () => i18n.t("Users"), icon: "users", isListed: true, isForAdmins: true, load: () => import("@/features/users/UsersPage") },
+  { path: "/groups", name: () => i18n.t("Groups"), icon: "users", isListed: true, isForAdmins: true, load: () => import("@/features/groups/GroupsPage") },
+  { path: "/virtual-clusters", name: () => i18n.t("Virtual clusters"), icon: "cluster", isListed: true, isForAdmins: true, load: () => import("@/features/virtualClusters/VirtualClustersPage") },
+  { path: "/exit-rules", name: () => i18n.t("Exit rules"), icon: "warn", isListed: true, isForAdmins: true, load: () => import("@/features/exitSpecs/ExitSpecsPage") },
   { path: "/audit", name: () => i18n.t("Audit log"), icon: "clock", isListed: true, isForAdmins: true, load: () => import("@/features/audit/AuditPage") },
   { path: "/profile", name: () => i18n.t("Profile"), icon: "user", isListed: true, load: () => import("@/features/profile/ProfilePage") },
 ];

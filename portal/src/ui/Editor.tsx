@@ -65,7 +65,7 @@ export default function Editor({ value, onChange, marks, label }: EditorProps) {
         lintGutter(),
         look,
         syntaxHighlighting(colours),
-        EditorView.contentAttributes.of({ "aria-label": label }),
+        EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) heard.current(update.state.doc.toString());
         }),

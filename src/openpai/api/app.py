@@ -16,6 +16,7 @@ from starlette.responses import Response
 from openpai.api import bodies
 from openpai.api.answers import refusal, reply
 from openpai.api.audit import Auditing
+from openpai.api.changes import ChangeFeed
 from openpai.api.context import ApiContext
 from openpai.api.forwarding import Forwarder
 from openpai.api.gate import Gate
@@ -35,9 +36,9 @@ from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
 # The files of `routes`. Their routes are tried in this order: the most frequent first.
 _FILES: Final = (
-    "jobs sweeps job_bulk job_changes job_attempts job_events tasks shells logs nodes clusters scheduler tokens authn "
-    "oidc browser_sessions prometheus users user_fields ssh_keys groups storages storage_files code quotas exit_specs "
-    "reports audit alerts kubernetes info"
+    "jobs sweeps job_bulk job_changes job_attempts job_events tasks shells applications logs nodes clusters scheduler "
+    "tokens authn oidc browser_sessions prometheus users user_fields ssh_keys groups storages storage_files code "
+    "quotas exit_specs reports audit alert_rules alert_channels alerts metrics kubernetes info"
 )
 ROUTERS: Final = tuple(import_module(f"openpai.api.routes.{name}") for name in _FILES.split())
 OPERATIONS: Final = {name: one for module in ROUTERS for name, one in module.router.operations.items()}
@@ -83,6 +84,7 @@ def create_api(services: Services) -> FastAPI:
         quotas=QuotaCache(services.usage, services.clock),
         shell_tickets=ShellTickets(sessions, services.clock),
         shells=OpenSessions(settings),
+        changes=ChangeFeed(services.jobs),
     )
     add_sockets(api)
     api.state.forwarder = Forwarder(services.sealer)
@@ -101,6 +103,7 @@ def create_api(services: Services) -> FastAPI:
         requests=RateLimiter(settings.requests, services.clock, _TOO_FAST),
         body_max_bytes=settings.body_max_bytes,
         upload_max_bytes=settings.upload_max_bytes,
+        times=context.times,
     )
     return api
 

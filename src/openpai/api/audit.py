@@ -34,7 +34,7 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _WORDS: Final = (
     "username", "groupname", "name", "user", "virtualCluster", "grouplist", "admin", "viewer", "scope", "expiration",
     "drained", "deadlineSeconds", "badDevices", "reason", "force",
-    "promise", "promises", "version", "vcStatus", "halfLifeHours", "action", "tag",
+    "promise", "promises", "version", "vcStatus", "halfLifeHours", "threshold", "action", "tag",
     "gpusRunning", "gpusPerJob", "jobsUnfinished", "gpuHoursPerMonth", "patch", "kind", "readOnly", "shared",
 )  # fmt: skip
 _TARGETS: Final = ("username", "groupname", "name", "user", "virtualCluster")

@@ -12,8 +12,10 @@ from fastapi.security.base import SecurityBase
 
 from openpai.access.deciding import at_door
 from openpai.access.table import ACTIONS
+from openpai.api.changes import ChangeFeed
 from openpai.api.log_tickets import Tickets
 from openpai.api.rate_limits import LoginLimiter, RateLimiter
+from openpai.api.request_times import RequestTimes
 from openpai.api.services import Services
 from openpai.api.sessions import Caller, Sessions
 from openpai.api.shell_sessions import OpenSessions
@@ -36,7 +38,9 @@ class ApiContext:
     quotas: QuotaCache
     shell_tickets: ShellTickets
     shells: OpenSessions
+    changes: ChangeFeed
     task_cache: TaskCache = field(default_factory=TaskCache)
+    times: RequestTimes = field(default_factory=RequestTimes)
 
 
 def context_of(request: Request) -> ApiContext:

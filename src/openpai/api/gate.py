@@ -7,6 +7,7 @@ client sees only an unknown error.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from time import perf_counter
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -22,6 +23,7 @@ from openpai.api.client_address import address_of, with_origin
 from openpai.api.denial import deny
 from openpai.api.legacy_paths import as_described, is_file
 from openpai.api.rate_limits import RateLimiter, TooManyRequests, network_of
+from openpai.api.request_times import RequestTimes
 from openpai.api.sessions import Sessions
 from openpai.ports.identity import Sealer
 from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
@@ -57,8 +59,10 @@ class Gate:
         requests: RateLimiter,
         body_max_bytes: int,
         upload_max_bytes: int,
+        times: RequestTimes,
     ) -> None:
         self._app = app
+        self._times = times
         self._sealer = sealer
         self._sessions = sessions
         self._requests = requests
@@ -75,6 +79,13 @@ class Gate:
         is_upload = scope["method"] == "PUT" and is_file(scope["path"])
         limit_bytes = self._upload_max_bytes if is_upload else self._body_max_bytes
         passage = _Passage(scope, receive, send, limit_bytes)
+        try:
+            await self._pass(scope, passage, receive)
+        finally:
+            if passage.answered_s is not None:
+                self._times.add(scope, passage.status, passage.answered_s)
+
+    async def _pass(self, scope: Scope, passage: _Passage, receive: Receive) -> None:
         try:
             if scope["path"] not in ("/healthz", "/readyz"):
                 left = self._requests.take(self._client(scope))
@@ -136,6 +147,10 @@ class _Passage:
     def __init__(self, scope: Scope, receive: Receive, send: Send, body_max_bytes: int) -> None:
         self.scope = scope
         self.is_answered = False
+        self.status = 0
+        self.answered_s: float | None = None
+        """How long it took until the answer began."""
+        self._began_s = perf_counter()
         self._receive = receive
         self._send = send
         self._body_max_bytes = body_max_bytes
@@ -170,6 +185,7 @@ class _Passage:
         """Pass on a part of the answer, with the headers of every answer."""
         if message["type"] == "http.response.start":
             self.is_answered = True
+            self.status, self.answered_s = message["status"], perf_counter() - self._began_s
             message = {**message, "headers": [*message.get("headers", ()), *self._missing(message)]}
         await self._send(message)
 

@@ -17,7 +17,7 @@ from openpai.api.context import ApiContext, context_of
 from openpai.api.sessions import Caller
 from openpai.lifecycle.model import Diagnosis
 from openpai.ports.platform import Holding
-from openpai.ports.queries import JobRow, TaskAttemptRow
+from openpai.ports.queries import JobFilter, JobRow, TaskAttemptRow
 from openpai.protocol.errors import Refused
 
 _NAME: Final = re.compile(r"[\w.~-]{1,255}")
@@ -53,8 +53,19 @@ async def find_job(context: ApiContext, caller: Caller, name: str) -> JobRow:
     if row is None and not tilde and _ID.fullmatch(name):
         row = await context.services.jobs.job_of_id(name)
     if row is None:
-        raise no_job(name)
+        raise await _no_job_but(context, caller, user, job) or no_job(name)
     return row
+
+
+async def _no_job_but(context: ApiContext, caller: Caller, user: str, job: str) -> Refused | None:
+    """Return the error for the name of a sweep, if the caller has one of this name."""
+    if user != caller.user:
+        return None
+    found = await context.services.jobs.jobs(JobFilter(users=(user,), sweeps=(job,), limit=1), count=False)
+    if not found.jobs:
+        return None
+    advice = f"`pai sweep show {job}` shows its jobs; for all of them, add --where sweep={job} to a command of jobs"
+    return Refused("NoJobError", f"{user}~{job} is a sweep and no job", advice)
 
 
 def check_job(caller: Caller, row: JobRow, action: str | None = None) -> None:

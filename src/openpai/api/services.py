@@ -8,12 +8,15 @@ from pathlib import Path
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.accounts import AccountStore
+from openpai.ports.alerts import AlertStore, MessageSender
+from openpai.ports.applications import Applications
 from openpai.ports.clock import Clock
 from openpai.ports.cluster_settings import SettingsStore
 from openpai.ports.code import CodeStore
 from openpai.ports.identity import PasswordDirectory, Sealer, SingleSignOn
 from openpai.ports.kept_work import KeptWork
 from openpai.ports.logs import LogReader
+from openpai.ports.metrics import Metrics
 from openpai.ports.platform import Platform
 from openpai.ports.queries import JobQueries
 from openpai.ports.storages import Storages
@@ -85,6 +88,10 @@ def _no_gateway() -> SshGateway | None:
     return None
 
 
+def _no_applications() -> Applications | None:
+    return None
+
+
 async def _no_complaint() -> None:
     return None
 
@@ -134,7 +141,14 @@ class Services:
     """Where the built web portal is, if it may be there."""
     code: CodeStore | None = field(default=None, kw_only=True)
     """The code that users send along with their jobs."""
+    metrics: Metrics | None = field(default=None, kw_only=True)
+    """What is measured."""
     ssh: Callable[[], SshGateway | None] = field(default=_no_gateway, kw_only=True)
     """The SSH gateway, if this server has one."""
+    applications: Callable[[], Applications | None] = field(default=_no_applications, kw_only=True)
+    """The entrance to applications, if this server has one."""
+    alerts: AlertStore = field(kw_only=True)
+    sender: MessageSender = field(kw_only=True)
+    """Sends messages, and says which addresses the webhooks of users may reach."""
     sealer: Sealer = field(kw_only=True)
     """Encrypts and authenticates state that clients carry for the server."""

@@ -83,7 +83,8 @@ async def pass_on(websocket: WebSocket, context: ApiContext, error: NotLeading) 
         )  # fmt: skip
     except InvalidStatus as refused:
         answer = refused.response
-        await deny_with(websocket, Response((answer.body or b"")[:_DENIAL_MAX], answer.status_code, media_type=JSON))
+        body = bytes((answer.body or b"")[:_DENIAL_MAX])
+        await deny_with(websocket, Response(body, answer.status_code, media_type=JSON))
         return
     except (OSError, TimeoutError, WebSocketException) as gone:
         raise Unavailable("the server that leads does not answer", "ask again in a few seconds") from gone

@@ -8,7 +8,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,7 @@ import openpai
 from openpai.api.app import create_api
 from openpai.api.services import Services, SshGateway
 from openpai.api.services import Settings as Manners
+from openpai.app.alerting import StorageHealth, disk_free, messenger, read_commands
 from openpai.app.backend import make_backend
 from openpai.app.clock import SystemClock, SystemIdentities
 from openpai.app.datadir import DataDir, open_data_dir, refuse_half_restored, visit_data_dir
@@ -27,6 +28,7 @@ from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.keys import unlock
 from openpai.app.leadership import Follower, Leadership
 from openpai.app.log_places import LogPlaces
+from openpai.app.metrics import measuring, open_metrics
 from openpai.app.runtime_plugins import installed_plugins
 from openpai.app.settings import DAYS_MAX, GB_MAX, Settings
 from openpai.app.startup import promise, promised_at_start
@@ -39,9 +41,12 @@ from openpai.logs.files import FileLogs
 from openpai.logs.kept_work import KeptDirectories
 from openpai.logs.retention import Limits, Retention
 from openpai.logs.write_times import Moments
+from openpai.orchestrator.alert_state import AlertParts
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.log_progress import LogProgress, pattern_in
+from openpai.orchestrator.task_ports import PORT_END, PORT_FIRST
+from openpai.ports.applications import Applications
 from openpai.ports.backend import Backend, SharedBackend
 from openpai.ports.clock import Clock
 from openpai.ports.task_usage import MeasuresTasks
@@ -49,6 +54,7 @@ from openpai.runtime.plugins import Plugins
 from openpai.storage.job_code import CodeFiles
 from openpai.storage.service import StorageService
 from openpai.store.accounts import SqlAccountStore
+from openpai.store.alerts import SqlAlertStore
 from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
@@ -62,6 +68,7 @@ from openpai.system.supervision import supervise
 
 DAY_MS = 86_400_000
 KEYS_KEPT_MS = 7 * DAY_MS
+ALERTS_KEPT_MS = 90 * DAY_MS
 
 MOMENT_S: Final = 1.0
 PORTAL: Final = Path(openpai.__file__).parent / "portal"
@@ -81,6 +88,10 @@ class Server:
     """Its SSH gateway, once that listens."""
     ssh_host_key: Path = Path()
     """Where the host key is kept."""
+    root: Path = Path()
+    """The data directory."""
+    applications: Applications | None = None
+    """The entrance to applications, once it is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +100,7 @@ class _Rooms:
 
     data: DataDir
     clock: Clock
+    database: Database
     store: SqlJobStore
     queries: SqlJobQueries
     users: SqlAccountStore
@@ -105,6 +117,7 @@ class _Rooms:
     readiness: Readiness
     plugins: Plugins
     code: CodeFiles
+    alerts: SqlAlertStore
 
 
 @asynccontextmanager
@@ -114,15 +127,20 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
     said = read_identity(settings.identity) if settings.identity is not None else None
     async with AsyncExitStack() as stack:
         rooms = await _open(settings, stack)
-        leadership = Follower() if settings.api_only else await _leadership(settings, rooms, stack, promised)
         storages = StorageService(rooms.storages, rooms.vault, rooms.clock, keep_out=(rooms.data.root,))
         stack.callback(storages.close)
+        find = partial(getattr, rooms.commands, "leader")
+        metrics = open_metrics(settings, rooms.data.root, rooms.clock, find)
+        rooms.commands.alert_parts = replace(_alert_parts(settings, rooms, stack, storages), metrics=metrics)
+        leadership = Follower() if settings.api_only else await _leadership(settings, rooms, stack, promised)
         sign_on = None
         if said is not None:
             sign_on, provider = open_sign_on(said, rooms.vault, rooms.clock)
             if provider is not None:
                 stack.push_async_callback(provider.close)
-        server = Server(None, leadership, rooms.logs.hang_up, ssh_host_key=rooms.data.ssh_host_key)
+        server = Server(
+            None, leadership, rooms.logs.hang_up, ssh_host_key=rooms.data.ssh_host_key, root=rooms.data.root
+        )
         manners = Manners(version=version("openpai"))
         server.api = create_api(
             Services(
@@ -140,9 +158,15 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
                 portal=PORTAL,
                 code=rooms.code,
                 ssh=lambda: server.ssh,
+                applications=lambda: server.applications,
+                alerts=rooms.alerts,
+                sender=rooms.commands.alert_parts.sender,
+                metrics=metrics,
             )
         )  # fmt: skip
         stack.push_async_callback(server.api.state.forwarder.close)
+        metrics.add_source("requests", server.api.state.context.times.readings)
+        await stack.enter_async_context(measuring(settings, metrics, rooms.data.root, rooms.database, find))
         yield server
 
 
@@ -185,8 +209,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     database_health = DatabaseHealth(database)
     readiness = Readiness(database, store, Room(data.root).check, lambda: commands.leader)
     return _Rooms(
-        data, clock, store, queries, users, vault, kept, usage, storages, commands, logs, log_places, work,
-        checkpoints, database_health, readiness, plugins, code,
+        data, clock, database, store, queries, users, vault, kept, usage, storages, commands, logs, log_places, work,
+        checkpoints, database_health, readiness, plugins, code, SqlAlertStore(database),
     )  # fmt: skip
 
 
@@ -211,9 +235,11 @@ async def _leadership(
         settings=rooms.kept,
         usage=rooms.usage,
         measures=rooms.commands.measures,
+        alert_parts=rooms.commands.alert_parts,
         storages=rooms.storages,
         plugins=rooms.plugins,
         code=rooms.code,
+        first_port=PORT_FIRST + secrets.randbelow(PORT_END - PORT_FIRST),
     )
     holder = f"{socket.gethostname()}:{rooms.data.root}/{os.getpid()}-{secrets.token_hex(4)}"
     clean_up = _housekeeping(settings, rooms)
@@ -226,6 +252,24 @@ async def _leadership(
         housekeeping=clean_up,
         term=term,
         loading=loading,
+    )
+
+
+def _alert_parts(settings: Settings, rooms: _Rooms, stack: AsyncExitStack, storages: StorageService) -> AlertParts:
+    sender, health = messenger(settings), StorageHealth(storages)
+    stack.push_async_callback(sender.close)
+    stack.callback(health.close)
+    return AlertParts(
+        rooms.alerts,
+        sender,
+        rooms.users,
+        rooms.queries,
+        rooms.usage,
+        rooms.commands,
+        readiness=rooms.readiness.check,
+        disk_free=partial(disk_free, rooms.data.root),
+        storages=health,
+        commands=read_commands(settings.alert_commands),
     )
 
 
@@ -326,6 +370,7 @@ def _housekeeping(settings: Settings, rooms: _Rooms) -> Callable[[], Awaitable[o
         await retention.run_once()
         await asyncio.to_thread(rooms.work.expire)
         await rooms.checkpoints.expire()
+        await rooms.alerts.forget(now_ms - ALERTS_KEPT_MS)
         await rooms.code.expire()
 
     return clean_up

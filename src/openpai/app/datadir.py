@@ -19,7 +19,16 @@ _SIGNS: Final = ("lock", "openpai.db", "secret.key")
 RESTORE_STAGE: Final = "restoring"
 """Where in a data directory a backup is unpacked before its files are put in their places."""
 # Not the key itself: a key that others could read must be reported, not silently made private.
-_FILES: Final = ("lock", "visitors", "database", "task-uids", "secret.key.*", "openpai.db*")
+_FILES: Final = (
+    "lock",
+    "visitors",
+    "database",
+    "task-uids",
+    "secret.key.*",
+    "openpai.db*",
+    "metrics.db*",
+    "application-ports.*",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,20 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from functools import partial
+from time import perf_counter
 from typing import Any, Final
 
 import structlog
 
+from openpai.orchestrator.alert_outbox import EVERY_S as MESSAGES_EVERY_S
+from openpai.orchestrator.alert_outbox import deliver, serve_subscribers
+from openpai.orchestrator.alert_watch import EVERY_S as ALERTS_EVERY_S
+from openpai.orchestrator.alert_watch import watch_alerts
 from openpai.orchestrator.checkpoints import note_checkpoints
 from openpai.orchestrator.fairness import save_accuracy
 from openpai.orchestrator.hangs import HangWatch, watch_hangs
+from openpai.orchestrator.idle_jobs import EVERY_S as IDLE_EVERY_S
+from openpai.orchestrator.idle_jobs import IdleWatch, watch_idle
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.lending import count_lending
 from openpai.orchestrator.node_sync import sync_nodes
@@ -55,6 +62,10 @@ async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable
         _every(leader, MEASURE_EVERY_S, lambda: save_accuracy(leader)),
         _every(leader, CHECKPOINTS_EVERY_S, lambda: note_checkpoints(leader)),
         _every(leader, HANGS_EVERY_S, partial(watch_hangs, leader, HangWatch())),
+        _every(leader, IDLE_EVERY_S, partial(watch_idle, leader, IdleWatch())),
+        _every(leader, ALERTS_EVERY_S, lambda: watch_alerts(leader)),
+        _every(leader, MESSAGES_EVERY_S, lambda: serve_subscribers(leader)),
+        _every(leader, MESSAGES_EVERY_S, lambda: deliver(leader)),
         _every(leader, INBOX_EVERY_S, lambda: take_inbox(leader)),
         _every(leader, RENEW_EVERY_S, lambda: _renew(leader, holder)),
         _every(leader, 3600.0, housekeeping),
@@ -79,7 +90,10 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 async def _turns(leader: Leader) -> None:
     while True:
         await leader.nudges.work.wait()
-        if await _guarded(leader, turn(leader)):
+        began_s = perf_counter()
+        has_more = await _guarded(leader, turn(leader))
+        leader.turns, leader.turn_s = leader.turns + 1, leader.turn_s + perf_counter() - began_s
+        if has_more:
             leader.nudges.work.set()
             # Other tasks run between two rounds of a long queue.
             await asyncio.sleep(0)

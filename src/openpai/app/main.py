@@ -19,6 +19,7 @@ from openpai.cli.main import app, run
 from openpai.cli.options import fields_as_options, option
 from openpai.cli.scheduler import app as scheduler_app
 from openpai.cli.vc import app as vc_app
+from openpai.system.garbage import no_collections
 
 
 def _configured(context: typer.Context, config: Path | None) -> Path | None:
@@ -48,8 +49,9 @@ def up(
     settings: Settings,
 ) -> None:
     """Run the platform here, in the foreground; Ctrl-C ends the server and leaves jobs running."""
-    from openpai.app.console import set_up_logging
-    from openpai.app.serve import serve
+    with no_collections():
+        from openpai.app.console import set_up_logging
+        from openpai.app.serve import serve
 
     set_up_logging()
     settings = replace(settings, data_dir=settings.data_dir.expanduser().absolute())

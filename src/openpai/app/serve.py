@@ -21,6 +21,7 @@ from typing import Final
 import uvicorn
 
 from openpai.api.shell_frames import MESSAGE_MAX
+from openpai.app.application_ports import application_entrance, ports_in
 from openpai.app.assembly import Server, build
 from openpai.app.console import Console
 from openpai.app.http_guard import BoundedSocket, bounded_heads
@@ -39,6 +40,7 @@ GOODBYE_S: Final = 3
 def serve(settings: Settings, admin_password: str | None) -> None:
     """Run a server until SIGTERM or Ctrl-C. Raises Refused, before serving, for anything that cannot work."""
     settings.check()
+    ports_in(settings.app_ports)
     give_memory_back()
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listen(settings.host, settings.port, "--port"))
@@ -92,7 +94,11 @@ async def _serve(
             collecting = supervise("collect garbage", collect_forever)
             # The last step before the password is printed: if the start failed in between, it would be lost.
             made_up = None if settings.api_only else await ensure_admin(services.users, services.clock, admin_password)
-            async with _ssh(settings, built, ssh):
+            context = built.api.state.context
+            async with (
+                _ssh(settings, built, ssh),
+                application_entrance(settings, context, built.root) as built.applications,
+            ):
                 serving = asyncio.create_task(server.serve(sockets=[listener]))
                 built.is_ready = True
                 _announce(settings, built, listener, made_up, console)

@@ -54,6 +54,10 @@ _RETENTION: Final = (
     ("audit_retention_days", DAYS_MAX, "number of days", "keeps entries for ever"),
     ("event_retention_days", DAYS_MAX, "number of days", "keeps events as long as their jobs"),
     ("log_retention_days", DAYS_MAX, "number of days", "keeps logs until there are too many"),
+    ("app_idle_hours", DAYS_MAX * 24, "number of hours", "stops none"),
+    ("metrics_10s_days", DAYS_MAX, "number of days", "keeps only coarser values"),
+    ("metrics_5m_days", DAYS_MAX, "number of days", "keeps only coarser values"),
+    ("metrics_1h_days", DAYS_MAX, "number of days", "keeps only finer values"),
     ("log_retention_gb", GB_MAX, "size", "keeps logs until they are too old"),
 )
 """The greatest value of each limit on what is kept, its unit, and what 0 means."""
@@ -69,6 +73,19 @@ class Settings:
     backend: BackendName = setting("What runs the tasks.", "process")
     ssh_port: int | None = setting("Port for SSH clients of running tasks; 0 takes any free one [default: none].")
     ssh_host_key: Path | None = setting("File of the SSH host key [default: one is made in the data directory].")
+    app_ports: str = setting(
+        "Ports at which browsers reach applications, such as Jupyter, one for each; none switches them off.",
+        "9300-9399",
+    )
+    app_url: str | None = setting(
+        "Address of all applications below a wildcard domain, such as https://*.apps.example.org, whose requests come "
+        "to the first of --app-ports [default: a port of this machine for each]."
+    )
+    app_idle_hours: float = setting(
+        "After how long without use a job is stopped that exists for an application only, as those of `pai lab`; 0 for "
+        "never.",
+        8.0,
+    )
     nodes: int | None = setting("Number of virtual nodes [default: this machine as it is].")
     gpus_per_node: int | None = setting("GPUs of each node [default: those found].")
     cpus_per_node: int | None = setting("CPUs each node offers [default: those found, at least 8].")
@@ -112,6 +129,12 @@ class Settings:
     cluster: Path | None = setting("File that defines the virtual clusters, in HiveD's format.")
     share: str | None = setting("The same as text: 'team-a: 3 nodes, team-b: 8 GPUs'.")
     identity: Path | None = setting("File that configures an OpenID provider or a directory for logins.")
+    alert_commands: Path | None = setting(
+        "File of the commands that alert rules may run: names with a program and its arguments."
+    )
+    webhook_networks: str | None = setting(
+        "Networks that webhooks of users may reach besides public addresses, such as 10.0.0.0/8."
+    )
     api_only: bool = setting("Answer requests only; another server runs the jobs.", False)
     audit_retention_days: float = setting("How long entries of the audit log are kept; 0 keeps them for ever.", 730.0)
     event_retention_days: float = setting("How long events of jobs are kept; 0 keeps them as long as the job.", 0.0)
@@ -134,6 +157,12 @@ class Settings:
     )
     log_retention_gb: float = setting(
         "Limit on all logs together, in GiB, beyond which the oldest are removed; 0 sets no limit.", 50.0
+    )
+    metrics_10s_days: float = setting("How long measured values are kept every 10 s.", 7.0)
+    metrics_5m_days: float = setting("How long their means, lows and highs of 5 minutes are kept.", 90.0)
+    metrics_1h_days: float = setting("How long their means, lows and highs of an hour are kept.", 730.0)
+    metrics_url: str | None = setting(
+        "Prometheus or VictoriaMetrics with the measured values, http://..., instead of keeping them here."
     )
     connections_per_address: int = setting(
         "Limit on open connections of one address or IPv6 network of 64 bits.", PER_ADDRESS
@@ -161,6 +190,8 @@ class Settings:
         if self.gpus_per_node is not None and self.gpus_per_node < 0:
             raise BadConfiguration(f"--gpus-per-node {self.gpus_per_node} is negative", "use 0 or more")
         self._check_retention()
+        if self.metrics_url is not None and not self.metrics_url.startswith(("http://", "https://")):
+            raise BadConfiguration("--metrics-url is not the address of a server", "use http://... or https://...")
         if self.cluster is not None and self.share is not None:
             raise BadConfiguration("--cluster and --share both define the virtual clusters", "give one of them")
         if self.api_only and (self.cluster is not None or self.share is not None):

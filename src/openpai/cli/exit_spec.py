@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -83,6 +84,7 @@ def _origin(one: ExitSpec) -> str:
 def show(
     name: Name,
     bundled: Annotated[bool, option("--bundled", "The bundled one, also if it was changed.")] = False,
+    diff: Annotated[bool, option("--diff", "How it differs from the bundled one.")] = False,
     json: output.Json = False,
 ) -> None:
     """Print an exit spec as a file that `edit --file` reads."""
@@ -93,9 +95,17 @@ def show(
     if bundled and found.bundled is None:
         raise Refused("NoExitSpecError", f"exit spec {name!r} was added here", "there is no bundled one")
     by = f", by {found.changed_by} at {clock_time(found.changed_at_ms)}" if found.changed_by else ""
-    newer = "; the bundled one is newer: see --bundled" if found.is_outdated else ""
-    sys.stdout.write(f"# {name}: {'bundled' if bundled else found.origin + by + newer}\n")
-    sys.stdout.write(_as_text(found.bundled or {} if bundled else found.spec))
+    newer = "; the bundled one is newer than this change: see --diff" if found.is_outdated else ""
+    own, current = _as_text(found.bundled or {}), _as_text(found.spec)
+    if diff:
+        from difflib import unified_diff
+
+        lines = unified_diff(own.splitlines(True), current.splitlines(True), f"{name}, bundled", f"{name}, in effect")
+        sys.stdout.write("".join(lines))
+        return
+    # `edit --file` finds the revision here.
+    sys.stdout.write(f"# {name}, revision {found.revision}: {'bundled' if bundled else found.origin + by + newer}\n")
+    sys.stdout.write(own if bundled else current)
 
 
 def edit(
@@ -116,12 +126,23 @@ def edit(
     if disable and file is not None:
         raise InvalidParameters("--disable and --file cannot go together", "give one of them")
     with session.connect() as pai:
-        spec = {"disabled": True} if disable else _read(file) if file is not None else _edited(pai, name)
+        revision: int | None = None
+        if disable:
+            spec: dict[str, Any] = {"disabled": True}
+        elif file is not None:
+            spec, revision = _read(file), _revision_in(file, name)
+        else:
+            spec, revision = _edited(pai, name)
         if jobs and not json:
             _print_test(pai.check_exit_spec(name, spec, jobs=jobs))
         if not json:
             prompts.check_sure(f"Save exit spec {name}?", yes)
-        found = pai.set_exit_spec(name, spec, reason=reason, is_forced=force)
+        try:
+            found = pai.set_exit_spec(name, spec, reason=reason, is_forced=force, revision=revision)
+        except Refused as refusal:
+            if file is None and not disable:
+                refusal.advice += f"; your text is kept in {_kept(name, spec)}"
+            raise
     message = f"Exit spec {name} is {'disabled' if disable else 'saved'}: it holds from the next diagnosis on."
     output.done(json, found.document, message, f"pai exit-spec history {name}", f"pai exit-spec revert {name}")
 
@@ -224,13 +245,30 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
     return found
 
 
-def _edited(pai: Client, name: str) -> dict[str, Any]:
-    """Return what a person makes of an exit spec in an editor."""
+def _revision_in(file: Path, name: str) -> int | None:
+    """Return the revision that `show` wrote into the first line of a file; None if the line is not there."""
+    with file.open(encoding="utf-8", errors="replace") as opened:
+        found = re.match(rf"# {re.escape(name)}, revision ([0-9]{{1,9}}):", opened.readline(200))
+    return int(found[1]) if found else None
+
+
+def _kept(name: str, spec: Mapping[str, Any]) -> str:
+    """Write an exit spec that could not be saved to a file that stays; return its path."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", prefix=f"{name[:64]}-", suffix=".yaml", delete=False
+    ) as file:
+        file.write(_as_text(spec))
+    return file.name
+
+
+def _edited(pai: Client, name: str) -> tuple[dict[str, Any], int]:
+    """Return what a person makes of an exit spec in an editor, and the revision that they began with."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not editor or not sys.stdin.isatty():
         raise InvalidParameters("there is no editor to open", "set $EDITOR, or give --file FILE")
-    known = {one.name for one in pai.exit_specs()}
-    text = _as_text(pai.exit_spec(name).spec) if name in known else NEW
+    known = {one.name: one for one in pai.exit_specs()}
+    before = pai.exit_spec(name) if name in known else None
+    text = _as_text(before.spec) if before is not None else NEW
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / f"{name[:64]}.yaml"
         file.write_text(text, "utf-8")
@@ -240,7 +278,7 @@ def _edited(pai: Client, name: str) -> dict[str, Any]:
         edited = file.read_text("utf-8")
     if edited == text:
         raise InvalidParameters(f"exit spec {name} was not changed in the editor", "nothing was saved")
-    return _parsed(edited, f"the edited exit spec {name}")
+    return _parsed(edited, f"the edited exit spec {name}"), before.revision if before is not None else 0
 
 
 def _tail(log: Path) -> str:

@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "show": ("openpai.cli.job_read:show", "Show a job: its state, its tasks, and why it waits or failed."),
     "logs": ("openpai.cli.job_logs:logs", "Print the log of a task, or follow it with -f."),
     "top": ("openpai.cli.job_top:top", "Show what the running tasks of a job use: processors, memory, GPUs."),
+    "metrics": ("openpai.cli.job_metrics:metrics", "Show charts of what the tasks of a job used."),
     "fetch": ("openpai.cli.job_fetch:fetch", "Fetch the files that tasks left in their working directories."),
     "events": ("openpai.cli.job_read:events", "Show what happened to a job, oldest first."),
     "why": (
@@ -39,6 +40,7 @@ COMMANDS: Final = {
     "ssh": ("openpai.cli.job_ssh:ssh", "Open a shell in a running task, or connect to its own SSH server."),
     "cp": ("openpai.cli.job_cp:cp", "Copy files to or from a running task."),
     "forward": ("openpai.cli.job_forward:forward", "Forward a port of this machine to a running task."),
+    "open": ("openpai.cli.job_open:open_", "Print an address that opens an application of a job, such as Jupyter."),
     "wait": ("openpai.cli.job_actions:wait", "Wait until a job ends."),
     "stop": ("openpai.cli.job_actions:stop", "Stop jobs; a job that has ended stays as it is."),
     "start": ("openpai.cli.job_actions:start", "Run jobs that have ended again, as a new attempt."),

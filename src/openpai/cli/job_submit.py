@@ -166,11 +166,13 @@ def check(
     """
     from openpai.protocol.placement import placement_of
     from openpai.protocol.reading import read_job
+    from openpai.protocol.sweeps import is_sweep, jobs_of
     from openpai.runtime.plugins import offline_check
 
     edited = changed(job_file.read(file), changes)
     try:
         found = read_job(edited.content, check=offline_check)
+        jobs = [job.name for job in jobs_of(found.spec, "")] if is_sweep(found.spec) else []
     except InvalidProtocol as refusal:
         if not json:
             refusal.message = describe(file, edited, refusal)
@@ -184,13 +186,16 @@ def check(
             by_cluster = pai.virtual_cluster(found.spec.virtual_cluster).is_interruptible
     if json:
         document = {"name": found.spec.name, "faults": [], "warnings": warnings, "interruptible": by_cluster}
-        output.document(document)
+        output.document({**document, "jobs": jobs} if jobs else document)
         return Exit.OK
     for warning in warnings:
         output.warn(warning)
     spec = found.spec
     gpus = f", {formatting.plural(spec.gpus_total, 'GPU')}" if spec.gpus_total else ""
-    output.say(f"{file} is valid: {spec.name}, {formatting.plural(spec.tasks_total, 'task')}{gpus}.")
+    each = " each" if jobs else ""
+    output.say(f"{file} is valid: {spec.name}, {formatting.plural(spec.tasks_total, 'task')}{gpus}{each}.")
+    if jobs:
+        output.say(f"It is a sweep of {formatting.plural(len(jobs), 'job')}: {jobs[0]} to {jobs[-1]}.")
     if by_cluster:
         why = "" if own else f", as all jobs of virtual cluster {spec.virtual_cluster} unless they say otherwise"
         output.say(f"It may borrow idle resources of others and be preempted there{why}.")

@@ -10,9 +10,10 @@ from rich.table import Table
 from openpai.cli.formatting import ago, clock_time, counts, percent, plural, ran_for, size, span, styled
 from openpai.cli.job_cause import cause_text
 from openpai.cli.listing import listing, shown
+from openpai.protocol.wording import exact
 
 if TYPE_CHECKING:
-    from openpai.client.model import Event, JobDetail, JobSummary, Sweep, TaskView, Wait
+    from openpai.client.model import Application, Event, JobDetail, JobSummary, Sweep, TaskView, Wait
     from openpai.client.model.job_events import Estimate
     from openpai.client.model.tasks import TaskProgress, WorkKept
 
@@ -60,7 +61,7 @@ def _share_text(job: JobSummary) -> str:
     if progress is None or job.state != "RUNNING":
         return ""
     if progress.total is None:
-        return f" step {progress.step:g}"
+        return f" step {exact(progress.step)}"
     return f" {min(100.0, 100 * progress.step / progress.total):.0f} %"
 
 
@@ -109,12 +110,24 @@ def job_facts(job: JobDetail, now_ms: int) -> Table:
         table.add_row("checkpoint", f"written {ago(job.checkpoint_at_ms, now_ms)}")
     if job.after:
         table.add_row("after", ", ".join(f"{shown(one.job)} {one.until}" for one in job.after))
+    for one in job.applications:
+        table.add_row("application", _application(one, now_ms))
     table.add_row("virtual cluster", shown(job.virtual_cluster))
     if job.is_interruptible:
         table.add_row("interruptible", "it may borrow idle resources of others, and be preempted there")
     if job.tasks:
         table.add_row("tasks", counts(task.state for task in job.tasks))
     return table
+
+
+def _application(one: Application, now_ms: int) -> str:
+    title = f" ({shown(one.title)})" if one.title != one.name else ""
+    text = f"{shown(one.name)}{title}, {shown(one.state)}"
+    if one.used_at_ms is None or one.stops_at_ms is None:
+        return text
+    left_s = max(0.0, (one.stops_at_ms - now_ms) / 1000)
+    text += f", used {ago(one.used_at_ms, now_ms)}"
+    return f"{text}; the job is stopped in {span(left_s)} unless it is used"
 
 
 def attempt_cause(job: JobDetail, now_ms: int) -> str:

@@ -22,6 +22,10 @@ COMMANDS: Final = {
     ),
     "undrain": ("openpai.cli.node:undrain", "Undrain a node: it gets tasks again."),
     "mark-bad": ("openpai.cli.node:mark_bad", "Mark the bad GPUs of a node; no task gets them."),
+    "lemons": (
+        "openpai.cli.node_lemons:lemons",
+        "List nodes that failed jobs, and set when they are drained.",
+    ),
     "forget": ("openpai.cli.node:forget", "Forget a node that is gone for good."),
 }
 app = group("The nodes that run jobs.", COMMANDS)

@@ -9,6 +9,7 @@ from openpai.cli import completion, output, prompts, session
 from openpai.cli.lazy import group
 from openpai.cli.options import option
 from openpai.protocol.errors import InvalidParameters
+from openpai.protocol.wording import amount, exact
 
 if TYPE_CHECKING:
     from openpai.client.calls.quotas import QuotaLimits
@@ -54,7 +55,7 @@ def show(json: output.Json = False) -> None:
 
 def _print(found: tuple[Quota, ...], *, is_own: bool = False) -> None:
     def cell(limit: float | None, used: float | None) -> str:
-        return f"{_amount(used or 0)}/{_limit(limit)}" if is_own else _limit(limit)
+        return f"{amount(used or 0)}/{_limit(limit)}" if is_own else _limit(limit)
 
     headings = ["VC", "USER", "GPUS", "GPUS/JOB", "JOBS", "GPU-H/MONTH"]
     rows: list[tuple[str, ...]] = [
@@ -117,11 +118,7 @@ def _named(vc: str, user: str) -> str:
 
 
 def _limit(value: float | None) -> str:
-    return "-" if value is None else _amount(value)
-
-
-def _amount(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.6f}".rstrip("0").rstrip(".")
+    return "-" if value is None else exact(value)
 
 
 def _whole(option: str, given: str) -> int | None:

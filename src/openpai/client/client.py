@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import httpx
 
 from openpai.client import credentials as kept
+from openpai.client.calls.alert_channels import AlertChannels
+from openpai.client.calls.alert_rules import AlertRules
 from openpai.client.calls.alerts import Alerts
+from openpai.client.calls.applications import Applications
 from openpai.client.calls.audit import Audit
 from openpai.client.calls.clusters import Clusters
 from openpai.client.calls.code import Code
@@ -28,6 +31,7 @@ from openpai.client.calls.groups import Groups
 from openpai.client.calls.job_changes import JobChanges
 from openpai.client.calls.job_events import JobEvents
 from openpai.client.calls.jobs import Jobs
+from openpai.client.calls.metrics import Metrics
 from openpai.client.calls.nodes import Nodes
 from openpai.client.calls.quotas import Quotas
 from openpai.client.calls.reports import Reports
@@ -51,8 +55,9 @@ Http = TypeVar("Http", httpx.BaseTransport, httpx.AsyncBaseTransport)
 
 
 class Connected(
-    Jobs, JobChanges, JobEvents, Tokens, Users, Groups, Nodes, Clusters, Scheduler,
-    Storages, Quotas, Reports, Audit, Alerts, ExitSpecs, Code, SshKeys, Sweeps, Generic[Http],
+    Jobs, JobChanges, JobEvents, Applications, Tokens, Users, Groups, Nodes, Clusters, Scheduler,
+    Storages, Quotas, Reports, Audit, Alerts, AlertRules, AlertChannels, ExitSpecs, Code, SshKeys, Sweeps, Metrics,
+    Generic[Http],
 ):  # fmt: skip
     """What both clients are: the methods of all nouns over a connection to one platform for one user.
 

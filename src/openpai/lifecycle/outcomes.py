@@ -15,6 +15,7 @@ from openpai.lifecycle.diagnosis import (
 )
 from openpai.lifecycle.facts import DependencyMissed, Preempted, RootFound, StartRequested, StopRequested
 from openpai.lifecycle.model import Behavior, EndReason, Job, Outcome, Verdict
+from openpai.protocol.wording import exact
 
 
 def request_message(fact: StopRequested | StartRequested, did: str) -> str:
@@ -42,7 +43,7 @@ def preempted(fact: Preempted) -> Outcome:
 def out_of_time(limit_ms: int) -> Outcome:
     """Return the outcome of an attempt that reached the time limit of its job."""
     limit, unit = (limit_ms / 60_000, "minute") if limit_ms >= 60_000 else (limit_ms / 1000, "second")
-    message = f"it reached its time limit of {limit:g} {unit}{'' if limit == 1 else 's'}"
+    message = f"it reached its time limit of {exact(limit)} {unit}{'' if limit == 1 else 's'}"
     diagnosis, reason = time_limit_reached(), EndReason.TIME_LIMIT
     return Outcome(Verdict.FAILED, TIME_LIMIT_REACHED, diagnosis, message=message, end_reason=reason)
 

@@ -73,6 +73,7 @@ def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Co
     if after.job.is_final:
         active.records.pop(id_, None)
         active.ended(id_)
+        leader.lemons.settle(before, after.job.outcome, leader.clock.now_ms())
         if (sweep := key_of(after)) is not None:
             active.ended(waiting_name(sweep))
         if active.held_to_check:

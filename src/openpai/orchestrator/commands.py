@@ -20,6 +20,8 @@ from openpai.lifecycle.model import Job, JobPhase, Task, TaskPhase, Verdict
 from openpai.lifecycle.rescaling import Scales
 from openpai.lifecycle.stepping import new_job
 from openpai.orchestrator import gangs
+from openpai.orchestrator.alert_rules import AlertCommands
+from openpai.orchestrator.applications import ApplicationCommands
 from openpai.orchestrator.applying import adopt
 from openpai.orchestrator.changes import JobUpdate, Remark
 from openpai.orchestrator.dependencies import waits_for, with_dependencies
@@ -59,7 +61,7 @@ from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import PRIORITY_OF, asked_class, is_private, placement_of, priority, time_limit_ms
 from openpai.protocol.reading import LONG_JOB_BYTES, Read, read_job
-from openpai.protocol.sweeps import as_sent
+from openpai.protocol.sweeps import as_sent, is_sweep
 from openpai.protocol.writing import dump_masked
 from openpai.runtime.builtin_plugins import BUILT_IN
 from openpai.runtime.plugins import Plugins, plugin_faults, plugin_warnings
@@ -70,7 +72,9 @@ WAITS_OF_A_ROLE: Final = 20
 """The number of tasks of a role whose reasons to wait are reported; the others wait for the same reason."""
 
 
-class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, ShellCommands):
+class PlatformCommands(
+    NodeCommands, VirtualClusterCommands, ExitSpecCommands, AlertCommands, ShellCommands, ApplicationCommands
+):
     """`ports.platform.Platform`, on the leader and on every other server."""
 
     def __init__(
@@ -135,17 +139,17 @@ class PlatformCommands(NodeCommands, VirtualClusterCommands, ExitSpecCommands, S
         return SubmittedSweep(by.user, record_.name, names, warnings)
 
     async def check(self, by: Submitter, text: bytes) -> Checked:
-        spec, warnings = (await self._checked(by, text))[1:3]
+        spec, warnings = (await self._checked(by, text, is_check=True))[1:3]
         return Checked(spec.name, spec.virtual_cluster, spec.gpus_total, warnings)
 
     async def _checked(
-        self, by: Submitter, text: bytes, *, as_sweep: str | None = None
+        self, by: Submitter, text: bytes, *, as_sweep: str | None = None, is_check: bool = False
     ) -> tuple[JobRecord, JobSpec, tuple[str, ...], tuple[Quota, ...]]:
         """Return the job of a file that may be submitted, with warnings and the quotas that apply."""
         taken = await self._secrets_of_clone(by) if by.clone_of else None
         is_long = len(text) > LONG_JOB_BYTES
         read = await asyncio.to_thread(self._read, text, taken) if is_long else self._read(text, taken)
-        spec = as_sent(read.spec, as_sweep)
+        spec = as_sent(read.spec, digest_of(text) if is_check and is_sweep(read.spec) else as_sweep)
         spec = await with_storages(spec, by, self._storages)
         spec = await with_dependencies(spec, by, self._store)
         check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())

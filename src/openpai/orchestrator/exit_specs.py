@@ -25,8 +25,10 @@ from openpai.diagnosis.exit_specs import (
 )
 from openpai.diagnosis.rules import InvalidRules, RuleSet, built_in
 from openpai.orchestrator.leader import Leader, LeaderCommands
-from openpai.ports.cluster_settings import EXIT_SPECS, Setting
+from openpai.ports.clock import Clock
+from openpai.ports.cluster_settings import EXIT_SPECS, Setting, SettingsStore
 from openpai.ports.platform import ExitSpecChange, ExitSpecEdit, ExitSpecView, Origin
+from openpai.ports.store import JobStore
 from openpai.protocol.errors import InvalidParameters, Refused
 
 HISTORY_MAX: Final = 500
@@ -53,6 +55,10 @@ async def learn_rules(leader: Leader) -> None:
 class ExitSpecCommands(LeaderCommands):
     """The part of `ports.platform.Platform` about exit specs."""
 
+    def __init__(self, store: JobStore, settings: SettingsStore, clock: Clock) -> None:
+        super().__init__(store, settings, clock)
+        self._changing = asyncio.Lock()
+
     async def exit_specs(self) -> tuple[ExitSpecView, ...]:
         return _views(await self._settings.setting(EXIT_SPECS))
 
@@ -70,10 +76,12 @@ class ExitSpecCommands(LeaderCommands):
         return before, after
 
     async def change_exit_spec(self, name: str, change: ExitSpecEdit, by: str) -> ExitSpecView:
-        async with self._as_leader() as leader:
+        # Two changes of different exit specs at the same time are both made.
+        async with self._as_leader() as leader, self._changing:
             setting = await leader.settings.setting(EXIT_SPECS)
             stored: dict[str, Any] = dict(setting.body) if setting is not None else {}
             edits, _ = _usable(setting)
+            _refuse_stale(name, change, stored)
             _refuse_unknown(name, change, stored)
             if change.body is not None:
                 _, takeovers = await _checked(name, change.body, edits)
@@ -81,9 +89,6 @@ class ExitSpecCommands(LeaderCommands):
                     message = _takes_over(takeovers)
                     raise Refused("ConflictSettingError", message, "narrow the patterns, or force the change")
             version = setting.version if setting is not None else 0
-            if change.revision is not None and change.revision != stored.get("revision", 0):
-                message = f"the exit specs are at revision {stored.get('revision', 0)}, not {change.revision}"
-                raise Refused("ConflictSettingError", message, "read them again, and repeat your change")
             now_ms = leader.clock.now_ms()
             body = _changed(stored, name, change, by, now_ms)
             await leader.settings.set_setting(
@@ -116,6 +121,16 @@ def _refuse_unknown(name: str, change: ExitSpecEdit, stored: Mapping[str, Any]) 
         if name in built_in().causes:
             raise Refused("NoExitSpecError", f"exit spec {name!r} is the bundled one already", "nothing was changed")
         raise no_exit_spec(name)
+
+
+def _refuse_stale(name: str, change: ExitSpecEdit, stored: Mapping[str, Any]) -> None:
+    """Raise Refused if another change of the exit spec was made since it was read."""
+    last: Mapping[str, Any] = next((each for each in reversed(stored.get("history", ())) if each["name"] == name), {})
+    now = last.get("revision", 0)
+    if change.revision is not None and now > change.revision:
+        message = f"{last['by']} {last['action']} exit spec {name!r} since you read it: it is at revision {now}"
+        advice = f"`pai exit-spec show {name}` prints it as it is now; put your change into that and save it again"
+        raise Refused("ConflictSettingError", message, advice)
 
 
 def no_exit_spec(name: str) -> Refused:
@@ -189,14 +204,14 @@ def _view(
     known = describe(own) if own else None
     body = stored["edits"].get(name)
     entry = last.get(name, {})
-    by, at_ms = entry.get("by", ""), entry.get("at")
+    by, at_ms, revision = entry.get("by", ""), entry.get("at"), entry.get("revision", 0)
     if body is None:
-        return ExitSpecView(name, Origin.BUNDLED, known or {}, known, by, at_ms)
+        return ExitSpecView(name, Origin.BUNDLED, known or {}, known, by, at_ms, revision=revision)
     is_off = body.get("disabled") is True
     origin = Origin.DISABLED if is_off else Origin.CHANGED if own else Origin.ADDED
     is_outdated = stored["based"].get(name, "") != fingerprint(own)
     shown = {**(known or {}), "disabled": True} if is_off else body
-    return ExitSpecView(name, origin, shown, known, by, at_ms, is_outdated, problems.get(name, ""))
+    return ExitSpecView(name, origin, shown, known, by, at_ms, is_outdated, problems.get(name, ""), revision)
 
 
 def _change(entry: Mapping[str, Any]) -> ExitSpecChange:

@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from openpai.access.quotas import Quota
+from openpai.lifecycle.lemons import THRESHOLD
 from openpai.orchestrator.applying import describe_again
 from openpai.orchestrator.leader import Leader
-from openpai.ports.cluster_settings import ACCURACY, FAIRNESS, ORDERS, Setting
+from openpai.ports.cluster_settings import ACCURACY, FAIRNESS, LEMON_POLICY, ORDERS, Setting
 from openpai.ports.usage import UseRow
 from openpai.scheduler.config.model import VirtualSpec
 from openpai.scheduler.interface import Amount
@@ -49,6 +50,10 @@ async def learn_limits(leader: Leader) -> None:
         sharing.orders = orders
         leader.nudges.work.set()
     sharing.hang_minutes = hang_minutes_of(setting)
+    policy = await leader.settings.setting(LEMON_POLICY)
+    leader.lemons.set_threshold(THRESHOLD if policy is None else float(policy.body["threshold"]))
+    if leader.lemons.must_judge:
+        leader.nudges.work.set()
     movable = movable_of(setting, clusters)
     if movable != sharing.movable:
         leader.scheduler.set_movable(movable)

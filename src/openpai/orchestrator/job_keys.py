@@ -1,7 +1,12 @@
-"""The SSH keys of a job whose tasks use the plugin `ssh`: made when it is submitted, and sealed with its secrets."""
+"""What is made for a job when it is submitted, and sealed with its secrets.
+
+These are the SSH keys of a job whose tasks use the plugin `ssh`, and the token that the platform sends to the
+applications of a job, so that they can refuse all other clients.
+"""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,15 +15,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from openpai.protocol.job import JobSpec
 from openpai.protocol.references import entries
+from openpai.runtime.applications import applications_of
 from openpai.runtime.plugin import PluginKeys
 from openpai.runtime.plugins import SSH_PLUGIN, uses
 
 KEYS: Final = "ssh"
-"""Their name among what is sealed of a job."""
+APPLICATION_TOKEN: Final = "application"  # noqa: S105  the name of a key
+"""The names of both among what is sealed of a job."""
 
 
 def with_keys(spec: JobSpec, taken: dict[str, Any], owner: Sequence[str]) -> dict[str, Any]:
-    """Return what is sealed of a job, with its keys if it uses the plugin; `owner` are its owner's public keys."""
+    """Return what is sealed of a job, with all that it needs beside its file; `owner` are its owner's public keys."""
+    if applications_of(spec):
+        taken = {**taken, APPLICATION_TOKEN: secrets.token_hex(24)}
     if not any(use.name == SSH_PLUGIN for use in uses(spec)):
         return taken
     key = Ed25519PrivateKey.generate()
@@ -32,7 +41,13 @@ def with_keys(spec: JobSpec, taken: dict[str, Any], owner: Sequence[str]) -> dic
 
 def without_keys(taken: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is sealed of a job without what was not in its file."""
-    return {name: value for name, value in taken.items() if name != KEYS}
+    return {name: value for name, value in taken.items() if name not in (KEYS, APPLICATION_TOKEN)}
+
+
+def token_of(taken: Mapping[str, Any]) -> str:
+    """Return the token for the applications of a job; empty for a job that had none when it was submitted."""
+    found = taken.get(APPLICATION_TOKEN)
+    return found if isinstance(found, str) else ""
 
 
 def keys_of(taken: Mapping[str, Any]) -> PluginKeys:

@@ -12,7 +12,7 @@ from typing import Any
 from openpai.lifecycle.model import Task
 from openpai.lifecycle.rescaling import is_removed
 from openpai.orchestrator.job_code import packed_code
-from openpai.orchestrator.job_keys import keys_of
+from openpai.orchestrator.job_keys import keys_of, token_of
 from openpai.orchestrator.job_storages import mounts
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.secrets import restored
@@ -23,6 +23,7 @@ from openpai.protocol.job import JobSpec
 from openpai.protocol.outputs import outputs_of
 from openpai.protocol.placement import grace_of, has_unique_tasks
 from openpai.protocol.templates import image_of, render_auth, render_commands, render_value
+from openpai.runtime.applications import TOKEN
 from openpai.runtime.environment import JobEnvironment, JobView, Peer, Self
 from openpai.runtime.plugin import PluginContext
 from openpai.runtime.plugins import Plugins, with_plugins
@@ -57,6 +58,8 @@ class Launcher:
         self._plugins = leader.plugins
         self._code = packed_code(self._spec, leader.code)
         self._environment = JobEnvironment(_view(record, self._spec))
+        token = token_of(taken)
+        self._own_env = {TOKEN: token} if token else {}
         self._mounts = mounts(self._spec, record.user, storages, leader.secrets)
         self._grace_s = grace_of(self._spec.extras)
         self._outputs = outputs_of(self._spec.extras)
@@ -94,7 +97,7 @@ class Launcher:
             image=parts.image,
             commands=parts.commands,
             shared_env=self._environment.shared,
-            env=self._environment.of(itself),
+            env={**self._environment.of(itself), **self._own_env},
             hosts=self._environment.hosts,
             ports=tuple([port for ports in slot.ports.values() for port in ports]),
             shm_mb=role.shm_mb,

@@ -17,10 +17,11 @@ from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
 from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy
 from openpai.orchestrator import gangs
+from openpai.orchestrator.alert_state import AlertParts, AlertWatch
 from openpai.orchestrator.lemons import Lemons
 from openpai.orchestrator.search_time import SearchTime
 from openpai.orchestrator.steady_clock import SteadyClock, Timers
-from openpai.orchestrator.task_ports import PortBook
+from openpai.orchestrator.task_ports import PORT_FIRST, PortBook
 from openpai.ports.backend import Backend, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.ports.cluster_settings import NodeNote, Setting, SettingsStore
@@ -32,6 +33,7 @@ from openpai.ports.storages import StorageStore
 from openpai.ports.store import LEASE_MS, JobRecord, JobStore, LeaseLost
 from openpai.ports.task_usage import TaskUsage
 from openpai.ports.usage import LentUse, UsageStore
+from openpai.protocol.applications import Application
 from openpai.runtime.builtin_plugins import BUILT_IN
 from openpai.runtime.plugins import Plugins
 from openpai.scheduler.config.arrangement import Arrangement
@@ -84,6 +86,8 @@ class ActiveJobs:
     """By gang, its placement hints where they differ from those it was placed with."""
     hints_saved: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Those of them that are saved."""
+    applications: dict[str, tuple[tuple[Application, ...], str]] = field(default_factory=dict)
+    """By job, its applications, and the token that they get with each request."""
 
     def act_on(self, job: Job, among: Iterable[TaskId] | None = None) -> bool:
         """Queue the launches and kills of a job, or of these tasks of it; return whether there are any."""
@@ -157,7 +161,9 @@ class Leader:
     plugins: Plugins = field(default_factory=lambda: BUILT_IN)
     policy: RetryPolicy = RETRY_POLICY
     active: ActiveJobs = field(default_factory=ActiveJobs)
-    ports: PortBook = field(default_factory=PortBook)
+    first_port: int = PORT_FIRST
+    """The port of tasks to allocate first."""
+    ports: PortBook = field(init=False)
     nodes: dict[str, NodeSeen] = field(default_factory=dict)
     sharing: Sharing = field(default_factory=Sharing)
     nudges: Nudges = field(default_factory=Nudges)
@@ -165,6 +171,9 @@ class Leader:
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a step is saved: one step of a job at a time."""
     grants_given: int = 0
+    turns: int = 0
+    """The turns of this leader so far, and how long they took together."""
+    turn_s: float = 0.0
     steady: SteadyClock = field(init=False)
     """The scheduler's clock."""
     lending: tuple[int, Lending | None] = 0, None
@@ -177,11 +186,16 @@ class Leader:
     """The version of the setting that the edits come from."""
     lemons: Lemons = field(default_factory=Lemons)
     """The failures that nodes are blamed for."""
+    alert_parts: AlertParts | None = None
+    """The adapters of alerts."""
+    alerts: AlertWatch = field(default_factory=AlertWatch)
+    """What it remembers of alerts."""
     must_resync: bool = False
     """The active jobs may differ from the store, so the leader must load them again."""
 
     def __post_init__(self) -> None:
         self.steady = SteadyClock(self.clock)
+        self.ports = PortBook(begin=self.first_port)
 
     def describe(self, record: JobRecord, members: gangs.Members) -> Iterator[Gang]:
         """Yield gangs of a job as the scheduler knows them, with their age by the scheduler's clock."""

@@ -1,21 +1,24 @@
 """Failures that nodes are blamed for: the job avoids the node, and a node that fails many users is drained.
 
-They are kept in one document of the cluster's settings, which the leader writes.
+They are kept in one document of the cluster's settings, which the leader writes. A failure of unknown cause is
+remembered until its job ends, by this leader alone: if the job succeeds on other nodes, the node is blamed, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from openpai.lifecycle.facts import Fact, RootFound, TaskExited
 from openpai.lifecycle.lemons import (
     KEPT_MS,
+    MANY,
     THRESHOLD,
     Lemon,
+    Population,
     Strike,
     counted,
     excluded_nodes,
@@ -23,13 +26,20 @@ from openpai.lifecycle.lemons import (
     may_drain,
     score,
 )
+from openpai.lifecycle.model import Diagnosis, ExitReason, Outcome, Verdict
 from openpai.ports.cluster_settings import LEMONS, NodeNote, Setting, SettingsStore
 from openpai.ports.store import JobRecord
+from openpai.ports.usage import AuditEntry, UsageStore
 
 BY: Final = "platform"
 MARK: Final = "lemon: "
 """How the reason of a drain for a node's score begins."""
 STRIKES_MAX: Final = 2000
+SUSPECTS_MAX: Final = 1000
+LATELY_MS: Final = 28 * 86_400_000
+"""Who ran a job within this time counts as a user."""
+_AUDITED: Final = "node.change"
+_UNKNOWN: Final = ("", "unknown")
 log: Final = structlog.get_logger(__name__)
 
 
@@ -38,16 +48,26 @@ class Lemons:
     """The failures that nodes are blamed for, as the leader knows them."""
 
     strikes: list[Strike] = field(default_factory=list)
+    suspects: dict[str, Strike] = field(default_factory=dict)
+    """By job, the last failure of unknown cause of one that may yet succeed."""
     threshold: float = THRESHOLD
     """The score at which a node is drained; 0: never."""
+    population: Population = MANY
     is_changed: bool = False
     """Whether some are not saved."""
+    must_judge: bool = True
+    """Whether nodes may have reached the threshold: a server that stopped may have saved failures and judged none."""
 
     def learn(self, setting: Setting | None) -> None:
         """Take over what the store has, unless something newer is not saved yet."""
-        if not self.is_changed:
-            rows = setting.body.get("strikes", ()) if setting is not None else ()
+        if not self.is_changed and setting is not None:
+            rows = setting.body.get("strikes", ())
             self.strikes = [Strike(**{**row, "devices": tuple(row["devices"])}) for row in rows]
+
+    def set_threshold(self, threshold: float) -> None:
+        """Change the score at which a node is drained; 0 switches that off."""
+        self.must_judge |= threshold != self.threshold
+        self.threshold = threshold
 
     def excluded(self, job: str, now_ms: int, nodes: int) -> tuple[str, ...]:
         """Return the nodes that a job avoids."""
@@ -58,24 +78,43 @@ class Lemons:
     def add(self, record: JobRecord, facts: Sequence[Fact], now_ms: int) -> None:
         """Add the failures of a job that nodes are to blame for."""
         for strike in _strikes(record, facts, now_ms):
-            if any(
-                (each.node, each.job, each.at_ms) == (strike.node, strike.job, strike.at_ms) for each in self.strikes
-            ):
-                continue
-            recent = [each for each in self.strikes if now_ms - each.at_ms < KEPT_MS]
-            self.strikes = [*recent[1 - STRIKES_MAX :], strike]
-            self.is_changed = True
+            if strike.is_sure:
+                self.keep(strike, now_ms)
+            elif len(self.suspects) < SUSPECTS_MAX or strike.job in self.suspects:
+                self.suspects[strike.job] = strike
+
+    def settle(self, record: JobRecord, outcome: Outcome | None, now_ms: int) -> None:
+        """Blame a node for a failure of unknown cause, if the job that has ended succeeded on other nodes."""
+        suspect = self.suspects.pop(record.job.id, None)
+        if suspect is None:
+            return
+        nodes = {slot.node for slot in record.slots.values()}
+        if nodes and suspect.node not in nodes and outcome is not None and outcome.verdict is Verdict.SUCCEEDED:
+            self.keep(suspect, now_ms)
+
+    def keep(self, strike: Strike, now_ms: int) -> None:
+        """Add a failure, unless it is known."""
+        known = ((each.node, each.job, each.at_ms) for each in self.strikes)
+        if (strike.node, strike.job, strike.at_ms) in known:
+            return
+        recent = [each for each in self.strikes if now_ms - each.at_ms < KEPT_MS]
+        self.strikes = [*recent[1 - STRIKES_MAX :], strike]
+        self.is_changed = self.must_judge = True
 
     def forget(self, node: str) -> None:
         """Forget what a node is blamed for, because an administrator put it back into service."""
         kept = [each for each in self.strikes if each.node != node]
         self.is_changed |= len(kept) != len(self.strikes)
         self.strikes = kept
+        self.suspects = {job: each for job, each in self.suspects.items() if each.node != node}
 
     def score_of(self, node: str, now_ms: int) -> tuple[float, int]:
         """Return the score of a node, and how many users' failures it comes from."""
         own = [each for each in self.strikes if each.node == node]
-        return (score(own, now_ms), len(counted(own, now_ms))) if own else (0.0, 0)
+        if not own:
+            return 0.0, 0
+        users = {each.user for each in counted(own, now_ms, self.population)}
+        return score(own, now_ms, self.population), len(users)
 
     def found(self, notes: Iterable[NodeNote], now_ms: int) -> list[Lemon]:
         """Return the nodes and devices to take out of service now."""
@@ -83,7 +122,7 @@ class Lemons:
         drained = sum(note.is_drained and note.reason.startswith(MARK) for note in known.values())
         lemons = []
         for node in sorted({each.node for each in self.strikes} & known.keys()):
-            lemon = find_lemon(node, self.strikes, now_ms, self.threshold)
+            lemon = find_lemon(node, self.strikes, now_ms, self.threshold, self.population)
             if lemon is None or known[node].is_drained or lemon.device in known[node].bad_devices:
                 continue
             if lemon.device is None:
@@ -95,20 +134,41 @@ class Lemons:
         return lemons
 
 
-async def save_lemons(lemons: Lemons, settings: SettingsStore, now_ms: int, epoch: int) -> bool:
+async def save_lemons(
+    lemons: Lemons, settings: SettingsStore, now_ms: int, epoch: int, usage: UsageStore | None = None
+) -> bool:
     """Save new failures, and take lemons out of service; return whether nodes changed."""
-    if not lemons.is_changed:
+    if not lemons.is_changed and not (lemons.must_judge and lemons.strikes):
         return False
-    body = {"strikes": [asdict(each) for each in lemons.strikes]}
-    await settings.set_setting(LEMONS, body, by=BY, at_ms=now_ms, epoch=epoch)
-    lemons.is_changed = False
+    if lemons.is_changed:
+        body = {"strikes": [asdict(each) for each in lemons.strikes]}
+        await settings.set_setting(LEMONS, body, by=BY, at_ms=now_ms, epoch=epoch)
+        lemons.is_changed = False
+    if usage is not None:
+        lemons.population = await population_of(usage, now_ms)
     notes = await settings.node_notes()
-    changed = tuple(_out_of_service(lemon, notes) for lemon in lemons.found(notes, now_ms))
+    found = lemons.found(notes, now_ms)
+    changed = tuple(_out_of_service(lemon, notes) for lemon in found)
     if changed:
         await settings.set_node_notes(changed, epoch)
-        for note in changed:
-            log.warning("a node or device that fails many users is out of service", node=note.name, reason=note.reason)
+    lemons.must_judge = False
+    for lemon, note in zip(found, changed, strict=True):
+        log.warning("a node or device that fails many users is out of service", node=note.name, reason=lemon.reason)
+        if usage is not None:
+            await usage.note(_entry(lemon, now_ms))
     return bool(changed)
+
+
+async def population_of(usage: UsageStore, now_ms: int) -> Population:
+    """Return how many users ran jobs lately, and in how many virtual clusters."""
+    rows = [row for row in await usage.use(now_ms - LATELY_MS, now_ms) if row.user]
+    return Population(len({row.user for row in rows}), len({row.virtual_cluster for row in rows}))
+
+
+def _entry(lemon: Lemon, now_ms: int) -> AuditEntry:
+    what: dict[str, Any] = {"drained": True} if lemon.device is None else {"badDevices": [lemon.device]}
+    detail = {**what, "reason": MARK + lemon.reason, "jobs": list(lemon.jobs)}
+    return AuditEntry(now_ms, BY, _AUDITED, lemon.node, via="lemon score", detail=detail)
 
 
 def _out_of_service(lemon: Lemon, notes: Iterable[NodeNote]) -> NodeNote:
@@ -121,17 +181,26 @@ def _out_of_service(lemon: Lemon, notes: Iterable[NodeNote]) -> NodeNote:
     return replace(note, bad_devices=bad, bad_because=because, changed_by=BY)
 
 
-def _strikes(record: JobRecord, facts: Sequence[Fact], now_ms: int) -> list[Strike]:
+def _strikes(record: JobRecord, facts: Sequence[Fact], now_ms: int) -> Iterator[Strike]:
+    if record.job.outcome is not None:
+        return
+    exits = [fact for fact in facts if isinstance(fact, TaskExited)]
     root = next((fact for fact in facts if isinstance(fact, RootFound)), None)
-    if root is not None:
-        # The others followed from it.
-        blamed = [(root.task, root.diagnosis)]
-    else:
-        blamed = [(fact.key.task, fact.diagnosis) for fact in facts if isinstance(fact, TaskExited)]
-    found: dict[str, Strike] = {}
+    # Where a root is known, the others followed from it.
+    blamed = [(fact.key.task, fact.diagnosis) for fact in exits] if root is None else [(root.task, root.diagnosis)]
+    own = {fact.key.task for fact in exits if fact.report.reason is ExitReason.EXITED}
+    seen: set[str] = set()
     for task, diagnosis in blamed:
         slot = record.slots.get(task)
-        if diagnosis.excludes_node and slot is not None and record.job.outcome is None:
-            strike = Strike(slot.node, record.user, record.job.id, diagnosis.cause, now_ms, slot.devices)
-            found.setdefault(slot.node, strike)
-    return list(found.values())
+        is_sure = diagnosis.excludes_node
+        if slot is None or slot.node in seen or not (is_sure or (task in own and _is_unknown(diagnosis))):
+            continue
+        seen.add(slot.node)
+        where = record.virtual_cluster
+        yield Strike(
+            slot.node, record.user, record.job.id, diagnosis.cause, now_ms, slot.devices, where, is_sure=is_sure
+        )
+
+
+def _is_unknown(diagnosis: Diagnosis) -> bool:
+    return diagnosis.code != 0 and diagnosis.domain in _UNKNOWN and diagnosis.type == "UNKNOWN_FAILURE"

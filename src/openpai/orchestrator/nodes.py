@@ -24,7 +24,7 @@ class NodeCommands(LeaderCommands):
     """The part of `ports.platform.Platform` about nodes."""
 
     async def nodes(self) -> tuple[NodeView, ...]:
-        return _node_views(await self._leading())
+        return node_views(await self._leading())
 
     async def change_node(self, name: str, change: NodeChange, by: str) -> NodeView:
         async with self._as_leader() as leader:
@@ -41,11 +41,12 @@ class NodeCommands(LeaderCommands):
             await leader.settings.set_node_notes((note,), leader.epoch)
             if change.is_drained is False or change.bad_devices is not None:
                 leader.lemons.forget(name)
-                await save_lemons(leader.lemons, leader.settings, leader.clock.now_ms(), leader.epoch)
+                now_ms = leader.clock.now_ms()
+                await save_lemons(leader.lemons, leader.settings, now_ms, leader.epoch, leader.usage)
             if change.is_drained is not None:
                 await set_deadline(leader, name, change.deadline_s if change.is_drained else None, by)
             await sync_nodes(leader)
-            return next(view for view in _node_views(leader) if view.name == name)
+            return next(view for view in node_views(leader) if view.name == name)
 
     async def node_holdings(self, name: str) -> tuple[Holding, ...]:
         leader = await self._leading()
@@ -86,7 +87,7 @@ class _Used:
     virtual_clusters: set[str] = field(default_factory=set)
 
 
-def _node_views(leader: Leader) -> tuple[NodeView, ...]:
+def node_views(leader: Leader) -> tuple[NodeView, ...]:
     """Return every node by name, with the nodes that are away."""
     used = _used(leader)
     notes = leader.sharing.notes

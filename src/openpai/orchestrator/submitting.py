@@ -28,7 +28,7 @@ from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import placement_of
 from openpai.protocol.reading import Read, read_job
 from openpai.protocol.spelling import nearest
-from openpai.protocol.wording import listed, plural
+from openpai.protocol.wording import amount, exact, listed, plural
 from openpai.scheduler.config.editing import no_virtual_cluster
 
 _AT: Final = "extras.hivedScheduler.taskRoles"
@@ -80,8 +80,8 @@ def no_room(user: str, beyond: BeyondQuota, more: int = 1) -> Refused:
     """Return the refusal for a quota that leaves no room for so many more jobs."""
     quota, count, used = beyond.quota, beyond.count, beyond.gpu_hours
     if used is not None:
-        limit = _hours(quota.gpu_hours_per_month or 0)
-        message = f"{user} has used {_hours(used)} GPU hours this month, and {_whose(user, quota)} may use {limit}"
+        limit = exact(quota.gpu_hours_per_month or 0)
+        message = f"{user} has used {amount(used)} GPU hours this month, and {_whose(user, quota)} may use {limit}"
         return _beyond(
             quota, message, "wait for the first of the next month (UTC)" if quota.gpu_hours_per_month else ""
         )
@@ -100,11 +100,6 @@ def _ends_first(jobs: int) -> str:
 def _whose(user: str, quota: Quota) -> str:
     who = user if quota.user else "each user"
     return f"{who} in virtual cluster {quota.virtual_cluster}" if quota.virtual_cluster else who
-
-
-def _hours(hours: float) -> str:
-    """Return hours for people, with more digits if they are few."""
-    return f"{hours:.{2 if hours >= 1 else 6}f}".rstrip("0").rstrip(".")
 
 
 def _beyond(quota: Quota, message: str, advice: str) -> Refused:

@@ -2,7 +2,8 @@
 
 Ports are allocated at placement, before anything starts, so every task knows where its peers listen. The range ends
 below the ports that Linux uses for outgoing connections. Numbers go round: a port that was just released, or that
-another program uses, is the last to be tried again.
+another program uses, is the last to be tried again. Each server begins elsewhere in the range, because other servers of
+the same machine do not know which ports this one allocates.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ PORT_END: Final = 32_768
 class PortBook:
     """The allocated ports by network address: nodes that share an address share its ports."""
 
-    def __init__(self, first: int = PORT_FIRST, end: int = PORT_END) -> None:
+    def __init__(self, first: int = PORT_FIRST, end: int = PORT_END, begin: int | None = None) -> None:
+        """`begin` is the port to try first; the first of all by default."""
         self._first = first
         self._end = end
+        self._begin = first if begin is None else begin
         self._taken: dict[str, set[int]] = {}
         self._next: dict[str, int] = {}
 
@@ -39,7 +42,7 @@ class PortBook:
         self._taken.setdefault(address, set()).difference_update(ports)
 
     def _take_one(self, address: str, taken: set[int]) -> int:
-        port = self._next.get(address, self._first)
+        port = self._next.get(address, self._begin)
         while port in taken:
             port = self._after(port)
         taken.add(port)

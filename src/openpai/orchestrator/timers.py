@@ -15,6 +15,7 @@ from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import change_jobs
 from openpai.orchestrator.steady_clock import Timer
 from openpai.ports.store import JobRecord
+from openpai.protocol.wording import exact
 
 _MINUTE_MS: Final = 60_000
 
@@ -74,7 +75,7 @@ def _ends_ms(found: JobRecord) -> int | None:
 
 def _time_is_up(found: JobRecord, now_ms: int) -> JobUpdate:
     limit_ms = found.time_limit_ms or 0
-    minutes = f"{limit_ms / _MINUTE_MS:g}"
+    minutes = f"{exact(limit_ms / _MINUTE_MS)}"
     number = found.job.attempt + 1
     message = f"attempt {number} reached its time limit of {minutes} minutes and is ended"
     fact = TimeLimitReached(found.job.attempt, now_ms, limit_ms)

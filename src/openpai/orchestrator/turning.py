@@ -37,7 +37,7 @@ async def turn(leader: Leader) -> bool:
         raise
     proposal.settle(leader, saved)  # 5: the scheduler commits the placements that were saved, and drops the others
     await save_hints(leader)
-    if await save_lemons(leader.lemons, leader.settings, leader.clock.now_ms(), leader.epoch):
+    if await save_lemons(leader.lemons, leader.settings, leader.clock.now_ms(), leader.epoch, leader.usage):
         await sync_nodes(leader)
     await remove(leader, observed.strangers)
     # The batch may be a gang of thousands: serve other requests before its launch.

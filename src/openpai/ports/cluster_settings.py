@@ -41,9 +41,18 @@ EXIT_SPECS: Final = "exit-specs"
 """`{"edits": {NAME: BODY}, "based": {NAME: FINGERPRINT}, "revision": N, "history": [REVISION, ...]}`: exit specs as
 administrators changed them, the bundled ones that they replace, and every change, the newest last."""
 
+ALERT_RULES: Final = "alert-rules"
+"""`{"edits": {NAME: TEXT}, "based": {NAME: FINGERPRINT}, "revision": N, "history": [REVISION, ...]}`: alert rules as
+administrators changed them, as `EXIT_SPECS`."""
+
+ALERT_SILENCES: Final = "alert-silences"
+"""`{"silences": [{"id", "matchers", "from_ms", "to_ms", "by", "comment"}, ...]}`."""
+
 LEMONS: Final = "lemons"
-"""`{"strikes": [{"node", "user", "job", "cause", "at_ms", "devices"}, ...]}`: failures that nodes are blamed for, the
-oldest first; written by the leader."""
+"""`{"strikes": [{"node", "user", "job", "cause", "at_ms", "devices", "virtual_cluster", "is_sure"}, ...]}`: failures
+that nodes are blamed for, the oldest first; written by the leader."""
+LEMON_POLICY: Final = "lemon-policy"
+"""`{"threshold": NUMBER}`: the score at which a node is drained; 0 for never."""
 
 KUBERNETES: Final = "kubernetes"
 """`{"secret": HEX}`: what seals the pods of the platform; made by the first server that needs it."""

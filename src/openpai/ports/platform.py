@@ -12,6 +12,8 @@ from openpai.access.quotas import Quota
 from openpai.diagnosis.rules import RuleSet
 from openpai.lifecycle.model import AttemptKey
 from openpai.lifecycle.rescaling import Scales
+from openpai.ports.alert_rules import AlertRules
+from openpai.ports.applications import PlacedApplication
 from openpai.ports.shells import Shell, ShellCommand, Stream
 from openpai.ports.task_usage import TaskUse
 from openpai.ports.usage import AuditEntry
@@ -196,6 +198,8 @@ class ExitSpecView:
     """Whether the bundled one is not the one that the administrator changed: the platform was upgraded since."""
     problem: str = ""
     """Why this version of the platform cannot use the edit, so that the bundled one is in effect; empty if it can."""
+    revision: int = 0
+    """The revision of its last change; 0 if it was never changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +227,10 @@ class ExitSpecEdit:
     is_forced: bool = False
     """Whether samples of other exit specs may show another cause than before."""
     revision: int | None = None
-    """The revision of all exit specs that the change started from; None for any."""
+    """The revision of the exit spec, or the newest of all, that the change started from; None for any."""
 
 
-class Platform(Protocol):
+class Platform(AlertRules, Protocol):
     """The commands, one method each. Jobs are named by their owner and name; unknown ones raise NoJobError."""
 
     async def submit(self, by: Submitter, text: bytes) -> Submitted:
@@ -385,3 +389,12 @@ class Platform(Protocol):
 
     async def connect(self, key: AttemptKey, port: int) -> Stream:
         """Connect to a port of a running task attempt; raise what `check_shell` and `ports.shells` raise."""
+
+    async def applications(self, job: str | None = None) -> tuple[PlacedApplication, ...]:
+        """Return the applications of a job, by its id, or of all jobs that are not over.
+
+        Raise NotLeading on a server that does not lead.
+        """
+
+    async def warn(self, job: str, reason: str, message: str) -> None:
+        """Add a warning to the events of a job that is not over. Raise NotLeading on a server that does not lead."""

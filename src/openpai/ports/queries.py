@@ -85,6 +85,27 @@ class EventRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedJob:
+    """A job to which an event happened: what decides who may see it."""
+
+    id: int
+    """The number of the event in the log."""
+    user: str
+    name: str
+    virtual_cluster: str
+    submitted_at_ms: int
+    is_private: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Jobs with events after a number, oldest event first, and the number of the newest event of all."""
+
+    newest: int
+    jobs: tuple[ChangedJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Cursor:
     """A position in the list: after this job, whose values of the sort keys are given."""
 
@@ -165,6 +186,9 @@ class JobQueries(Protocol):
 
     async def events(self, job: str, kind: str | None = None, *, reason: str | None = None) -> tuple[EventRow, ...]:
         """Return a job's events, newest first; only "Normal" or "Warning" ones, or those of one reason, if given."""
+
+    async def changes(self, after: int, limit: int) -> Changes:
+        """Return the jobs of the first events after a number; a job with several events is there several times."""
 
     async def set_tag(self, job: str, tag: str) -> None:
         """Put a tag on a job; harmless when it is there."""

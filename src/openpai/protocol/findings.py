@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from openpai.protocol import schema
+from openpai.protocol.applications import NAME_PATTERN, PATH_PATTERN
 from openpai.protocol.code import DIGEST
 from openpai.protocol.parsing import Path
 from openpai.protocol.spelling import nearest
@@ -29,6 +30,8 @@ PATTERNS: Final = {
     schema.WORD_PATTERN: "letters, digits and _, not beginning with a digit",
     schema.IMAGE_PATTERN: "text without blanks",
     DIGEST: "64 hexadecimal digits, a to f in lower case",
+    NAME_PATTERN: "lower case letters, digits and -, at most 20, beginning with a letter",
+    PATH_PATTERN: "a path that begins with one /",
 }
 _KINDS: Final = {
     "string_type": "text",
@@ -167,9 +170,9 @@ def _in_mb(path: Path, value: Any) -> str:
 
 
 def _tidied(value: Any, pattern: str) -> str:
-    if pattern in (schema.IMAGE_PATTERN, DIGEST):
+    if pattern in (schema.IMAGE_PATTERN, DIGEST, NAME_PATTERN, PATH_PATTERN):
         tidy = str(value).strip()
-        tidy = tidy.lower() if pattern == DIGEST else tidy
+        tidy = tidy.lower() if pattern in (DIGEST, NAME_PATTERN) else tidy
         return tidy if re.fullmatch(pattern, tidy) else ""
     kept = "_-" if pattern == schema.NAME_PATTERN else "_"
     tidy = "".join(c if c.isascii() and (c.isalnum() or c in kept) else "_" for c in str(value)[: schema.WORD_MAX])

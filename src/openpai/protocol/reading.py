@@ -9,7 +9,7 @@ from __future__ import annotations
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -21,6 +21,7 @@ from openpai.protocol.job import MAX_JOB_BYTES, JobSpec
 from openpai.protocol.parsing import Lines, Parsed, parse, path_text
 from openpai.protocol.references import MASK, reference_faults, unmasked
 from openpai.protocol.schema import JobSection
+from openpai.protocol.sweep_checking import sweep_faults
 from openpai.protocol.syntax import unfit_texts
 from openpai.protocol.templates import RENDERED_MAX, is_renderable
 from openpai.protocol.v1 import is_v1, upgrade
@@ -72,7 +73,7 @@ def read_job(text: str | bytes, hidden: Mapping[str, Any] | None = None, check: 
 def _checked(spec: JobSpec, lines: Lines, check: Check) -> tuple[str, ...]:
     """Return the warnings about a job; raise InvalidProtocol with the faults that `check` finds."""
     found, warnings = check(spec)
-    if faults := _faults(islice(found, FAULTS_MAX), lines):
+    if faults := _faults(islice(chain(sweep_faults(spec), found), FAULTS_MAX), lines):
         raise _invalid(faults)
     return _warnings_of((*warnings_of(spec), *warnings), lines)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from openpai.protocol.application_faults import application_faults
 from openpai.protocol.findings import Finding
 from openpai.protocol.job import PLUGIN_PREFIX
 from openpai.protocol.outputs import STARS_MAX, output_fault, stars_in
@@ -57,6 +58,7 @@ def reference_faults(document: Mapping[str, Any]) -> Iterator[Finding]:
     yield from _pattern_faults(mapping(document.get("extras")))
     yield from _mask_faults(document)
     yield from _output_faults(entries(mapping(document.get("extras")).get("outputs")))
+    yield from application_faults(entries(mapping(document.get("extras")).get("applications")), roles)
 
 
 def _output_faults(outputs: list[Any]) -> Iterator[Finding]:

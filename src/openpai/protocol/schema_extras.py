@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from openpai.protocol.applications import APPLICATIONS_MAX, IDLE_MAX_S, NAME_PATTERN, PATH_PATTERN
 from openpai.protocol.code import DIGEST
 from openpai.protocol.job import PLUGIN_PREFIX
 from openpai.protocol.outputs import OUTPUT_LENGTH_MAX, OUTPUTS_MAX
@@ -168,6 +169,41 @@ class ProgressRequest(_Open):
     )
 
 
+class ApplicationRequest(_Open):
+    """A server in a task of the job that browsers reach through the platform."""
+
+    name: str = Field(
+        description="Its name in addresses: lower case letters, digits and -, at most 20.",
+        examples=["lab"],
+        pattern=NAME_PATTERN,
+    )
+    task_role: str | None = _field("Task role in which it runs; may be left out if the job has only one.", "worker")
+    task_index: Annotated[int, Field(ge=0)] | None = _field("Index of the task in which it runs; 0 unless given.", 0)
+    port: Annotated[int, Field(ge=1, le=65535)] | Annotated[str, Field(min_length=1, max_length=64)] | None = _field(
+        "The port it listens on, or the label of a port of the task role; the port labelled http unless given.",
+        8888,
+        "http",
+    )
+    title: Annotated[str, Field(min_length=1, max_length=100)] | None = _field("Its name for people.", "JupyterLab")
+    path: Annotated[str, Field(pattern=PATH_PATTERN, max_length=1000)] | None = _field(
+        "What a browser opens first; / unless given.", "/lab"
+    )
+    health_path: Annotated[str, Field(pattern=PATH_PATTERN, max_length=1000)] | None = _field(
+        "What answers as soon as it is ready; its path unless given.", "/api/status"
+    )
+    kind: Literal["web", "jupyter"] | None = _field(
+        "With jupyter, kernels and terminals that work count as use, and what the page asks by itself does not; web "
+        "unless given.",
+        "jupyter",
+    )
+    idle_seconds: Annotated[float, Field(ge=0, le=IDLE_MAX_S, allow_inf_nan=False)] | None = _field(
+        "After how many seconds without use the job is stopped, with a warning before; 0 for never. Without it the "
+        "operator's default applies to applications that own their job, and no other is stopped.",
+        7200,
+    )
+    owns_job: bool | None = _field("Whether the job exists for this application alone; false unless given.", True)
+
+
 class Extras(_Open):
     """Settings outside the protocol."""
 
@@ -212,6 +248,10 @@ class Extras(_Open):
         "The results among the files in a task's working directory: paths and patterns (`*`, `?`, `**`). "
         "`pai job fetch` brings these, and all files of jobs that name none.",
         ["model", "logs/**/*.json"],
+    )
+    applications: Annotated[list[ApplicationRequest], Field(max_length=APPLICATIONS_MAX)] | None = _field(
+        "Servers in the job's tasks, such as Jupyter, that browsers reach through the platform.",
+        [{"name": "lab", "port": "http", "path": "/lab", "kind": "jupyter"}],
     )
     sweep: SweepRequest | None = _field(
         "Makes the file a sweep: a job for each combination of parameters. `pai job submit --matrix` sets this.",

@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from openpai.protocol.errors import Fault, InvalidProtocol
 from openpai.protocol.job import JobSpec
-from openpai.protocol.spelling import nearest
-from openpai.protocol.wording import listed
 
 SWEEP_JOBS_MAX: Final = 1000
 SWEEP_NAME_MAX: Final = 240
@@ -98,17 +96,13 @@ def as_sent(spec: JobSpec, as_sweep: str | None) -> JobSpec:
         return without_sweep(spec)
     if not is_sweep(spec):
         raise InvalidProtocol((Fault("extras.sweep", "has no matrix", None, "values of each parameter"),))
-    next(jobs_of(spec, as_sweep))
     return replace(spec, extras={**spec.extras, "sweep": {**spec.extras["sweep"], "digest": as_sweep}})
 
 
 def jobs_of(spec: JobSpec, digest: str) -> Iterator[JobSpec]:
-    """Yield the jobs of a sweep. Raise InvalidProtocol for a matrix that cannot be carried out."""
+    """Yield the jobs of a sweep, in which `sweep_checking` finds no fault."""
     about = spec.extras["sweep"]
     matrix: Mapping[str, Any] = about["matrix"]
-    faults = tuple(_faults(spec, matrix))
-    if faults:
-        raise InvalidProtocol(faults)
     count = math.prod(map(len, matrix.values()))
     for number, values in enumerate(itertools.product(*matrix.values()), 1):
         chosen = dict(zip(matrix, values, strict=True))
@@ -119,20 +113,3 @@ def jobs_of(spec: JobSpec, digest: str) -> Iterator[JobSpec]:
             parameters={**spec.parameters, **chosen},
             extras={**spec.extras, "sweep": member.as_extra()},
         )
-
-
-def _faults(spec: JobSpec, matrix: Mapping[str, Any]) -> Iterator[Fault]:
-    where = "extras.sweep.matrix"
-    if len(spec.name) > SWEEP_NAME_MAX:
-        yield Fault("name", "is too long for a sweep, whose jobs add a number", None, f"{SWEEP_NAME_MAX} characters")
-    count = math.prod(map(len, matrix.values()))
-    if count > SWEEP_JOBS_MAX:
-        sizes = " x ".join(f"{len(values)} {name}" for name, values in list(matrix.items())[:10])
-        yield Fault(where, f"makes {count:,} jobs ({sizes})", None, f"at most {SWEEP_JOBS_MAX:,} jobs in a sweep")
-    for name, values in matrix.items():
-        if name not in spec.parameters:
-            near = nearest(name, spec.parameters)
-            yield Fault(f"{where}.{name}", "is no parameter of the job", None, listed(spec.parameters) or "none", near)
-        seen = {(type(value), value) for value in values}
-        if len(seen) < len(values):
-            yield Fault(f"{where}.{name}", "has the same value twice", None, "different values")

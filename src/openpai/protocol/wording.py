@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -71,6 +72,18 @@ def listed(words: Iterable[str]) -> str:
 def memory(mb: int) -> str:
     """Return an amount of memory, in GB from 1024 MB on."""
     return f"{mb} MB" if mb < 1024 else f"{mb / 1024:.1f}".removesuffix(".0") + " GB"
+
+
+def amount(value: float) -> str:
+    """Return an amount that was measured: two digits after the point, or the first two of what is less than 1."""
+    digits = 2 if abs(value) >= 1 or not value else min(12, 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def exact(value: float) -> str:
+    """Return a number that a user gave, such as a step: 1234567, never 1.23457e+06."""
+    return f"{value:.12g}"
 
 
 def cut(text: str, most: int) -> str:

@@ -289,12 +289,30 @@ def read_processes(text: str) -> list[ProcessState]:
     return [process for process in found if process.state and process.state != "Z"]
 
 
+# Frames of Python in which a rank waits for the others.
+_COLLECTIVE: Final = re.compile(
+    r"\b(?P<name>all_?reduce|all_?gather(?:_\w+)?|reduce_scatter(?:_\w+)?|all_to_all(?:_\w+)?|broadcast|barrier|"
+    r"monitored_barrier|Allreduce|Allgather|Bcast|Barrier|synchronize|wait_for_everyone) \("
+)
+
+
+def collective_of(stack: Iterable[str]) -> str:
+    """Return the collective operation in which a Python program waits, by its innermost such frame; empty for none."""
+    return next((found["name"] for line in stack if (found := _COLLECTIVE.search(line))), "")
+
+
+WAITS_IN: Final = "; it waits in "
+"""Comes before the collective operation in a sentence about a process."""
+
+
 def described(process: ProcessState) -> str:
     """Return a sentence about a process."""
     where = f", in {process.waits}" if process.waits not in ("", "0") else ""
     what = STATES.get(process.state, f"in state {process.state}")
     command = cut(harmless_line(process.command), _COMMAND_MAX)
-    return f"process {process.pid} ({command}) is {harmless_line(what + where)}"
+    collective = collective_of(process.stack)
+    waits = f"{WAITS_IN}{collective}" if collective else ""
+    return f"process {process.pid} ({command}) is {harmless_line(what + where)}{waits}"
 
 
 def most_telling(processes: Sequence[ProcessState]) -> str:
@@ -304,4 +322,6 @@ def most_telling(processes: Sequence[ProcessState]) -> str:
 
 def _weight(process: ProcessState) -> int:
     """Return how much a process says; a shell that waits for its child says least."""
-    return 3 if process.state in "Tt" else 2 if process.state in "DR" else 0 if "do_wait" in process.waits else 1
+    if collective_of(process.stack) and process.state not in "Tt":
+        return 3
+    return 4 if process.state in "Tt" else 2 if process.state in "DR" else 0 if "do_wait" in process.waits else 1

@@ -39,24 +39,13 @@ exit 0
 NO_RELAY: Final = 127
 """The exit code of a relay without a program that can connect."""
 
-# Called as `sh -c TEXT pai-relay PORT`, for what has no program of its own on the node. A newline says that a program
-# listens there; what follows is its.
-_RELAY: Final = r"""port=$1
-hex=$(printf '%04X' "$port")
-found=
-for table in /proc/net/tcp /proc/net/tcp6; do
-    while read -r _ local _ state _; do
-        case $local$state in *":${hex}0A") found=1 ;; esac
-    done 2>/dev/null <"$table"
-done
-[ -n "$found" ] || exit 111
-connect() { echo; exec "$@"; }
-if command -v socat >/dev/null 2>&1; then connect socat - "TCP4:127.0.0.1:$port"; fi
+_CONNECTING: Final = r"""connect() { echo; exec "$@"; }
+if command -v socat >/dev/null 2>&1; then connect socat - @SOCAT@; fi
 for python in python3 python; do
     if command -v "$python" >/dev/null 2>&1; then
         connect "$python" -c '
 import socket, sys, threading, os
-s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+@PYTHON@
 def send():
     while True:
         data = os.read(0, 65536)
@@ -73,16 +62,42 @@ while True:
         break
     while data:
         data = data[os.write(1, data):]
-' "$port"
+' "$1"
     fi
 done
-if command -v nc >/dev/null 2>&1; then connect nc 127.0.0.1 "$port"; fi
+"""
+
+
+def connecting(socat: str, python: str) -> str:
+    """Return the text that connects its streams to `$1` with socat or Python, and goes on if the image has neither.
+
+    `socat` is its address for socat, and `python` the statement that makes `s` a connection. Before what the other
+    end sends comes a newline, which says that a program listens there.
+    """
+    return _CONNECTING.replace("@SOCAT@", f'"{socat}"').replace("@PYTHON@", python)
+
+
+# Called as `sh -c TEXT pai-relay PORT`, for what has no program of its own on the node.
+_RELAY: Final = (
+    r"""port=$1
+hex=$(printf '%04X' "$port")
+found=
+for table in /proc/net/tcp /proc/net/tcp6; do
+    while read -r _ local _ state _; do
+        case $local$state in *":${hex}0A") found=1 ;; esac
+    done 2>/dev/null <"$table"
+done
+[ -n "$found" ] || exit 111
+"""
+    + connecting("TCP4:127.0.0.1:$1", 's = socket.create_connection(("127.0.0.1", int(sys.argv[1])))')
+    + r"""if command -v nc >/dev/null 2>&1; then connect nc 127.0.0.1 "$port"; fi
 if [ -x /bin/bash ]; then
     connect /bin/bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$1" || exit 1; cat <&3 & cat >&3; wait' relay "$port"
 fi
 echo "the image has none of socat, python3, nc and bash" >&2
 exit 127
 """
+)
 _ID: Final = re.compile(r"[0-9a-f]+")
 
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from openpai.runtime.shell import connecting
+
 VARIABLES_MAX: Final = 100
 VARIABLE_MAX: Final = 8192
 SIGNALS: Final = frozenset(
@@ -46,38 +48,14 @@ done
 exit 0
 """
 
-# Called as `sh -c TEXT pai-relay PATH`. A newline says that a program listens there; what follows is its.
-_SOCKET: Final = r"""[ -S "$1" ] || exit 111
-connect() { echo; exec "$@"; }
-if command -v socat >/dev/null 2>&1; then connect socat - "UNIX-CONNECT:$1"; fi
-for python in python3 python; do
-    if command -v "$python" >/dev/null 2>&1; then
-        connect "$python" -c '
-import socket, sys, threading, os
-s = socket.socket(socket.AF_UNIX)
-s.connect(sys.argv[1])
-def send():
-    while True:
-        data = os.read(0, 65536)
-        if not data:
-            break
-        s.sendall(data)
-    s.shutdown(socket.SHUT_WR)
-t = threading.Thread(target=send)
-t.daemon = True
-t.start()
-while True:
-    data = s.recv(65536)
-    if not data:
-        break
-    while data:
-        data = data[os.write(1, data):]
-' "$1"
-    fi
-done
-if command -v nc >/dev/null 2>&1 && nc -h 2>&1 | grep -q -e '-U'; then connect nc -U "$1"; fi
+# Called as `sh -c TEXT pai-relay PATH`.
+_SOCKET: Final = (
+    '[ -S "$1" ] || exit 111\n'
+    + connecting("UNIX-CONNECT:$1", "s = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])")
+    + r"""if command -v nc >/dev/null 2>&1 && nc -h 2>&1 | grep -q -e '-U'; then connect nc -U "$1"; fi
 exit 127
 """
+)
 
 
 def run_words(channel: str, variables: Mapping[str, str], command: str | None) -> tuple[str, ...]:

@@ -84,6 +84,17 @@ class StorageService:
     async def groups(self, name: str) -> tuple[str, ...]:
         return await self._store.groups_of_storage(name)
 
+    async def reach(self, name: str) -> Step:
+        """Return the result of connecting, without writing anything."""
+        storage = await self.get(name)
+        try:
+            opened = await self._open(storage)
+        except PaiError as error:
+            return Step("connect", False, error.message)
+        if opened.connection is None:
+            return (await try_nfs(storage, opened.workers, opened.errors))[0]
+        return await try_connection(opened.connection, opened.workers, opened.errors)
+
     async def check(self, name: str) -> Sequence[Step]:
         storage = await self.get(name)
         try:

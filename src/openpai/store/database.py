@@ -55,6 +55,11 @@ class Database:
         self.check_files = _watched(self.url, self.engine)
         self._writer = None if inline else Writer(self.engine, self._writing, self.check_files, self.is_sqlite)
 
+    def written(self) -> tuple[int, int, float]:
+        """Return how many transactions were committed, the writes in them, and the seconds that they took."""
+        writer = self._writer
+        return (0, 0, 0.0) if writer is None else (writer.commits, writer.writes, writer.commit_s)
+
     async def write(self, work: Work[T], lock: str = "", *, is_long: bool = False) -> T:
         """Run `work` in a transaction; its effects are durable when this returns. Raises Unavailable on a bad disk.
 

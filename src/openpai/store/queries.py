@@ -11,13 +11,24 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from openpai.lifecycle.model import JOB_FINAL, AttemptKey, TaskId
-from openpai.ports.queries import Cursor, EventRow, JobAttemptRow, JobFilter, JobPage, JobRow, TaskAttemptRow
+from openpai.ports.queries import (
+    ChangedJob,
+    Changes,
+    Cursor,
+    EventRow,
+    JobAttemptRow,
+    JobFilter,
+    JobPage,
+    JobRow,
+    TaskAttemptRow,
+)
 from openpai.protocol.errors import Refused
 from openpai.protocol.job import JobSpec
 from openpai.store import job_lists, rows
 from openpai.store.accounting import keep_use
 from openpai.store.database import Database
 from openpai.store.schema import events, idempotency, inbox, job_attempts, job_details, jobs, tags, task_attempts
+from openpai.store.sweep_lines import choose_line, sweep_of
 from openpai.store.totals import Totals
 
 T = TypeVar("T")
@@ -52,6 +63,14 @@ _TASK: Final = _TASKS.where(
     task_attempts.c.role == sa.bindparam("of_role"), task_attempts.c.task_index == sa.bindparam("of_index")
 )
 _EVENTS: Final = sa.select(events).where(events.c.job == _OF).order_by(events.c.id.desc())
+_NEWEST_EVENT: Final = sa.select(sa.func.coalesce(sa.func.max(events.c.id), 0))
+_CHANGED: Final = (
+    sa.select(events.c.id, jobs.c.owner, jobs.c.name, jobs.c.virtual_cluster, jobs.c.submitted_at_ms, jobs.c.is_private)
+    .join(jobs, jobs.c.id == events.c.job)
+    .where(events.c.id > sa.bindparam("of_event"))
+    .order_by(events.c.id)
+    .limit(sa.bindparam("of_limit"))
+)
 # Deleted jobs share rows of hours, which two servers must not create at the same time.
 _HOURS: Final = "hours of deleted jobs"
 _OF_JOB: Final = (job_details, job_attempts, task_attempts, events, tags, idempotency, inbox)
@@ -179,6 +198,15 @@ class SqlJobQueries:
         # Each of thousands of tasks has several.
         return await self._database.read(work)
 
+    async def changes(self, after: int, limit: int) -> Changes:
+        def work(connection: sa.Connection) -> Changes:
+            newest = connection.execute(_NEWEST_EVENT).scalar_one()
+            # Most looks find nothing.
+            found = connection.execute(_CHANGED, {"of_event": after, "of_limit": limit}) if newest > after else ()
+            return Changes(newest, tuple(ChangedJob(*row) for row in found))
+
+        return await self._database.read_inline(work)
+
     async def _all(self, query: sa.Select[Any], of: Mapping[str, Any]) -> Sequence[sa.RowMapping]:
         return await self._database.read_inline(lambda connection: connection.execute(query, of).mappings().all())
 
@@ -208,7 +236,13 @@ class SqlJobQueries:
     async def archive(self, job: str, at_ms: int) -> bool:
         away = sa.update(jobs).where(jobs.c.id == job, jobs.c.phase.in_(_FINAL))
         away = away.values(archive_key=jobs.c.id, archived_at_ms=sa.func.coalesce(jobs.c.archived_at_ms, at_ms))
-        return await self._database.write(lambda connection: connection.execute(away).rowcount > 0)
+
+        def work(connection: sa.Connection) -> bool:
+            is_done = connection.execute(away).rowcount > 0
+            choose_line(connection, sweep_of(connection, job))
+            return is_done
+
+        return await self._database.write(work)
 
     async def unarchive(self, job: str) -> None:
         back = sa.update(jobs).where(jobs.c.id == job).values(archive_key="", archived_at_ms=None)
@@ -217,6 +251,7 @@ class SqlJobQueries:
             try:
                 with connection.begin_nested():
                     connection.execute(back)
+                choose_line(connection, sweep_of(connection, job))
             except exc.IntegrityError as error:
                 message = "another job has the name of this one now"
                 raise Refused("ConflictJobError", message, "archive or delete that one first") from error
@@ -237,9 +272,11 @@ class SqlJobQueries:
             if connection.execute(is_final).first() is None:
                 return False
             keep_use(connection, [job])
+            sweep = sweep_of(connection, job)
             for table in _OF_JOB:
                 connection.execute(sa.delete(table).where(table.c.job == job))
             connection.execute(sa.delete(jobs).where(jobs.c.id == job))
+            choose_line(connection, sweep)
             return True
 
         # Of a job with thousands of tasks there are tens of thousands of rows.

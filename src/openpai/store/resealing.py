@@ -14,14 +14,14 @@ from sqlalchemy import exc
 
 from openpai.store.database import Database
 from openpai.store.db_errors import translate
-from openpai.store.schema import job_details, lease, storages
+from openpai.store.schema import channels, job_details, lease, storages
 from openpai.store.vault import Vault
 from openpai.store.writer import run_alone
 
 T = TypeVar("T")
 
 ROWS_AT_ONCE: Final = 200
-KEPT: Final = ((job_details, job_details.c.job), (storages, storages.c.name))
+KEPT: Final = ((job_details, job_details.c.job), (storages, storages.c.name), (channels, channels.c.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Resealed:
     sealed: int
     """How many are sealed with the newest key now."""
     lost: tuple[str, ...]
-    """Jobs (by id) and storages with secrets that no key opens."""
+    """Jobs (by id), storages and channels with secrets that no key opens."""
 
 
 def count_sealed(database: Database) -> int:

@@ -12,6 +12,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from openpai.lifecycle.model import JobPhase, TaskPhase
+from openpai.store.alert_tables import alert_tables
 
 metadata: Final = sa.MetaData(
     naming_convention={
@@ -389,3 +390,5 @@ audit: Final = sa.Table(
     sa.Index("ix_audit_actor", "actor", "id"),
     sa.Index("ix_audit_owner", "owner", "id"),
 )
+
+alerts, alert_actions, notices, channels = alert_tables(metadata)

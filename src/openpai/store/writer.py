@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -74,6 +75,10 @@ class Writer:
         self._task: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
         self._is_closed = False
+        self.commits = 0
+        self.writes = 0
+        self.commit_s = 0.0
+        """How long the commits took together."""
 
     async def write(self, work: Work[T], lock: str = "", *, is_long: bool = False) -> T:
         """Run `work` with others in a transaction; durable when this returns.
@@ -98,6 +103,7 @@ class Writer:
     async def _drain(self) -> None:
         while self._waiting:
             group, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
+            began_s = perf_counter()
             try:
                 is_slow = self._is_far or any(write.is_long for write in group)
                 await (self._in_thread(self._write, group) if is_slow else self._write_near(group))
@@ -108,6 +114,8 @@ class Writer:
                 for write in group:
                     write.give_up(error)
                 raise
+            self.commits, self.writes = self.commits + 1, self.writes + len(group)
+            self.commit_s += perf_counter() - began_s
             for write in group:
                 write.settle(self._outage)
 

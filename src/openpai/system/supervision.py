@@ -57,6 +57,34 @@ def background(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]
     return asyncio.create_task(_noted(name, work), name=name)
 
 
+class Background:
+    """Work that is not awaited: it is kept until it is done, and ends with what started it."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Begin some work; an error in it is logged and counted."""
+        task = background(name, work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def drain(self, patience_s: float) -> None:
+        """Wait until everything is done, or the patience is over."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=patience_s)
+
+    async def close(self) -> None:
+        """Cancel what is under way."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def count_what_nobody_catches(loop: asyncio.AbstractEventLoop) -> None:
     """Log and count errors of callbacks, and of tasks that are not awaited, in the event loop of a server."""
 

@@ -27,6 +27,7 @@ class ExitSpecEntry(Document):
     changedBy: Annotated[str, Doc("the user who changed it last, if it was changed", example="")]
     changedTime: NullableMs
     outdated: Annotated[bool, Doc("whether the bundled one is newer than the change", example=False)]
+    revision: Annotated[int, Doc("that of its last change; 0 if it was never changed", example=0)]
     problem: Annotated[str, Doc("why this version cannot use the change, so that the bundled one holds", example="")]
 
 

@@ -36,6 +36,15 @@ class EventList(Document):
     data: Sequence[Event]
 
 
+class JobChanges(Document):
+    """Which jobs changed after a number."""
+
+    next: Annotated[int, Doc("the number to continue after", example=1042, minimum=0)]
+    jobs: Annotated[Sequence[str], Doc("jobs that the caller may read", example=["ann~train"])]
+    others: Annotated[bool, Doc("whether jobs changed of which the caller may only see the list", example=False)]
+    complete: Annotated[bool, Doc("false: more changed than is named here, so everything may have", example=True)]
+
+
 class Estimate(Document):
     """When a waiting job may start."""
 

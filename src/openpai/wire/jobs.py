@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, NotRequired
 
 from openpai.wire.answers import ExitCode, JobId, JobName, Ms, NullableMs, RoleName, Sentence, UserName, VcName
+from openpai.wire.applications import JobApplication
 from openpai.wire.doc import Doc, Document
 from openpai.wire.exits import AttemptCause
 from openpai.wire.states import State
@@ -98,6 +99,7 @@ class JobDetailHead(JobHead):
         bool, Doc("whether it may borrow idle resources, and be preempted there; false when it is finished")
     ]
     after: Annotated[Sequence[JobAfter], Doc("the jobs that had to end before it was queued")]
+    applications: Annotated[Sequence[JobApplication], Doc("servers in its tasks that browsers reach")]
     restarts: Annotated[Sequence[Restart], Doc("attempts that users requested; all others but the first are retries")]
     jobStatus: AttemptStatus
 

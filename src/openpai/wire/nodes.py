@@ -8,6 +8,7 @@ from typing import Annotated
 from openpai.wire.answers import NodeName, NullableMs, VcName
 from openpai.wire.audit import AuditEntry
 from openpai.wire.doc import Doc, Document
+from openpai.wire.scheduler import SettingVersion
 
 
 class Capacity(Document):
@@ -39,6 +40,12 @@ class Node(Document):
         float, Doc("how many users' jobs failed lately for its hardware, older failures counting less", example=0)
     ]
     lemonUsers: Annotated[int, Doc("how many users these are", example=0)]
+
+
+class LemonPolicy(SettingVersion):
+    """When a node that fails jobs is drained."""
+
+    threshold: Annotated[float, Doc("the score at which a node is drained; 0 for never", example=2.5)]
 
 
 class Holding(Document):

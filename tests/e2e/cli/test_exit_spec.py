@@ -57,6 +57,9 @@ def test_an_exit_spec_is_tested_saved_used_at_once_and_reverted(pai, tmp_path):
     # What is printed can be saved again.
     (tmp_path / "again.yaml").write_text(pai("exit-spec", "show", "licence").out)
     assert pai("exit-spec", "edit", "licence", "--file", str(tmp_path / "again.yaml"), "--yes").code == 0
+    stale = pai("exit-spec", "edit", "licence", "--file", str(tmp_path / "again.yaml"), "--yes", "--jobs", "0")
+    assert "admin added exit spec 'licence' since you read it: it is at revision 2" in " ".join(stale.err.split())
+    assert "+summary: The licence server gave no licence." in pai("exit-spec", "show", "licence", "--diff").out
 
     file.write_text(SPEC.replace("'licence server \\S+: no seat left'", "'(licence', 'x'", 1))
     wrong = pai("exit-spec", "edit", "licence", "--file", str(file), "--yes")

@@ -112,6 +112,7 @@ def test_a_password_that_others_can_read_is_refused(started: list[Settings], tmp
     assert [one.database_url for one in started] == ["postgresql://pai:secret@db/pai"]
 
 
+@pytest.mark.slow
 def test_the_example_explains_every_setting_and_means_the_defaults(started: list[Settings], tmp_path: Path) -> None:
     text = example(_up())
     commented = [line.removeprefix("# ") for line in text.splitlines()]

@@ -247,7 +247,7 @@ def test_times(when: str | None, ms: int | None) -> None:
         ("ubuntu@sha256:12", "docker.io/library/ubuntu@sha256:12"),
         ("ubuntu:22.04", "docker.io/library/ubuntu:22.04"),
         ("team/tool:1", "docker.io/team/tool:1"),
-        ("ghcr.io/team/tool", "ghcr.io/team/tool:latest"),
+        ("example.org/team/tool", "example.org/team/tool:latest"),
         ("localhost/tool", "localhost/tool:latest"),
         ("host:5000/tool", "host:5000/tool:latest"),
     ],

@@ -108,7 +108,8 @@ def test_a_container_is_found_by_its_first_process_with_its_network(machine: Mac
 
 def test_this_machine_is_measured() -> None:
     assert cgroup_mounts()
-    program = "sum(range(30_000_000)); print(flush=True); import time; time.sleep(60)"
+    # Clock ticks have a hundredth of a second.
+    program = "import time\nwhile time.process_time() < 0.1: pass\nprint(flush=True)\ntime.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", program], start_new_session=True, stdout=subprocess.PIPE) as busy:
         try:
             assert busy.stdout is not None

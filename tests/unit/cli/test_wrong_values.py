@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -96,11 +96,11 @@ def needed(command: Any, besides: Any) -> list[str]:
     return words + [f"--{name}={value}" for name, value in small.items() if is_used]
 
 
-def attempts(path: tuple[str, ...], command: Any) -> Iterator[list[str]]:
+def attempts(path: tuple[str, ...], command: Any, values: Sequence[str]) -> Iterator[list[str]]:
     for param in command.params:
         if getattr(param, "is_flag", False) or param.name == "help":
             continue
-        for value in VALUES:
+        for value in values:
             if param.param_type_name == "option":
                 yield [*path, f"{name_of(param)}={value}", *needed(command, param)]
             else:
@@ -109,12 +109,20 @@ def attempts(path: tuple[str, ...], command: Any) -> Iterator[list[str]]:
                 yield [*path, "--", *before, value]
 
 
+@pytest.mark.parametrize(
+    "values", [VALUES[::2], pytest.param(VALUES[1::2], marks=pytest.mark.slow)], ids=["some", "others"]
+)
 @pytest.mark.parametrize(("path", "command"), LEAVES, ids=["-".join(path) for path, _ in LEAVES])
 def test_a_wrong_value_is_one_clear_error(
-    pai: Callable[..., Outcome], platform: Any, harmless: None, path: tuple[str, ...], command: Any
+    pai: Callable[..., Outcome],
+    platform: Any,
+    harmless: None,
+    path: tuple[str, ...],
+    command: Any,
+    values: Sequence[str],
 ) -> None:
     wrong = []
-    for line in attempts(path, command):
+    for line in attempts(path, command, values):
         with bounded():
             message = pai(*line)
         shown = message.out + message.err

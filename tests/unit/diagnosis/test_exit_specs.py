@@ -50,6 +50,7 @@ def test_every_bundled_exit_spec_is_read_back_from_its_document_and_accepted() -
 
 
 @pytest.mark.parametrize("name", ["cuda_oom", "missing_module", "nccl_timeout_root_unknown"])
+@pytest.mark.slow
 def test_a_bundled_exit_spec_put_back_unchanged_changes_nothing(name: str) -> None:
     edit = read_spec(name, describe(bundled()[name]))
     after, takeovers = check(name, {name: edit}, built_in())

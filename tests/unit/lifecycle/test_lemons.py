@@ -11,6 +11,7 @@ from openpai.lifecycle.lemons import (
     HALF_LIFE_MS,
     INCIDENT_MS,
     KEPT_MS,
+    Population,
     Strike,
     excluded_nodes,
     find_lemon,
@@ -99,3 +100,39 @@ def test_three_lemons_among_63_nodes_are_drained_before_four_fifths_of_their_fau
             drained.add(node)
     assert drained == lemons
     assert avoided / (avoided + happened) > 0.8
+
+
+def test_users_of_one_virtual_cluster_count_less_beside_others() -> None:
+    team = [replace(strike(user, day), virtual_cluster="v") for day, user in enumerate(("ann", "bob", "eve"))]
+    several, one = Population(20, 4), Population(20, 1)
+    assert find_lemon("n1", team, 2 * DAY_MS, population=several) is None
+    assert find_lemon("n1", team, 2 * DAY_MS, population=one) is not None
+    other = replace(strike("kim", 2.5), virtual_cluster="w")
+    assert find_lemon("n1", [*team, other], int(2.5 * DAY_MS), population=several) is not None
+
+
+def test_where_few_users_have_the_cluster_their_failures_of_several_days_count() -> None:
+    def of(user: str, *days: float) -> list[Strike]:
+        return [replace(strike(user, day), job=f"{user}-{day}") for day in days]
+
+    alone, two = Population(1), Population(2)
+    assert find_lemon("n1", of("ann", 0, 1.1, 2.2), 3 * DAY_MS, population=alone) is not None
+    # All on one day, or the same job again, is one failure.
+    assert find_lemon("n1", of("ann", 0, 0.2, 0.4), DAY_MS, population=alone) is None
+    again = [replace(each, job="j") for each in of("ann", 0, 1.1, 2.2)]
+    assert find_lemon("n1", again, 3 * DAY_MS, population=alone) is None
+    # Of two users, one cannot drain a node, nor with a single failure of the other one.
+    assert find_lemon("n1", of("ann", *range(30)), 30 * DAY_MS, population=two) is None
+    assert find_lemon("n1", [*of("ann", *range(30)), *of("bob", 28.5)], 30 * DAY_MS, population=two) is None
+    both = [*of("ann", 0, 1.1), *of("bob", 0.5, 1.6)]
+    assert find_lemon("n1", both, 2 * DAY_MS, population=two) is not None
+
+
+def test_failures_of_unknown_cause_count_for_half() -> None:
+    unsure = [replace(strike(f"u{day}", day), is_sure=False) for day in range(4)]
+    assert score(unsure, 3 * DAY_MS) < 2
+    assert find_lemon("n1", unsure, 3 * DAY_MS) is None
+    assert excluded_nodes(unsure, "u0-job", DAY_MS // 2, 10) == frozenset()
+    lemon = find_lemon("n1", [*unsure, strike("ann", 4), strike("bob", 4.5)], int(4.5 * DAY_MS))
+    assert lemon is not None
+    assert "unknown cause, succeeded elsewhere (4)" in lemon.reason

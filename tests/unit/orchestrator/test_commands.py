@@ -91,9 +91,9 @@ def test_priority_and_rank_change_the_order_on_any_server(place: str) -> None:
     async def story(servers: Servers) -> None:
         await servers.start("b")
         commands = servers.servers[place].commands
-        await servers.submit("now", gpus=4, command="sleep 100", extras=prio("crit"))
+        await servers.submit("now", gpus=4, command="sleep 20", extras=prio("crit"))
         for name in ("first", "second", "third"):
-            await servers.submit(name, gpus=4, command="sleep 100")
+            await servers.submit(name, gpus=4, command="sleep 20")
         await commands.set_priority("ann", "third", "prod", "ann")
         await commands.set_rank("ann", "second", 5, "root")
         await asyncio.sleep(5)

@@ -42,6 +42,7 @@ class Outcome:
         return [action for call in self.calls for action in call if isinstance(action, kind)]
 
 
+@pytest.mark.slow
 def test_a_gang_of_two_thousand_starts_and_ends_in_bounded_passes_with_one_shared_environment() -> None:
     async def story(servers: Servers) -> None:
         message = Outcome(servers)

@@ -117,6 +117,7 @@ def test_how_good_estimates_and_guesses_are_is_known_after_a_restart() -> None:
     live(story)
 
 
+@pytest.mark.slow
 def test_all_jobs_of_a_virtual_cluster_may_be_interrupted_unless_they_say_otherwise() -> None:
     def views(servers: Servers) -> dict[str, tuple[int, int, int]]:
         found = servers.leader.scheduler.virtual_clusters()

@@ -33,3 +33,8 @@ def test_ports_known_from_before_a_restart_are_not_given() -> None:
     assert book.take("a", {"x": 1}) == {"x": (101,)}
     book.give_back("a", [7])
     assert book.take("a", {"x": 1}) is None
+
+
+def test_a_book_may_begin_anywhere_and_comes_to_all_ports() -> None:
+    book = PortBook(100, 104, begin=102)
+    assert book.take("a", {"x": 4}) == {"x": (102, 103, 100, 101)}

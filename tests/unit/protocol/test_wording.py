@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openpai.api.routes.job_changes import NO_CONTROLS
-from openpai.protocol.wording import validation_message
+from openpai.protocol.wording import amount, exact, validation_message
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,9 @@ from openpai.protocol.wording import validation_message
 )
 def test_known_patterns_are_put_in_words(pattern, message):
     assert validation_message({"type": "string_pattern_mismatch", "ctx": {"pattern": pattern}, "msg": ""}) == message
+
+
+def test_amounts_have_the_digits_that_say_something() -> None:
+    values = (0, 0.400556, 0.000278, 1, 12.3456, 1234567.891, 100.0)
+    assert [amount(value) for value in values] == ["0", "0.4", "0.00028", "1", "12.35", "1234567.89", "100"]
+    assert [exact(value) for value in (1234567.0, 0.1 + 0.2, 10_000_000)] == ["1234567", "0.3", "10000000"]

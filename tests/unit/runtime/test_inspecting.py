@@ -15,6 +15,7 @@ from openpai.runtime.inspecting import (
     GpuUse,
     ProcessState,
     SampleReader,
+    collective_of,
     described,
     most_telling,
     read_processes,
@@ -114,3 +115,18 @@ def test_what_processes_do_is_described() -> None:
     ]
     assert most_telling(found) == "process 7 (python train.py) is stopped, in do_signal_stop"
     assert described(ProcessState(5, "S", "a\x1b[2Jb")).isprintable()
+
+
+def test_a_rank_that_waits_for_others_is_named_with_its_operation() -> None:
+    stack = [
+        'Thread 7 (active): "MainThread"',
+        "    all_reduce (torch/distributed/distributed_c10d.py:2501)",
+        "    wrapper (torch/distributed/c10d_logger.py:81)",
+        "    train_barrier_free (train.py:9)",
+    ]
+    waits = ProcessState(7, "R", "python", stack=stack)
+    shell = ProcessState(6, "S", "sh", "do_wait")
+    assert most_telling([shell, waits]) == "process 7 (python) is running; it waits in all_reduce"
+    assert collective_of(stack[3:]) == ""
+    # A stopped process says more.
+    assert "stopped" in most_telling([waits, ProcessState(8, "T", "python")])

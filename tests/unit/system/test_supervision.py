@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from openpai.system.supervision import background, failures, supervise
+from openpai.system.supervision import Background, background, failures, supervise
 
 
 class Panic(BaseException):
@@ -64,3 +64,24 @@ async def test_an_error_in_a_task_that_is_not_awaited_is_counted() -> None:
         await background("test work", work())
     assert failures()["test work"] == 1
     assert logs[0]["log_level"] == "error"
+
+
+async def test_work_in_the_background_is_waited_for_and_then_cancelled() -> None:
+    kept, done, ended = Background(), asyncio.Event(), asyncio.Event()
+
+    async def short() -> None:
+        done.set()
+
+    async def long() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    kept.start("test short", short())
+    kept.start("test long", long())
+    await kept.drain(0.01)
+    assert (len(kept), done.is_set(), ended.is_set()) == (1, True, False)
+    await kept.close()
+    assert (len(kept), ended.is_set()) == (0, True)
+    await kept.drain(60)

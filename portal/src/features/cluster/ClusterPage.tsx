@@ -1,9 +1,11 @@
 // The cluster: virtual clusters with what was promised and what is used, and every node with its devices.
 import { i18n } from "@lingui/core";
-import { Drawer } from "@mantine/core";
+import { Drawer, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { lazy, Suspense } from "react";
 import { answer, http } from "@/api/client";
 import { useNodes, useVirtualClusters, type Node, type VirtualCluster } from "@/api/cluster";
+import { whileLive } from "@/api/live";
 import { LIVE_MS } from "@/api/queries";
 import { useAddress } from "@/ui/address";
 import { CopyCommand } from "@/ui/Copy";
@@ -13,6 +15,9 @@ import { Loaded, Note } from "@/ui/Loaded";
 import { Card, Fact, Facts, Page } from "@/ui/Page";
 import { Ago } from "@/ui/time";
 import css from "./ClusterPage.module.css";
+
+
+const Topology = lazy(() => import("./Topology"));
 
 export default function ClusterPage() {
   return (
@@ -51,9 +56,18 @@ function stateOf(node: Node): { word: string; tone: "good" | "bad" | "off" } {
 
 function Nodes() {
   const [query, change] = useAddress();
+  const nodes = useNodes();
+  const isMap = query["view"] === "map";
   return (
-    <Card title={i18n.t("Nodes")} aside={<CopyCommand words={["node", "list"]} />} flush>
-      <Loaded query={useNodes()} rows={6}>
+    <Card title={i18n.t("Nodes")} flush aside={
+      <span className={css.views}>
+        <SegmentedControl size="xs" aria-label={i18n.t("View")} value={isMap ? "map" : "list"} onChange={(view) => change({ view: view === "map" ? "map" : "" })}
+          data={[{ value: "list", label: i18n.t("List") }, { value: "map", label: i18n.t("Map") }]} />
+        <CopyCommand words={isMap ? ["vc", "inspect"] : ["node", "list"]} />
+      </span>
+    }>
+      {isMap && <Suspense fallback={<div role="status" aria-busy="true">{i18n.t("Loading")}</div>}><Topology /></Suspense>}
+      {!isMap && <Loaded query={nodes} rows={6}>
         {(nodes) => {
           if (!nodes.length) return <Note icon="cluster" title={i18n.t("No nodes yet")}>{i18n.t("They appear as soon as the platform finds them.")}</Note>;
           return (
@@ -75,7 +89,7 @@ function Nodes() {
             </ul>
           );
         }}
-      </Loaded>
+      </Loaded>}
       <Drawer opened={Boolean(query["node"])} onClose={() => change({ node: "" })} position="right" size={440} title={query["node"]} closeButtonProps={{ "aria-label": i18n.t("Close") }}>
         {query["node"] && <OneNode name={query["node"]} />}
       </Drawer>
@@ -104,7 +118,7 @@ function OneNode({ name }: { name: string }) {
   const detail = useQuery({
     queryKey: ["nodes", name],
     queryFn: () => answer(http.GET("/api/v2/nodes/{name}", { params: { path: { name } } })),
-    refetchInterval: 2 * LIVE_MS,
+    refetchInterval: () => whileLive(2 * LIVE_MS),
   });
   return (
     <Loaded query={detail} rows={6}>

@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { answer, http } from "@/api/client";
 import { useNodes, useVirtualClusters, type Node } from "@/api/cluster";
 import { fullName, useJobPage, type JobSummary } from "@/api/jobs";
+import { whileLive } from "@/api/live";
 import { LIVE_MS } from "@/api/queries";
 import { useMe, type User } from "@/api/session";
 import { CopyCommand } from "@/ui/Copy";
@@ -57,7 +58,7 @@ function InUse() {
   const quotas = useQuery({
     queryKey: ["quotas", "me"],
     queryFn: () => answer(http.GET("/api/v2/quotas/me")),
-    refetchInterval: 5 * LIVE_MS,
+    refetchInterval: () => whileLive(5 * LIVE_MS),
   });
   const own = quotas.data ?? [];
   const limited = own.find((quota) => quota.gpusRunning !== null);

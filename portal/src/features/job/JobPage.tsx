@@ -2,6 +2,7 @@
 import { i18n } from "@lingui/core";
 import { Tabs } from "@mantine/core";
 import { useParams } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
 import { fullName, type JobDetail } from "@/api/jobs";
 import { useAddress } from "@/ui/address";
 import { CopyCommand } from "@/ui/Copy";
@@ -11,6 +12,7 @@ import { Card, Fact, Facts, Page } from "@/ui/Page";
 import { isOver, StateBadge } from "@/ui/State";
 import { Ago, Span } from "@/ui/time";
 import { Actions } from "./Actions";
+import { Applications } from "./Applications";
 import { Config } from "./Config";
 import { Events } from "./Events";
 import { Failure } from "./Failure";
@@ -18,7 +20,10 @@ import css from "./JobPage.module.css";
 import { Logs } from "./Logs";
 import { tasksOf, useJob } from "./queries";
 import { Tasks } from "./Tasks";
+import { Timeline } from "./Timeline";
 import { Why } from "./Why";
+
+const Terminal = lazy(() => import("./Terminal"));
 
 export default function JobPage() {
   const { job = "" } = useParams({ strict: false }) as { job?: string };
@@ -54,15 +59,20 @@ function Shown({ job, asked }: { job: JobDetail; asked: string }) {
           <Fact name={i18n.t("Attempt")}><Attempts job={job} chosen={query["attempt"] ?? ""} onChoose={(attempt) => change({ attempt })} /></Fact>
         </Facts>
       </Card>
+      {job.applications.length > 0 && <Applications job={job} name={name} />}
       <Tabs value={query["tab"] ?? "tasks"} onChange={(tab) => change({ tab: tab === "tasks" ? "" : (tab ?? "") })} keepMounted={false}>
         <Tabs.List className={css.tabs}>
           <Tabs.Tab value="tasks">{i18n.t("Tasks")}</Tabs.Tab>
           <Tabs.Tab value="logs">{i18n.t("Logs")}</Tabs.Tab>
+          <Tabs.Tab value="terminal">{i18n.t("Terminal")}</Tabs.Tab>
+          <Tabs.Tab value="attempts">{i18n.t("Attempts")}</Tabs.Tab>
           <Tabs.Tab value="events">{i18n.t("Events")}</Tabs.Tab>
           <Tabs.Tab value="config">{i18n.t("Configuration")}</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="tasks"><Tasks tasks={tasks} name={name} attempt={status.attemptId} /></Tabs.Panel>
         <Tabs.Panel value="logs"><Logs tasks={tasks} name={name} isOver={isOver(status.state)} /></Tabs.Panel>
+        <Tabs.Panel value="terminal"><Suspense fallback={<div role="status" aria-busy="true">{i18n.t("Loading")}</div>}><Terminal tasks={tasks} name={name} /></Suspense></Tabs.Panel>
+        <Tabs.Panel value="attempts"><Timeline job={asked} /></Tabs.Panel>
         <Tabs.Panel value="events"><Events job={asked} /></Tabs.Panel>
         <Tabs.Panel value="config"><Config job={asked} name={job.name} /></Tabs.Panel>
       </Tabs>

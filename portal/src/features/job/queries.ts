@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { answer, answerText, http, type Schemas } from "@/api/client";
 import type { JobDetail } from "@/api/jobs";
+import { whileLive } from "@/api/live";
 import { LIVE_MS, SLOW_MS } from "@/api/queries";
 import { isOver } from "@/ui/State";
 
@@ -19,7 +20,7 @@ export function useJob(job: string, attempt: string) {
       (attempt === ""
         ? answer(http.GET("/api/v2/jobs/{job}", { params: { path: { job } } }))
         : answer(http.GET("/api/v2/jobs/{job}/attempts/{number}", { params: { path: { job, number: Number(attempt) } } }))) as Promise<JobDetail>,
-    refetchInterval: (query) => (query.state.data && isOver(query.state.data.jobStatus.state) ? SLOW_MS : LIVE_MS),
+    refetchInterval: (query) => (query.state.data && isOver(query.state.data.jobStatus.state) ? SLOW_MS : whileLive(LIVE_MS)),
   });
 }
 
@@ -36,7 +37,7 @@ export function useEvents(job: string) {
   return useQuery({
     queryKey: ["job", job, "events"],
     queryFn: () => answer(http.GET("/api/v2/jobs/{job}/events", { params: { path: { job } } })) as Promise<Schemas["EventList"]>,
-    refetchInterval: 2 * LIVE_MS,
+    refetchInterval: () => whileLive(2 * LIVE_MS),
   });
 }
 

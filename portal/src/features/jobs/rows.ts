@@ -2,6 +2,7 @@
 import { keepPreviousData, useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { jobPage, type JobsQuery, type JobSummary } from "@/api/jobs";
+import { whileLive } from "@/api/live";
 import { LIVE_MS } from "@/api/queries";
 
 export const PAGE = 100;
@@ -26,7 +27,7 @@ export function useRows(query: JobsQuery, first: number, last: number) {
   const count = useQuery({
     queryKey: ["jobs", "count", query],
     queryFn: () => jobPage(query, 0, 0).then((found) => found.totalCount),
-    refetchInterval: LIVE_MS,
+    refetchInterval: () => whileLive(LIVE_MS),
     placeholderData: keepPreviousData,
   });
   const total = count.data ?? 0;
@@ -40,7 +41,7 @@ export function useRows(query: JobsQuery, first: number, last: number) {
       // The end of the list moves when jobs are added, and with it what a page from the end holds.
       queryKey: ["jobs", "rows", query, page, page * PAGE > total / 2 ? total : 0],
       queryFn: () => pageAt(query, page, total),
-      refetchInterval: LIVE_MS,
+      refetchInterval: () => whileLive(LIVE_MS),
       placeholderData: keepPreviousData,
     })),
   });

@@ -30,6 +30,7 @@ _NAMED: Final = {
     "index": "number of the task in its role, counted from 0",
     "attempt": "number of the task's attempt, counted from 0",
     "port": "TCP port that the task listens on",
+    "application": "name of the application",
     "vc": "name of the virtual cluster",
     "username": "name of the user",
     "groupname": "name of the group",

@@ -33,6 +33,7 @@ TAGS: Final = {
     "storages": "Named places for data.",
     "code": "The code that is sent along with jobs.",
     "exit specs": "Causes of failures, and the rules that find them.",
+    "metrics": "What is measured of the platform, its nodes and jobs.",
     "sweeps": "Jobs of a parameter matrix, seen and stopped as one.",
     "quotas": "Limits for users.",
     "reports": "Reports of use.",

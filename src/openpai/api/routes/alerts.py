@@ -1,30 +1,62 @@
-"""Alerts: what needs attention now."""
+"""Alerts: what needs attention now, what alerts did, silences, and subscriptions of users."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
-from fastapi import Request
+from fastapi import Path, Query, Request
+from pydantic import Field
 
-from openpai.api.answers import Reply, reply
+from openpai.access.accounts import User, check_extension
+from openpai.alerts.states import Alert as StoredAlert
+from openpai.alerts.states import State
+from openpai.api.answers import Done, Reply, done, reply
+from openpai.api.audit import about
+from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of, needs
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import alerts as shapes
+from openpai.orchestrator.alert_outbox import subscription_of
 from openpai.ports.queries import JobFilter
-from openpai.wire.alerts import Alert
+from openpai.wire import alerts as wire
 
 router = Router("alerts")
 JOBS_MAX: Final = 1000
+ALERTS_MAX: Final = 10_000
+Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
+
+
+class SilenceBody(Body, example={"matchers": ["node_name=n1"], "minutes": 120, "comment": "new disks"}):
+    """What to silence, and for how long."""
+
+    matchers: list[Annotated[str, Field(max_length=500)]] = Field(
+        min_length=1,
+        max_length=20,
+        description="All of them hold: the name of a rule, or as in `node_name=n1`.",
+    )
+    minutes: float = Field(ge=1, le=366 * 1440, description="How long.")
+    comment: str = Field("", max_length=500, description="Why.")
+
+
+class SubscriptionBody(Body, example={"on": ["end", "failure"]}):
+    """What to hear of one's own jobs."""
+
+    on: list[Literal["start", "end", "failure", "waiting", "retry"]] = Field(max_length=5, description="The events.")
+    waitingMinutes: float = Field(30, ge=1, le=100_000, description="How long a job may wait before a message.")
+    url: str = Field("", max_length=2000, description="A webhook of one's own; empty: mail.")
+    shape: Literal["webhook", "slack", "teams"] = Field("webhook", description="The form of what the webhook gets.")
 
 
 @router.serves("GET /api/v2/alerts", "List alerts")
-async def list_alerts(request: Request, caller: Annotated[Caller, needs("alert.list")]) -> Reply[list[Alert]]:
+async def list_alerts(request: Request, caller: Annotated[Caller, needs("alert.list")]) -> Reply[list[wire.Alert]]:
     """Return alerts in Alertmanager's shape: all for administrators, those about their own jobs for others.
 
     They report the present state: nodes that are not ready or are drained, bad GPUs, and jobs that wait for more than
-    half an hour, do not begin, or do not end. At most 1,000 jobs are examined, oldest first.
+    half an hour, do not begin, or do not end; and the alerts of rules that fire. At most 1,000 jobs are examined,
+    oldest first.
     """
     services = context_of(request).services
     where = JobFilter(phases=shapes.WATCHED, is_ascending=True, limit=JOBS_MAX)
@@ -33,4 +65,126 @@ async def list_alerts(request: Request, caller: Annotated[Caller, needs("alert.l
     page = await services.jobs.jobs(where, count=False)
     nodes = await services.platform.nodes() if caller.is_admin else ()
     now_ms = services.clock.now_ms()
-    return reply([shapes.alert(found, now_ms) for found in shapes.alerts(nodes, page.jobs, now_ms)])
+    silences = await services.platform.silences()
+    found = [shapes.alert(each, now_ms, silences) for each in shapes.alerts(nodes, page.jobs, now_ms)]
+    known = {shapes.about(each["labels"]) for each in found}
+    stored = _visible(await services.alerts.alerts(), caller)
+    of_rules = [shapes.of_rule(each, now_ms, silences) for each in stored]
+    return reply([*found, *(each for each in of_rules if shapes.about(each["labels"]) not in known)][:ALERTS_MAX])
+
+
+def _visible(alerts: Sequence[StoredAlert], caller: Caller) -> list[StoredAlert]:
+    firing = [alert for alert in alerts if alert.state is State.FIRING]
+    if caller.is_admin:
+        return firing
+    since_ms = caller.principal.since_ms
+    # Older alerts are about jobs of an earlier user of the same name.
+    return [
+        alert
+        for alert in firing
+        if alert.since_ms >= since_ms
+        and (labels := dict(alert.labels)).get("username") == caller.user
+        and labels.get("job_name", "").startswith(f"{caller.user}~")
+    ]
+
+
+@router.serves("GET /api/v2/alerts/silences", "List silences")
+async def list_silences(request: Request, caller: Annotated[Caller, needs("alert.rules")]) -> Reply[list[wire.Silence]]:
+    """Return silences, the newest first; those that are over are kept for a week."""
+    services = context_of(request).services
+    now_ms = services.clock.now_ms()
+    return reply([shapes.silence(each, now_ms) for each in reversed(await services.platform.silences())])
+
+
+@router.serves("POST /api/v2/alerts/silences", "Silence alerts", takes=SilenceBody)
+async def silence_alerts(request: Request, caller: Annotated[Caller, needs("alert.silence")]) -> Reply[wire.Silence]:
+    """Let the alerts that fit all matchers neither notify nor act for a time."""
+    body = await read_body(request, SilenceBody)
+    about(request, target=", ".join(body.matchers)[:200])
+    services = context_of(request).services
+    now_ms = services.clock.now_ms()
+    to_ms = now_ms + int(body.minutes * 60_000)
+    made = await services.platform.silence(body.matchers, to_ms, caller.user, body.comment)
+    return reply(shapes.silence(made, now_ms))
+
+
+@router.serves("DELETE /api/v2/alerts/silences/{id}", "End a silence", "NoSilenceError")
+async def end_silence(
+    request: Request,
+    caller: Annotated[Caller, needs("alert.silence")],
+    id: Annotated[str, Path(max_length=64, description="The silence.")],  # noqa: A002
+) -> Done:
+    """End a silence at once."""
+    about(request, target=id)
+    await context_of(request).services.platform.end_silence(id, caller.user)
+    return done(f"silence {id} is over")
+
+
+@router.serves("GET /api/v2/alerts/actions", "List actions of alerts")
+async def list_alert_actions(
+    request: Request, caller: Annotated[Caller, needs("alert.rules")], limit: Limit = 100
+) -> Reply[list[wire.AlertAction]]:
+    """Return what alerts did, or would have done without a limit, the newest first."""
+    rows = await context_of(request).services.alerts.actions(limit=limit)
+    return reply([shapes.action(row) for row in rows])
+
+
+@router.serves("GET /api/v2/alerts/messages", "List messages of the outbox")
+async def list_alert_messages(
+    request: Request,
+    caller: Annotated[Caller, needs("alert.rules")],
+    state: Annotated[Literal["waiting", "sent", "given_up", ""], Query(description="Only those in this state.")] = "",
+    limit: Limit = 100,
+) -> Reply[list[wire.AlertMessage]]:
+    """Return messages that wait, were sent or were given up, the newest first, each with the reason."""
+    states = (state,) if state else ("waiting", "sent", "given_up")
+    found = await context_of(request).services.alerts.notices(states, limit)
+    return reply([shapes.message(each) for each in found])
+
+
+@router.serves("GET /api/v2/alerts/subscription", "Show one's subscription")
+async def get_subscription(
+    request: Request, caller: Annotated[Caller, needs("alert.subscribe")]
+) -> Reply[wire.Subscription]:
+    """Return what the caller hears of their own jobs."""
+    user = await context_of(request).services.users.user(caller.user)
+    return reply(_subscription(user))
+
+
+@router.serves("PUT /api/v2/alerts/subscription", "Subscribe to one's own jobs", takes=SubscriptionBody)
+async def set_subscription(
+    request: Request, caller: Annotated[Caller, needs("alert.subscribe")]
+) -> Reply[wire.Subscription]:
+    """Set what the caller hears of their own jobs, by mail or by a webhook of theirs, which must be public."""
+    body = await read_body(request, SubscriptionBody)
+    about(request, target=caller.user, owner=caller.user)
+    services = context_of(request).services
+    if body.url:
+        await services.sender.check_target(body.url)
+    wanted = {
+        "on": sorted(set(body.on)), "waitingMinutes": body.waitingMinutes, "url": body.url, "shape": body.shape,
+    }  # fmt: skip
+
+    def change(user: User) -> User:
+        extension = {**user.extension, "notifications": wanted}
+        check_extension(extension)
+        return replace(user, extension=extension)
+
+    return reply(_subscription(await services.users.change_user(caller.user, change)))
+
+
+def _subscription(user: User | None) -> wire.Subscription:
+    found = subscription_of(user) if user is not None else None
+    if found is None:
+        return {"on": [], "waitingMinutes": 30, "url": "", "shape": "webhook"}
+    words: tuple[Literal["start", "end", "failure", "waiting", "retry"], ...]
+    words = ("start", "end", "failure", "waiting", "retry")
+    shape: Literal["webhook", "slack", "teams"] = (
+        "slack" if found.shape == "slack" else "teams" if found.shape == "teams" else "webhook"
+    )
+    return {
+        "on": [word for word in words if word in found.on],
+        "waitingMinutes": found.waiting_minutes,
+        "url": found.url,
+        "shape": shape,
+    }

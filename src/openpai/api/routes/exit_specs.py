@@ -49,7 +49,7 @@ class ExitSpecBody(Body, example={"spec": _EXAMPLE, "reason": "the new simulator
     spec: dict[str, Any] = Field(description="The cause and its rules, or `{disabled: true}` for a bundled one.")
     reason: str = Field("", max_length=1000, description="Kept in the history.")
     force: bool = Field(False, description="Save it although samples of other exit specs would show another cause.")
-    revision: int | None = Field(None, ge=0, description="Refuse the change if the newest revision is another one.")
+    revision: int | None = Field(None, ge=0, description="Refuse if the exit spec was changed after this revision.")
 
 
 class TestBody(Body, example={"name": "licence", "spec": _EXAMPLE, "text": "FlexLM error: -4,132", "jobs": 100}):

@@ -15,13 +15,17 @@ from openpai.api.job_attempts import Number, attempt_of, earlier_attempts, spec_
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
+from openpai.api.shapes.applications import job_applications
 from openpai.api.shapes.job_attempts import AttemptView, current_attempt
 from openpai.api.shapes.tasks import TaskHistory, short_task, task_status
 from openpai.lifecycle.model import JOB_FINAL
+from openpai.ports.platform import NotLeading
 from openpai.ports.queries import JobRow
 from openpai.protocol.dependencies import dependencies_of
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import placement_of
+from openpai.runtime.applications import applications_of
+from openpai.wire.applications import JobApplication
 from openpai.wire.job_attempts import OldAttempt, ShortTask
 from openpai.wire.jobs import JobDetail
 from openpai.wire.tasks import TaskStatus
@@ -49,8 +53,30 @@ async def job_document(request: Request, caller: Caller, row: JobRow, attempt: A
     is_interruptible = await _is_interruptible(request, row, spec)
     use, after = services.platform.progress().get(row.id), dependencies_of(spec, row.user)
     now_ms = services.clock.now_ms()
-    document = shapes.detail(row, attempt, restarts, now_ms, is_interruptible=is_interruptible, use=use, after=after)
+    document = shapes.detail(
+        row, attempt, restarts, now_ms,
+        is_interruptible=is_interruptible,
+        use=use,
+        after=after,
+        applications=await _applications(request, row, spec),
+    )  # fmt: skip
     return encoded_with(document, "taskRoles", roles)
+
+
+async def _applications(request: Request, row: JobRow, spec: JobSpec) -> list[JobApplication]:
+    """Return the applications of a job; raise NotLeading if another server knows whether they answer."""
+    found = applications_of(spec)
+    if not found:
+        return []
+    services = context_of(request).services
+    entrance = services.applications()
+    if row.phase not in JOB_FINAL:
+        try:
+            await services.platform.require_leader()
+        except NotLeading as error:
+            if error.url:
+                raise
+    return job_applications(row, found, entrance.views(row.id) if entrance is not None else {})
 
 
 async def _is_interruptible(request: Request, row: JobRow, spec: JobSpec) -> bool:

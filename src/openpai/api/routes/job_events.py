@@ -1,13 +1,16 @@
-"""The events of a job, why it waits, and how to reach its running tasks by SSH."""
+"""The events of a job, which jobs changed, why one waits, and how to reach its running tasks by SSH."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Final, Literal
 
-from fastapi import Query, Request
+from fastapi import Header, Query, Request
+from starlette.responses import StreamingResponse
 
 from openpai.api.answers import Reply, encoded_list, reply
+from openpai.api.changes import changed_jobs, follow
 from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for, split_by_visibility
 from openpai.api.job_attempts import ssh_roles, tasks_of
@@ -19,10 +22,11 @@ from openpai.api.shapes.job_events import event, wait
 from openpai.api.shapes.tasks import TaskHistory, gateway_address, ssh_address
 from openpai.ports.queries import JobRow
 from openpai.protocol.errors import Refused
-from openpai.wire.job_events import EventList, JobWaits, SshAddresses, SshGatewayAddress
+from openpai.wire.job_events import EventList, JobChanges, JobWaits, SshAddresses, SshGatewayAddress
 
 router = Router("jobs")
 HOLDERS_MAX: Final = 100
+_EVENT: Final = 'id: 1042\nevent: changes\ndata: {"next":1042,"jobs":["ann~train"],"others":false,"complete":true}\n\n'
 
 
 @router.serves("GET /api/v2/jobs/{job}/events", "List the events of a job")
@@ -37,6 +41,32 @@ async def list_job_events(
     found = await context_of(request).services.jobs.events(row.id, kind)
     data = await encoded_list(found, event)
     return Reply(b'{"totalCount":%d,"data":%b}' % (len(found), data))
+
+
+@router.serves(
+    "GET /api/v2/changes", "List or follow changes of jobs", "TooManyRequestsError", media={"text/event-stream": _EVENT}
+)
+async def list_changes(
+    request: Request,
+    caller: Annotated[Caller, needs("job.list")],
+    after: Annotated[int | None, Query(ge=0, le=2**53, description="`next` of the last answer")] = None,
+    follow_: Annotated[bool, Query(alias="follow", include_in_schema=False)] = False,
+    last_event: Annotated[int | None, Header(alias="last-event-id", ge=0, le=2**53, include_in_schema=False)] = None,
+) -> Reply[JobChanges] | StreamingResponse:
+    """Return which jobs have had events after a number; without one, only the number to begin with.
+
+    With `follow=true` the answer is an endless stream of events `changes`, each with this document; with the header
+    Last-Event-ID it continues after that event, also after a restart of the server. The first event of a stream
+    without it says that everything may have changed.
+    """
+    context = context_of(request)
+    if not follow_:
+        return reply(await changed_jobs(context.services.jobs, caller, after))
+    holder = partial(context.sessions.holder, caller.token.digest)
+    begin = last_event if last_event is not None else after
+    events = await follow(context.changes, context.services, caller, begin, holder)
+    # A proxy that buffers answers would delay the stream.
+    return StreamingResponse(events, 200, {"X-Accel-Buffering": "no"}, "text/event-stream")
 
 
 @router.serves("GET /api/v2/jobs/{job}/why", "Show why a job waits")

@@ -17,10 +17,12 @@ from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import audit
 from openpai.api.shapes import nodes as shapes
+from openpai.lifecycle.lemons import THRESHOLD, THRESHOLD_MAX
+from openpai.ports.cluster_settings import LEMON_POLICY, Setting
 from openpai.ports.platform import NodeChange
 from openpai.ports.usage import AuditFilter
 from openpai.protocol.errors import Refused
-from openpai.wire.nodes import Node, NodeDetail
+from openpai.wire.nodes import LemonPolicy, Node, NodeDetail
 
 router = Router("cluster")
 HISTORY_MAX: Final = 20
@@ -41,6 +43,50 @@ class NodeBody(Body, example={"drained": True, "reason": "a fan is broken"}):
         description="With `drained`: how long jobs may continue; then they are put back into the queue.",
     )
     reason: str = Field("", max_length=1000, description="A reason for users.")
+
+
+class LemonBody(Body, example={"threshold": 2.5}):
+    """When a node counts as a lemon."""
+
+    threshold: float = Field(
+        ge=0, le=THRESHOLD_MAX, allow_inf_nan=False, description="The score at which a node is drained; 0 for never."
+    )
+    version: int | None = Field(None, ge=0, le=2**31 - 1, description="Refuse if the stored version is another.")
+
+
+@router.serves("GET /api/v2/lemons", "Show when nodes are drained for their failures")
+async def get_lemons(request: Request, caller: Annotated[Caller, needs("node.list")]) -> Reply[LemonPolicy]:
+    """Return the score at which a node that fails the jobs of several users is drained; 0 for never."""
+    return reply(_lemons(await context_of(request).services.cluster_settings.setting(LEMON_POLICY)))
+
+
+@router.serves(
+    "PUT /api/v2/lemons", "Set when nodes are drained for their failures", "ConflictSettingError", takes=LemonBody
+)
+async def set_lemons(request: Request, caller: Annotated[Caller, needs("cluster.change")]) -> Reply[LemonPolicy]:
+    """Set the score at which a node that fails the jobs of several users is drained; it takes effect at once."""
+    body = await read_body(request, LemonBody)
+    services = context_of(request).services
+    saved = await services.cluster_settings.set_setting(
+        LEMON_POLICY,
+        {"threshold": body.threshold},
+        by=caller.user,
+        at_ms=services.clock.now_ms(),
+        version=body.version,
+    )
+    await services.platform.limits_changed()
+    return reply(_lemons(saved))
+
+
+def _lemons(setting: Setting | None) -> LemonPolicy:
+    if setting is None:
+        return {"threshold": THRESHOLD, "version": 0, "changedBy": None, "changedTime": None}
+    return {
+        "threshold": setting.body["threshold"],
+        "version": setting.version,
+        "changedBy": setting.changed_by,
+        "changedTime": setting.changed_at_ms,
+    }
 
 
 @router.serves("GET /api/v2/nodes", "List nodes")

@@ -27,6 +27,7 @@ def entry(view: ExitSpecView) -> wire.ExitSpecEntry:
         "changedBy": view.changed_by,
         "changedTime": view.changed_at_ms,
         "outdated": view.is_outdated,
+        "revision": view.revision,
         "problem": view.problem,
     }
 

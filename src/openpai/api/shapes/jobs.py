@@ -13,6 +13,7 @@ from openpai.ports.queries import EventRow, JobRow
 from openpai.ports.task_usage import TaskUse
 from openpai.protocol.dependencies import Dependency
 from openpai.wire import jobs as wire
+from openpai.wire.applications import JobApplication
 from openpai.wire.exits import AttemptCause, FirstCause
 from openpai.wire.job_attempts import OldAttemptHead
 
@@ -82,6 +83,7 @@ def detail(
     is_interruptible: bool,
     use: TaskUse | None = None,
     after: Sequence[Dependency] = (),
+    applications: Sequence[JobApplication] = (),
 ) -> wire.JobDetailHead:
     """Return a job with one of its attempts; the tasks of that attempt are added by `answers.encoded_with`."""
     return {
@@ -89,6 +91,7 @@ def detail(
         "timeLimitMinutes": None if row.time_limit_ms is None else row.time_limit_ms / 60_000,
         "interruptible": is_interruptible,
         "after": [{"job": one.full_name, "until": one.until.value} for one in after],
+        "applications": applications,
         "restarts": [
             {"attemptId": event.job_attempt, "time": event.at_ms, "message": event.message}
             for event in (found.event for found in reversed(restarts))

@@ -21,7 +21,7 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.ports.shells import STDERR, STDOUT, Output, ShellCommand, Stream, is_starting, not_running
 from openpai.protocol.errors import Unavailable
 from openpai.runtime.shell import end_words, relay_words, start_words
-from openpai.system.supervision import background
+from openpai.system.supervision import Background
 
 _GRACE_S: Final = 2.0
 _SIGNAL_PATIENCE_S: Final = 15.0
@@ -89,7 +89,7 @@ class ContainerShells:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._ending: set[asyncio.Task[None]] = set()
+        self._ending = Background()
 
     async def start(self, attempt: HostAttempt, command: ShellCommand) -> ContainerShell:
         """Start a command; raise Refused if the container does not run, Unavailable if the Engine does not answer."""
@@ -111,17 +111,12 @@ class ContainerShells:
 
     def end(self, name: str, session: str) -> None:
         """Begin to send SIGHUP to a session, and in a moment SIGKILL."""
-        task = background("end a shell in a container", self._end(name, session))
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._ending.start("end a shell in a container", self._end(name, session))
 
     async def close(self) -> None:
         """Wait a moment for commands that are ended."""
-        if self._ending:
-            await asyncio.wait(self._ending, timeout=2 * _GRACE_S)
-        for task in list(self._ending):
-            task.cancel()
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        await self._ending.drain(2 * _GRACE_S)
+        await self._ending.close()
 
     async def _end(self, name: str, session: str) -> None:
         await self._signal(name, session, "HUP")

@@ -71,6 +71,28 @@ class NvidiaGpus:
                 found[device] = self._device(device, self._handle(device))
         return found
 
+    def health(self, devices: Iterable[int]) -> dict[int, dict[str, float]]:
+        """Return clocks, errors and states of these devices, by DCGM's names; what a card does not know is left out."""
+        found = {}
+        for device in devices:
+            with contextlib.suppress(self._nvml.NVMLError, IndexError, AttributeError):
+                found[device] = self._health(self._handle(device))
+        return found
+
+    def _health(self, handle: Any) -> dict[str, float]:
+        nvml = self._nvml
+        single, double = nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+        since_start = nvml.NVML_VOLATILE_ECC
+        values = {
+            "DCGM_FI_DEV_SM_CLOCK": self._asked(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
+            "DCGM_FI_DEV_MEM_CLOCK": self._asked(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_MEM),
+            "DCGM_FI_DEV_PSTATE": self._asked(nvml.nvmlDeviceGetPerformanceState, handle),
+            "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": self._asked(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle),
+            "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL": self._asked(nvml.nvmlDeviceGetTotalEccErrors, handle, single, since_start),
+            "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": self._asked(nvml.nvmlDeviceGetTotalEccErrors, handle, double, since_start),
+        }
+        return {name: float(value) for name, value in values.items() if value is not None}
+
     def _handle(self, device: int) -> Any:
         if device not in self._handles:
             name = self._names[device] if self._names else ""

@@ -33,11 +33,11 @@ def stacks_of(pids: Sequence[int], proc: str = "/proc") -> tuple[str, str]:
         if process is None:
             continue
         found.append(process)
-        lines.append(described(process))
-        lines += [f"    {line}" for line in _text(f"{proc}/{pid}/stack").splitlines()[:PROCESSES_MAX]]
+        kernel = _text(f"{proc}/{pid}/stack").splitlines()[:PROCESSES_MAX]
         if spy and spied < SPIED_MAX and "python" in Path(_link(f"{proc}/{pid}/exe")).name:
             spied += 1
-            lines += [f"    {line}" for line in _spied(spy, pid).splitlines()]
+            process.stack = _spied(spy, pid).splitlines()
+        lines += [described(process), *(f"    {line}" for line in (*kernel, *process.stack))]
     if len(pids) > PROCESSES_MAX:
         lines.append(f"and {len(pids) - PROCESSES_MAX} more processes")
     return "\n".join(lines), most_telling(found)

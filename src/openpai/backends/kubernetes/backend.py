@@ -53,7 +53,7 @@ from openpai.ports.backend import Action, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.ports.task_usage import TaskSample
 from openpai.protocol.errors import Unavailable
-from openpai.system.supervision import background, supervise
+from openpai.system.supervision import Background, supervise
 
 log: Final = structlog.get_logger(__name__)
 _SAVE_EVERY_S: Final = 5.0
@@ -91,7 +91,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         self._creating = Writes("create pods", CREATING)
         self._ending = Writes("end pods", ENDING)
         self._removing = Writes("remove pods", ENDING)
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving = Background()
         self._grants = Grants()
         self._logs: LogShipper | None = None
         self._fetcher: WorkFetcher | None = None
@@ -168,11 +168,9 @@ class KubernetesBackend(RunsShells[PodAttempt]):
 
     async def close(self) -> None:
         """Release everything except the tasks."""
-        if self._leaving:
-            await asyncio.wait(self._leaving, timeout=_REMOVAL_PATIENCE_S)
-        for task in self._leaving:
-            # The next server finds the pod and its log.
-            task.cancel()
+        await self._leaving.drain(_REMOVAL_PATIENCE_S)
+        # The next server finds the pods and logs of the rest.
+        await self._leaving.close()
         await self._removing.drain(_REMOVAL_PATIENCE_S)
         await self._opened.aclose()
 
@@ -275,9 +273,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         if self._logs is None or self._logs.is_complete(attempt.key):
             self._removing.add(partial(self._remove, attempt))
         else:
-            task = background("the log of a pod that is over", self._remove_with_log(self._logs, attempt))
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            self._leaving.start("the log of a pod that is over", self._remove_with_log(self._logs, attempt))
 
     # Work in the background.
 

@@ -21,7 +21,7 @@ from openpai.kube.objects.kinds import PODS
 from openpai.kube.objects.pods import Pod
 from openpai.lifecycle.model import ExitReport
 from openpai.runtime.notice import notice_text
-from openpai.system.supervision import background
+from openpai.system.supervision import Background
 
 log: Final = structlog.get_logger(__name__)
 NOTICE_S: Final = 1.0
@@ -39,7 +39,7 @@ class Deletions:
         self._seals = seals
         self._namespace = namespace
         self._writes = writes
-        self._insisting: set[asyncio.Task[None]] = set()
+        self._insisting = Background()
         self._noticed: dict[str, asyncio.TimerHandle] = {}
         """By pod, the timer that deletes it."""
 
@@ -47,10 +47,7 @@ class Deletions:
         """Stop what is under way."""
         for timer in self._noticed.values():
             timer.cancel()
-        tasks = list(self._insisting)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._insisting.close()
 
     def end(self, attempt: PodAttempt, grace_s: float, *, noticed_at_ms: int | None = None) -> None:
         """Delete the pod of an attempt: its node sends SIGTERM, and SIGKILL after the grace period.
@@ -67,9 +64,7 @@ class Deletions:
         else:
             self._writes.add(partial(self._delete, attempt))
         if before is not None:
-            task = background("end a pod early", self._insist(attempt))
-            self._insisting.add(task)
-            task.add_done_callback(self._insisting.discard)
+            self._insisting.start("end a pod early", self._insist(attempt))
 
     def end_stranger(self, pod: Pod) -> None:
         """Delete a pod of ours whose attempt is over: a launch that was believed lost."""

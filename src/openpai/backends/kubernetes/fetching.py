@@ -14,6 +14,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
@@ -31,6 +32,8 @@ from openpai.system.supervision import background
 
 log: Final = structlog.get_logger(__name__)
 AT_ONCE: Final = 8
+BEGUN_MAX: Final = 32
+"""How many pods have a task of the event loop: those that are fetched, and those that are tried again in a moment."""
 _INCOMING: Final = ".incoming-"
 _OVERHEAD: Final = 1.1
 """How much longer than its files an archive may be, beside what many small files need."""
@@ -55,6 +58,9 @@ class WorkFetcher:
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         """By UID of a pod."""
+        self._ending: dict[str, tuple[PodAttempt, float]] = {}
+        """Pods that end soon, which are fetched before those that wait for it."""
+        self._ready: dict[str, tuple[PodAttempt, float]] = {}
 
     async def open(self) -> None:
         """Remove what an earlier server left half done."""
@@ -62,16 +68,35 @@ class WorkFetcher:
 
     async def close(self) -> None:
         """Stop; the next server begins once more, if the pod still waits."""
+        self._ending.clear()
+        self._ready.clear()
         for task in list(self._tasks.values()):
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def fetch(self, attempt: PodAttempt, patience_s: float = 0.0) -> None:
         """Begin to fetch what a task left, once it has ended: within `patience_s`."""
-        if attempt.uid in self._tasks or attempt.is_fetched or attempt.exit is not None:
+        uid = attempt.uid
+        if uid in self._tasks or uid in self._ending or attempt.is_fetched or attempt.exit is not None:
             return
-        task = self._tasks[attempt.uid] = background("fetch what a task left", self._fetch(attempt, patience_s))
-        task.add_done_callback(lambda _: self._tasks.pop(attempt.uid, None))
+        if patience_s:
+            self._ready.pop(uid, None)
+            self._ending[uid] = attempt, patience_s
+        else:
+            self._ready.setdefault(uid, (attempt, patience_s))
+        self._begin()
+
+    def _begin(self) -> None:
+        while (waiting := self._ending or self._ready) and len(self._tasks) < BEGUN_MAX:
+            uid = next(iter(waiting))
+            attempt, patience_s = waiting.pop(uid)
+            if attempt.exit is None:
+                task = self._tasks[uid] = background("fetch what a task left", self._fetch(attempt, patience_s))
+                task.add_done_callback(partial(self._over, uid))
+
+    def _over(self, uid: str, _: object) -> None:
+        self._tasks.pop(uid, None)
+        self._begin()
 
     async def _fetch(self, attempt: PodAttempt, patience_s: float) -> None:
         if await asyncio.to_thread(os.path.lexists, self._goal(attempt)):

@@ -25,7 +25,7 @@ from openpai.backends.kubernetes.verdicts import container
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.objects.pods import Pod
-from openpai.system.supervision import background
+from openpai.system.supervision import Background
 
 log: Final = structlog.get_logger(__name__)
 _ASK: Final = (
@@ -56,13 +56,11 @@ class ReceivedDevices:
         self._known: dict[str, Mapping[str, Collection[str]]] = {}
         """By UID of a pod, what was read last; empty while its container is asked."""
         self._to_ask: deque[tuple[PodAttempt, str]] = deque()
-        self._asking: set[asyncio.Task[None]] = set()
+        self._asking = Background()
 
     async def close(self) -> None:
         """Stop to ask."""
-        for task in list(self._asking):
-            task.cancel()
-        await asyncio.gather(*self._asking, return_exceptions=True)
+        await self._asking.close()
 
     def look(self, attempt: PodAttempt, pod: Pod) -> None:
         """Take over what a pod whose task has begun shows of its devices."""
@@ -97,9 +95,7 @@ class ReceivedDevices:
     def _ask(self, attempt: PodAttempt, resource: str) -> None:
         self._to_ask.append((attempt, resource))
         if len(self._asking) < _AT_ONCE:
-            task = background("ask containers for their devices", self._ask_all())
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+            self._asking.start("ask containers for their devices", self._ask_all())
 
     async def _ask_all(self) -> None:
         while self._to_ask:

@@ -22,7 +22,7 @@ from openpai.kube.exec import Output as Piece
 from openpai.ports.shells import Output, ShellCommand, Stream, not_running
 from openpai.protocol.errors import PaiError, Unavailable
 from openpai.runtime.shell import end_words, relay_words, start_words
-from openpai.system.supervision import background
+from openpai.system.supervision import Background
 
 _GRACE_S: Final = 2.0
 _SIGNAL_PATIENCE_S: Final = 15.0
@@ -94,7 +94,7 @@ class PodShells:
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self._ending: set[asyncio.Task[None]] = set()
+        self._ending = Background()
 
     async def start(self, attempt: PodAttempt, command: ShellCommand) -> PodShell:
         """Start a command; raise Refused if the pod does not run, and Unavailable if it cannot be reached."""
@@ -118,17 +118,12 @@ class PodShells:
 
     def end(self, pod: str, session: str) -> None:
         """Begin to send SIGHUP to a session, and in a moment SIGKILL."""
-        task = background("end a shell in a pod", self._end(pod, session))
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._ending.start("end a shell in a pod", self._end(pod, session))
 
     async def close(self) -> None:
         """Wait a moment for commands that are ended."""
-        if self._ending:
-            await asyncio.wait(self._ending, timeout=2 * _GRACE_S)
-        for task in list(self._ending):
-            task.cancel()
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        await self._ending.drain(2 * _GRACE_S)
+        await self._ending.close()
 
     async def _end(self, pod: str, session: str) -> None:
         await self._signal(pod, session, "HUP")

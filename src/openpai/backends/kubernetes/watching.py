@@ -33,7 +33,7 @@ from openpai.lifecycle.diagnosis import needs_log
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import NODE_SILENT
 from openpai.ports.clock import Clock
-from openpai.system.supervision import background
+from openpai.system.supervision import Background
 
 log: Final = structlog.get_logger(__name__)
 LOOK_EVERY_S: Final = 1.0
@@ -97,7 +97,7 @@ class Watcher:
         self._logs = logs
         self._removes = removes
         self._shows_devices = shows_devices
-        self._ending: set[asyncio.Task[None]] = set()
+        self._ending = Background()
         self._pods: Reflector[Pod] | None = None
         self._events: dict[str, tuple[float, Event | None]] = {}
         self._strange: set[str] = set()
@@ -270,9 +270,7 @@ class Watcher:
             if not needs_log(report):
                 self._register.end(attempt, report)
                 return
-            task = background("end of a pod", self._end_with_log(self._logs, attempt, report))
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            self._ending.start("end of a pod", self._end_with_log(self._logs, attempt, report))
 
     async def _end_with_log(self, logs: LogShipper, attempt: PodAttempt, report: ExitReport) -> None:
         if not await logs.finished(attempt.key, LOG_PATIENCE_S):
@@ -281,9 +279,7 @@ class Watcher:
 
     async def close(self) -> None:
         """Stop what is under way."""
-        for task in list(self._ending):
-            task.cancel()
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        await self._ending.close()
 
     def _gone(self, attempt: PodAttempt | None, pod: Pod) -> None:
         """Record that a pod is gone, although it was not to go before its end was recorded."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from openpai.kube.connection import backoff_s
 from openpai.kube.errors import KubeError
-from openpai.system.supervision import background
+from openpai.system.supervision import Background, background
 
 CREATING: Final = 40
 ENDING: Final = 16
@@ -29,28 +29,22 @@ class Writes:
         self._name = name
         self._at_once = at_once
         self._waiting: deque[Work] = deque()
-        self._workers: set[asyncio.Task[None]] = set()
+        self._workers = Background()
 
     def add(self, work: Work) -> None:
         """Carry out some work when it is its turn."""
         self._waiting.append(work)
         if len(self._workers) < self._at_once:
-            worker = background(self._name, self._run())
-            self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
+            self._workers.start(self._name, self._run())
 
     async def drain(self, patience_s: float) -> None:
         """Wait until everything is carried out, or the patience is over."""
-        if self._workers:
-            await asyncio.wait(self._workers, timeout=patience_s)
+        await self._workers.drain(patience_s)
 
     async def close(self) -> None:
         """Drop everything that waits, and cancel the rest."""
         self._waiting.clear()
-        workers = list(self._workers)
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        await self._workers.close()
 
     async def _run(self) -> None:
         while self._waiting:

@@ -122,7 +122,7 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
             )
             self._launcher = opening.enter_context(contextlib.closing(launcher))
             self._measuring = HostMeasuring(self._clock, gpus)
-            self._shells = TaskShells(launcher.files_max, self._task_users, has_namespaces=namespaces is not None)
+            self._shells = TaskShells(launcher.ordinary, self._task_users, has_namespaces=namespaces is not None)
             opening.push_async_callback(self._shells.close)
             self._watch = opening.enter_context(contextlib.closing(ExitWatch(self._exited)))
             # A directory that belonged to a task's user is not reused for another job of that user.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -26,7 +27,7 @@ from openpai.backends.process.confining import Namespaces
 from openpai.backends.process.dropping import TaskUser, group_of
 from openpai.backends.process.memory import entry_of
 from openpai.backends.process.mounting import mount_all
-from openpai.backends.process.processes import MARKER, boot_id, kill_group, spawn
+from openpai.backends.process.processes import MARKER, boot_id, keep_descriptors, kill_group, spawn
 from openpai.ports.backend import LaunchTask
 from openpai.runtime.notice import CHECKPOINT_VARIABLE, NOTICE_FILE, NOTICE_VARIABLE
 from openpai.runtime.progress import PROGRESS_FILE, PROGRESS_VARIABLE
@@ -59,6 +60,8 @@ _OF_THE_SERVER: Final = ("HOME", "LOGNAME", "SHELL", "TMPDIR", "USER")
 _OF_THE_PLATFORM: Final = ("PAI_", "FC_", "CUDA_", "NVIDIA_")
 _STREAMS: Final = ("stdout", "stderr")
 _INHERITED_PREFIXES: Final = ("LC_",)
+_OOM_SCORE: Final = Path("/proc/self/oom_score_adj")
+"""How the system rates a process when memory runs out; children inherit it."""
 
 
 class Launcher:
@@ -66,8 +69,8 @@ class Launcher:
 
     boot: str
     """Identifies the time since the system was started."""
-    files_max: str
-    """The soft limit of open files of tasks, for `ulimit`."""
+    ordinary: str
+    """The commands with which a shell gets the limits, umask and priority of tasks."""
 
     def __init__(
         self,
@@ -91,8 +94,9 @@ class Launcher:
         # The server raises its own limit of open files; tasks get the limit it was started with.
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         limit = "unlimited" if files == resource.RLIM_INFINITY else str(files)
-        self.files_max = limit
-        fresh.write_text(f"ulimit -S -n {limit} 2>/dev/null\n{wrapper()}")
+        keep_descriptors()
+        self.ordinary = _ordinary(limit)
+        fresh.write_text(f"{self.ordinary}{wrapper()}")
         fresh.replace(self._wrapper)
         self._inherited = {
             name: value
@@ -172,6 +176,20 @@ class Launcher:
             kill_group(pid)
             os.waitpid(pid, 0)
             raise
+
+
+def _ordinary(files_max: str) -> str:
+    """Return the commands that give a task the umask of a container, and none of the privileges of the server.
+
+    A service that is protected from the system's lack of memory, or goes before others, must not pass that on.
+    """
+    lines = [f"ulimit -S -n {files_max} 2>/dev/null", "umask 022"]
+    if os.getpriority(os.PRIO_PROCESS, 0) < 0:
+        lines.append('renice 0 -p "$$" >/dev/null 2>&1')
+    with contextlib.suppress(OSError, ValueError):
+        if int(_OOM_SCORE.read_text()) < 0:
+            lines.append(f"{{ echo 0 >{_OOM_SCORE}; }} 2>/dev/null")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _require_harmless(environment: Mapping[str, str]) -> None:

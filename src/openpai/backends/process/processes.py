@@ -23,16 +23,10 @@ MARKER: Final = "OPENPAI_TASK_DIRECTORY"
 
 _BORN_FIELD: Final = 19
 """Position of the start time among the fields of /proc/PID/stat after the name in parentheses."""
-# Python ignores SIGPIPE, and ignored signals are inherited: a task would wait for ever in `yes | head`.
-DEFAULT_SIGNALS: Final = (
-    signal.SIGPIPE,
-    signal.SIGXFSZ,
-    signal.SIGHUP,
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGTERM,
-    signal.SIGCHLD,
-)
+_STREAMS_LAST: Final = 2
+# Ignored signals are inherited. Python ignores SIGPIPE, with which a task would wait for ever in `yes | head`; `nohup`
+# and shells that start the server in the background ignore SIGHUP and SIGINT, and what started them may ignore others.
+DEFAULT_SIGNALS: Final = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 
 
 class Stray(NamedTuple):
@@ -54,6 +48,17 @@ def spawn(arguments: tuple[str, ...], environment: Mapping[str, str], silence: i
         setsigmask=(),
         setsigdef=DEFAULT_SIGNALS,
     )
+
+
+def keep_descriptors() -> None:
+    """Keep the open files that the server was started with, such as a lock of the script around it, from its children.
+
+    Python itself opens no file that a child would inherit.
+    """
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # names only
+        if int(name) > _STREAMS_LAST:
+            with contextlib.suppress(OSError):
+                os.set_inheritable(int(name), False)
 
 
 def boot_id() -> str:
@@ -119,6 +124,16 @@ def marked(root: str) -> list[Stray]:
         for name in os.listdir("/proc")  # noqa: PTH208  # names only; a Path for each would double the cost
         if name.isdecimal() and (directory := _mark_of(name, root))
     ]
+
+
+def session_of(leader: int) -> set[int]:
+    """Return the live processes of the session of `leader`. Reads all of /proc."""
+    found = set()
+    for name in os.listdir("/proc"):  # noqa: PTH208  # names only, as above
+        with contextlib.suppress(OSError, ValueError):
+            if name.isdecimal() and os.getsid(int(name)) == leader:
+                found.add(int(name))
+    return found
 
 
 def kill_strays(strays: Iterable[Stray], root: str) -> None:

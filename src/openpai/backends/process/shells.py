@@ -1,8 +1,8 @@
 """Starts commands of users in the confinement of a running task on this machine.
 
-The command gets what the task's wrapper has: its environment, cgroup, limit of open files and working directory. Where
-tasks run as users without rights, it changes to the same user and group, and where a task has namespaces of its own, it
-enters them first. Everything that is entered is found through the pidfd of the wrapper, whose number is not reused.
+The command gets what the task's wrapper has: its environment, cgroup, limits and working directory. Where tasks run as
+users without rights, it changes to the same user and group, and where a task has namespaces of its own, it enters them
+first. Everything that is entered is found through the pidfd of the wrapper, whose number is not reused.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from pathlib import Path
 from typing import Final
 
 from openpai.backends.host.directory import WORK_DIRECTORY
-from openpai.backends.host.machine import LOOPBACK
-from openpai.backends.host.streams import connect
 from openpai.backends.process.attempts import ProcessAttempt
+from openpai.backends.process.cgroups import processes_in
 from openpai.backends.process.dropping import TaskUser, TaskUsers, group_of
+from openpai.backends.process.listening import connect_to_task
 from openpai.backends.process.memory import entry_of
+from openpai.backends.process.processes import marked, session_of
 from openpai.backends.process.terminals import ProcessShell, spawn_shell
 from openpai.ports.shells import ShellCommand, Stream, is_starting, not_running
 from openpai.protocol.errors import BadConfiguration, Refused, Unavailable
 from openpai.runtime.shell import start_words
 
-# Outside the task: enter its cgroup and set its limit of open files, then go on. Without the cgroup the command would
-# have more memory than its task.
+# Outside the task, after its limits are set: enter its cgroup, then go on. Without the cgroup the command would have
+# more memory than its task.
 _ENTER: Final = r"""if [ -n "$1" ]; then
     { echo 0 >"$1"; } 2>/dev/null || { echo "the task's cgroup cannot be entered" >&2; exit 126; }
 fi
-ulimit -S -n "$2" 2>/dev/null
-shift 2
+shift
 exec "$@"
 """
 _NAMESPACES: Final = (("mnt", "mount"), ("pid", "pid"), ("ipc", "ipc"))
@@ -53,9 +53,9 @@ class _Entered:
 class TaskShells:
     """Starts commands in task attempts, and ends those whose attempt has ended."""
 
-    def __init__(self, files_max: str, users: TaskUsers | None, *, has_namespaces: bool) -> None:
-        """`files_max` is the soft limit of open files that tasks get."""
-        self._files_max = files_max
+    def __init__(self, ordinary: str, users: TaskUsers | None, *, has_namespaces: bool) -> None:
+        """`ordinary` has the commands that set the limits of tasks."""
+        self._enter = f"{ordinary}{_ENTER}"
         self._users = users
         self._has_namespaces = has_namespaces
         self._open: dict[ProcessShell, ProcessAttempt] = {}
@@ -70,7 +70,7 @@ class TaskShells:
             entered = self._namespaces_of(attempt, wrapper, user, stack)
             work = f"{attempt.directory.path}/{WORK_DIRECTORY}"
             words = (
-                *("/bin/sh", "-c", _ENTER, "pai-enter", entry_of(attempt.cgroup), self._files_max),
+                *("/bin/sh", "-c", self._enter, "pai-enter", entry_of(attempt.cgroup)),
                 *entered.words,
                 *(user.prefix(attempt.key.job).split() if user else ()),
                 *start_words(secrets.token_hex(8), work, command.term_or_none, command.words),
@@ -86,8 +86,8 @@ class TaskShells:
         return shell
 
     async def connect(self, attempt: ProcessAttempt, port: int) -> Stream:
-        """Connect to a port of this machine, whose network all tasks share."""
-        return await connect(LOOPBACK, port)
+        """Connect to a port of this machine, whose network all tasks share, if a process of the task listens there."""
+        return await connect_to_task(attempt.key, port, lambda: pids_of(attempt))
 
     def end(self, attempt: ProcessAttempt) -> None:
         """Kill the commands in an attempt that has ended."""
@@ -134,6 +134,15 @@ class TaskShells:
         if self._nsenter is None:
             raise BadConfiguration("a shell in a task needs the program nsenter", "install util-linux on the server")
         return _Entered(tuple(files), (self._nsenter, *words))
+
+
+def pids_of(attempt: ProcessAttempt) -> set[int]:
+    """Return the processes of a task attempt: those in its cgroup, or without one those of its session or its mark."""
+    if attempt.cgroup:
+        return set(processes_in(attempt.cgroup))
+    path = attempt.directory.path
+    found = {stray.pid for stray in marked(str(Path(path).parent)) if stray.directory == path}
+    return found | session_of(attempt.pid) if attempt.pid is not None else found
 
 
 @contextlib.contextmanager

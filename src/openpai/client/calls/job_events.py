@@ -23,6 +23,11 @@ class JobEvents(Naming):
         return Call("GET", f"{self.path(name)}/events", listed(model.Event.read, "data"), said(type=kind))
 
     @asks
+    def changes(self, after: int | None = None) -> Call[model.JobChanges]:
+        """Return which jobs have had events after a number; without one, only the number to begin with."""
+        return Call("GET", "/api/v2/changes", whole(model.JobChanges.read), said(after=after))
+
+    @asks
     def why(self, name: str) -> Call[tuple[model.Wait, ...]]:
         """Return why the job waits; empty if no task of it waits."""
         return Call("GET", f"{self.path(name)}/why", listed(model.Wait.read, "waits"))

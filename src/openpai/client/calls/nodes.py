@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from openpai.client import model
 from openpai.client.calls.naming import segment
-from openpai.client.calls_core import Call, asks, given, listed, nothing, whole
+from openpai.client.calls_core import Call, as_it_came, asks, given, listed, nothing, whole
 
 
 class Nodes:
@@ -40,6 +41,16 @@ class Nodes:
         within_s = None if deadline_s is None else round(deadline_s)
         body = given(drained=is_drained, badDevices=devices, reason=reason, deadlineSeconds=within_s)
         return Call("PUT", f"/nodes/{segment(name, 'a node')}", whole(model.NodeView.read), json=body)
+
+    @asks
+    def lemons(self) -> Call[Mapping[str, Any]]:
+        """Return the score (`threshold`) at which a node that fails jobs of several users is drained; 0 for never."""
+        return Call("GET", "/lemons", as_it_came)
+
+    @asks
+    def set_lemons(self, threshold: float) -> Call[Mapping[str, Any]]:
+        """Set the score at which a node that fails the jobs of several users is drained; 0 for never."""
+        return Call("PUT", "/lemons", as_it_came, json={"threshold": threshold})
 
     @asks
     def forget_node(self, name: str) -> Call[None]:

@@ -9,13 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from openpai.client.model.alert_channels import *
+    from openpai.client.model.alert_rules import *
     from openpai.client.model.alerts import *
+    from openpai.client.model.applications import *
     from openpai.client.model.audit import *
     from openpai.client.model.clusters import *
     from openpai.client.model.exit_specs import *
     from openpai.client.model.groups import *
     from openpai.client.model.job_events import *
     from openpai.client.model.jobs import *
+    from openpai.client.model.metrics import *
     from openpai.client.model.nodes import *
     from openpai.client.model.quotas import *
     from openpai.client.model.reports import *
@@ -28,13 +32,17 @@ if TYPE_CHECKING:
 
 # Creating a data class takes half a millisecond, and each command of the terminal needs only a few of them.
 _PLACE: Final = {
-    "alerts": "Alert",
+    "alert_channels": "AlertChannel",
+    "alert_rules": "AlertRule AlertRuleChange AlertRuleTest",
+    "alerts": "Alert AlertAction AlertMessage Silence Subscription",
+    "applications": "Application ApplicationTicket",
     "audit": "AuditEntry AuditPage",
     "clusters": "ClusterConfig Resources VirtualCluster",
     "exit_specs": "ExitSpec ExitSpecChange ExitSpecTest",
     "groups": "Group",
-    "job_events": "Estimate Event Wait",
+    "job_events": "Estimate Event JobChanges Wait",
     "jobs": "JobDetail JobPage JobSummary Result Results Submitted",
+    "metrics": "MetricChart MetricInfo MetricSeries",
     "nodes": "Amount Held Holding NodeDetail NodeView",
     "quotas": "Quota",
     "reports": "Report Use",

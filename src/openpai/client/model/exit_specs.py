@@ -31,6 +31,8 @@ class ExitSpec(Answer):
     changed_at_ms: int | None = number("changedTime")
     is_outdated: bool = flag("outdated")
     """Whether the bundled one is newer than the change."""
+    revision: int = amount("revision")
+    """That of its last change; 0 if it was never changed."""
     problem: str = text("problem")
     spec: Mapping[str, Any] = mapping("spec")
     bundled: Mapping[str, Any] | None = value("bundled", convert=_body)

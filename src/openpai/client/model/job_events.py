@@ -28,6 +28,18 @@ class Event(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class JobChanges(Answer):
+    """Which jobs changed; `next` is the number to continue after."""
+
+    next: int = field.amount("next")
+    jobs: tuple[str, ...] = field.texts("jobs")
+    others: bool = field.flag("others")
+    complete: bool = field.flag("complete")
+    """False: more changed than is named, so everything may have."""
+    document: Document = field.whole()
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate(Answer):
     """When a job may start: between these times (None if unknown), and the basis of the estimate."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from openpai.client.model import reading as field
+from openpai.client.model.applications import Application
 from openpai.client.model.reading import Answer, Document
 from openpai.client.model.tasks import FINAL_STATES, Cause, TaskProgress, TaskView, as_cause, as_progress
 
@@ -162,6 +163,8 @@ class JobDetail(_Named, Answer):
     """Whether it may borrow idle resources, and be preempted there."""
     after: tuple[After, ...] = field.parts(After, "after")
     """The jobs that had to end before it was queued."""
+    applications: tuple[Application, ...] = field.parts(Application, "applications")
+    """Servers in its tasks that browsers reach."""
     restarts: tuple[Restart, ...] = field.parts(Restart, "restarts")
     """Attempts that users requested, oldest first; every other attempt but the first is a retry."""
     checkpoint_at_ms: int | None = field.number("jobStatus.checkpointTime")

@@ -22,6 +22,7 @@ from openpai.client.model.reading import (
     value,
     whole,
 )
+from openpai.protocol.wording import exact
 from openpai.wire import states
 
 SUCCEEDED: Final = "SUCCEEDED"
@@ -141,8 +142,8 @@ class TaskProgress(Answer):
     def text(self) -> str:
         """Return it for a person, as in `1200/5000 (24 %)`."""
         if self.total is None:
-            return f"step {self.step:g}"
-        return f"{self.step:g}/{self.total:g} ({min(100.0, 100 * self.step / self.total):.0f} %)"
+            return f"step {exact(self.step)}"
+        return f"{exact(self.step)}/{exact(self.total)} ({min(100.0, 100 * self.step / self.total):.0f} %)"
 
 
 def as_progress(document: Any) -> TaskProgress | None:

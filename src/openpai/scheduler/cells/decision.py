@@ -186,10 +186,10 @@ def _has_room(share: VcShare, count: int, number: int) -> bool:
             count -= unserved.bit_count() * inside * (chain.spec.leaves(min(at + 1, node)) // number)
     for level, unit_index in share.unit_indexes.items():
         keys = share.keys[level]
-        found = unit_index.present >> keys.first_of(number)
+        found = unit_index.present & keys.could_fit[number]
         while found and count > 0:
             low = found & -found
             found ^= low
-            key = low.bit_length() - 1 + keys.first_of(number)
+            key = low.bit_length() - 1
             count -= unit_index.by_key[key].bit_count() * (keys.free_of(key) // number)
     return count <= 0

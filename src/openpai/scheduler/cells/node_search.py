@@ -111,7 +111,7 @@ def room_of(unit: Unit) -> int:
 
 
 def find_open_unit(share: VcShare, number: int, within: Within | None) -> Unit | None:
-    """Return the fullest unit in use that has `number` devices without preempting a gang."""
+    """Return the unit in use that should be empty last of those with `number` devices to take without a preemption."""
     best = None
     least = 0
     for level, unit_index in share.unit_indexes.items():
@@ -138,7 +138,7 @@ def _candidates(
 
 
 def _closest(units: list[Unit], number: int) -> Unit | None:
-    """Return the first of the fullest `units` where `number` devices lie as close together as they can."""
+    """Return the first of the `units` as full as the first where `number` devices lie as close together as can be."""
     best = None
     lowest = 0
     fullest = 0

@@ -35,6 +35,8 @@ def dump(cluster: Cluster) -> dict[str, Any]:
             for _, held in sorted(share.bindings.items())
         ],
         "gangs": [_gang_out(record) for _, record in sorted(cluster.gangs.items())],
+        # Whose placement hints have yet to be stored again.
+        "rebound": sorted(cluster.rebound & cluster.gangs.keys()),
     }
 
 
@@ -56,6 +58,7 @@ def load(data: dict[str, Any]) -> Cluster:
     for record in cluster.gangs.values():
         if record.lazily_preempted_by is not None:
             cluster.demote(record, record.lazily_preempted_by)
+    cluster.rebound = set(data.get("rebound", ()))
     return cluster
 
 

@@ -7,7 +7,7 @@ each of its units: the best unit for a request is found with three operations on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container
 from functools import lru_cache
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -181,43 +181,48 @@ class Masks(dict[int, int]):
 class GuaranteedKeys:
     """Numbers the states of a unit in the order a virtual cluster tries its units.
 
-    The fullest first, so that whole units stay whole; among equals the one with most gangs, because it will be empty
-    last; among those the one with fewest devices used by jobs without a guarantee.
+    Those that should be empty last come first, so that whole units stay whole and others become whole: those with the
+    fewest free devices less gangs. Where one more device taken leaves no more free devices than gangs, units count
+    alike. Among equals the fullest comes first, then the one with most gangs, then the one with fewest devices used by
+    jobs without a guarantee.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.tenants = TENANTS_SEEN if size <= FINE_UP_TO else 1
+        self.tenants = TENANTS_SEEN if size <= FINE_UP_TO else 0
+        states = [
+            (max(1, free - tenants), free, -tenants)
+            for free in range(size + 1)
+            for tenants in range(min(self.tenants, size - free) + 1)
+        ]
+        self._free = [free for _, free, _ in sorted(states)]
         self._row = size + 1
-        self._plane = self._row * self.tenants
-        self.fits = Masks(lambda number: self._mask(number, range(size + 1)))
+        self._first = {(free, -tenants): at * self._row for at, (_, free, tenants) in enumerate(sorted(states))}
+        self.fits = Masks(lambda number: self._mask(range(number, size + 1)))
         """The keys of units that have a number of devices without preempting a gang."""
+        self.could_fit = Masks(lambda number: self._mask(range(size + 1), number))
+        """The keys of units that have a number of devices, some of which opportunistic gangs may use."""
         self.whole = self.fits[size]
 
     def key(self, free: int, tenants: int, dirty: int) -> int:
         """Return the key of a unit with `free` devices for its virtual cluster, `dirty` of them borrowed."""
-        rank = self.tenants - 1 - tenants if tenants < self.tenants else 0
-        return free * self._plane + rank * self._row + dirty
-
-    def first_of(self, free: int) -> int:
-        """Return the first key of units with at least `free` devices for their virtual cluster."""
-        return free * self._plane
+        return self._first[free, min(tenants, self.tenants)] + dirty
 
     def free_of(self, key: int) -> int:
         """Return how many devices a unit with that key has for its virtual cluster."""
-        return key // self._plane
+        return self._free[key // self._row]
 
     def lacking(self, number: int, missing: int) -> int:
         """Return the keys of units with room for `number` when opportunistic gangs leave `missing` of them."""
-        return self._mask(number - missing, (number - missing,), number)
+        return self._mask((number - missing,), number)
 
-    def _mask(self, least: int, clean: Iterable[int], free_least: int = 0) -> int:
+    def _mask(self, clean: Container[int], free_least: int = 0) -> int:
+        """Return the keys of units with so many idle devices, and so many at least that are free for gangs."""
         mask = 0
-        for left in clean:
-            for dirty in range(self.size + 1 - left):
-                if left >= least and left + dirty >= free_least:
-                    for tenants in range(self.tenants):
-                        mask |= 1 << self.key(left + dirty, tenants, dirty)
+        for free, first in zip(self._free, range(0, len(self._free) * self._row, self._row), strict=True):
+            for dirty in range(free + 1):
+                if free >= free_least and free - dirty in clean:
+                    mask |= 1 << (first + dirty)
         return mask
 
 

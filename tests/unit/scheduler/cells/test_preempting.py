@@ -98,6 +98,7 @@ def test_a_cancelled_preemption_leaves_its_victims_as_they_were(racks: Make) -> 
     assert driver.core.cluster.gangs["low"].state is State.BEING_PREEMPTED
     driver.core.cancel("high")
     driver.look()
+    assert driver.core.rebound() == {"low"}
     assert driver.core.snapshot() == before
     assert isinstance(driver.ask("again", "a", 4), Wait)
 

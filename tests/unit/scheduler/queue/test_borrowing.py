@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Node, Place, Preempt, Spot
@@ -118,3 +119,13 @@ def test_what_borrows_kept_cells_is_not_promoted_onto_them(scheduler: HivedSched
     (decision,) = scheduler.decide(3 * HOUR_MS + 2, 10)
     assert isinstance(decision, Preempt)
     assert (decision.gang, decision.victims) == ("whole", ("guest",))
+
+
+def test_a_snapshot_keeps_which_placement_hints_have_yet_to_be_stored(scheduler: HivedScheduler) -> None:
+    guest = gang("guest", 2, priority=-1)
+    scheduler.add(guest)
+    assert placed(scheduler) == ["guest"]
+    assert not scheduler.changed_hints()
+    scheduler.change(replace(guest, priority=0))
+    following = resume(scheduler.snapshot())
+    assert following.changed_hints() == scheduler.changed_hints() != {}

@@ -99,7 +99,8 @@ def test_no_gang_starts_on_closed_cells_however_short(scheduler: HivedScheduler)
 LONGEST_H = 10
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12))])
+@pytest.mark.slow
 def test_no_gang_is_passed_for_ever(seed: int, text_of_racks: Text) -> None:
     """A gang that many smaller ones could pass for ever waits no longer than what is promised in the docs."""
     dice = random.Random(seed)

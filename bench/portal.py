@@ -1,0 +1,235 @@
+"""The portal in a real browser: how soon a page is there and shows what changed, and how it bears a million jobs.
+
+`python -m bench.portal` starts a platform on a database of 1,000,000 jobs, which `bench.filling` writes, and one with a
+log of 10 GB. Figures are what a user of Chromium on this machine sees: first paint and the moment from which a page
+answers (a new browser each time, nothing cached), the sizes of what is loaded, from a change at the server to its
+pixels, the same in 20 tabs with the connections they need, a jump to the oldest job, and a jump to any line of the log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import random
+import re
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+
+from bench.filling import fill
+from bench.logs import ended, write
+from bench.server import PASSWORD, Server, answer, job, percentile, platform
+
+BUILT: Final = Path(__file__).resolve().parents[1] / "src" / "openpai" / "portal"
+TABS: Final = 20
+ESTABLISHED: Final = "01"
+IDLE_S: Final = 8
+"""Servers close connections that are idle for 5 s."""
+WINDOW: Final = {"width": 1280, "height": 800}
+PAINT: Final = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
+SEEN: Final = """
+([selector, text]) => new Promise(done => {
+  const look = () => {
+    const found = [...document.querySelectorAll(selector)].some(one => one.textContent.includes(text));
+    if (found) requestAnimationFrame(() => done(Date.now()));
+    return found;
+  };
+  if (look()) return;
+  const watch = new MutationObserver(() => { if (look()) watch.disconnect(); });
+  watch.observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
+})
+"""
+
+
+def sizes() -> dict[str, float]:
+    """Return what the first page loads, and the largest page of the others, in KB as gzip sends them."""
+    kb = {path.name: len(gzip.compress(path.read_bytes(), 9)) / 1000 for path in BUILT.glob("assets/*.js")}
+    first = (BUILT / "index.html").read_text()
+    initial = set(re.findall(r"assets/([\w.-]+\.js)", first))
+    styles = re.findall(r"assets/([\w.-]+\.css)", first)
+    others = {name: size for name, size in kb.items() if name not in initial}
+    return {
+        "initial_script_kb": round(sum(kb[name] for name in initial), 1),
+        "css_kb": round(
+            sum(len(gzip.compress((BUILT / "assets" / name).read_bytes(), 9)) for name in styles) / 1000, 1
+        ),
+        "largest_chunk_kb": round(max(others.values()), 1),
+    }
+
+
+JUMP: Final = """
+share => new Promise(done => {
+  const table = document.querySelector("[role=table][aria-rowcount]");
+  const last = Number(table.getAttribute("aria-rowcount"));
+  const began = performance.now();
+  table.scrollTop = share * table.scrollHeight;
+  const look = () => {
+    const rows = [...table.querySelectorAll("[role=row][aria-rowindex]")];
+    const wanted = rows.find(row => Number(row.getAttribute("aria-rowindex")) === (share ? last : 2));
+    if (wanted?.querySelector("a")) requestAnimationFrame(() => done(performance.now() - began));
+    else requestAnimationFrame(look);
+  };
+  look();
+})
+"""
+LINE: Final = """
+step => new Promise(done => {
+  const input = document.querySelector("input[type=range]");
+  const text = () => document.querySelector("[role=log] [data-at]")?.textContent;
+  const before = text();
+  const began = performance.now();
+  Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(input, String(step));
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+  const look = () => {
+    const found = text();
+    if (found && found !== before) requestAnimationFrame(() => done(performance.now() - began));
+    else requestAnimationFrame(look);
+  };
+  look();
+})
+"""
+
+
+async def logged_in(browser: Browser, server: Server) -> BrowserContext:
+    """Return a browser with nothing cached and a login."""
+    context = await browser.new_context(base_url=server.url, viewport=WINDOW, reduced_motion="reduce")  # type: ignore[arg-type]
+    context.set_default_timeout(120_000)
+    login = {"username": "admin", "password": PASSWORD}
+    found = await context.request.post("/api/v2/authn/browser/login", data=login)
+    key = (await found.json())["pageKey"]
+    await context.add_init_script(f"localStorage['pai-page-key'] ??= {key!r}")
+    return context
+
+
+async def opening(browser: Browser, server: Server, times: int) -> dict[str, float]:
+    """Return the median of first paint, and of the moment when the list is there and answers to a key."""
+    paints, answers = [], []
+    for _ in range(times):
+        context = await logged_in(browser, server)
+        page = await context.new_page()
+        await page.goto("/jobs", wait_until="commit")
+        await page.get_by_role("row").nth(3).wait_for()
+        answers.append(await page.evaluate("performance.now()"))
+        paints.append(await page.evaluate(PAINT))
+        await context.close()
+    return {"first_paint_ms": round(percentile(paints, 0.5)), "interactive_ms": round(percentile(answers, 0.5))}
+
+
+async def changing(pages: list[Page], server: Server, times: int, name: str) -> list[float]:
+    """Return from the answer of each stop until each page shows it, in milliseconds."""
+    took_ms: list[float] = []
+    for number in range(times):
+        # Servers close connections that are idle while the pages load.
+        connection = await server.connect()
+        full = f"{name}-{number}"
+        await connection.ask("POST", "/api/v2/jobs", job(full, "sleep 1h"))
+        for page in pages:
+            await page.goto(f"/jobs/admin~{full}")
+            await page.locator("html[data-live=true]").wait_for(state="attached")
+            await page.locator("h1 [data-state=RUNNING]").wait_for()
+        connection.close()
+        seen = [asyncio.create_task(page.evaluate(SEEN, ["h1", "Stopped"])) for page in pages]
+        await asyncio.sleep(random.Random(number).uniform(0.3, 0.6))
+        place = f"/api/v2/jobs/admin~{full}"
+        connection = await server.connect()
+        await connection.ask("PUT", f"{place}/executionType", b'{"value":"STOP"}', "application/json")
+        connection.close()
+        found = [await each for each in seen]
+        detail = await server.get(place)
+        took_ms += [at_ms - detail["jobStatus"]["completedTime"] for at_ms in found]
+    return took_ms
+
+
+async def listing(page: Page, times: int) -> float:
+    """Return the 95th percentile of jumps of the scroll bar to the oldest job and to the newest one."""
+    await page.goto("/jobs?sort=submissionTime,DESC")
+    await page.locator("[role=table] [role=row] a").first.wait_for()
+    took_ms: list[float] = []
+    for _ in range(times):
+        for share in (1, 0):
+            took_ms.append(await page.evaluate(JUMP, share))
+            await asyncio.sleep(0.1)
+    return percentile(took_ms, 0.95)
+
+
+async def reading(page: Page, times: int) -> dict[str, float]:
+    """Return the 95th percentile of jumps to any line of a log, and the memory of the tab afterwards."""
+    await page.goto("/jobs/admin~large?tab=logs")
+    await page.get_by_label("Position in the log").wait_for()
+    took_ms = [await page.evaluate(LINE, step) for step in random.Random(1).sample(range(5, 995), times)]
+    memory = await page.evaluate("performance.memory.usedJSHeapSize")
+    return {"line_p95_ms": round(percentile(took_ms, 0.95)), "log_tab_mb": round(memory / 1e6, 1)}
+
+
+async def streams(server: Server) -> int:
+    """Return how many connections the browser keeps open while nothing happens: those that follow the changes."""
+    port = f":{int(server.url.rpartition(':')[2]):04X}"
+    await asyncio.sleep(IDLE_S)
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(1 for row in rows if row[1].endswith(port) and row[3] == ESTABLISHED)
+
+
+async def measure(options: argparse.Namespace) -> None:
+    """Measure, and print the figures."""
+    figures: dict[str, float] = dict(sizes())
+    root = Path(tempfile.mkdtemp(prefix="pai-bench-portal-"))
+    try:
+        (root / "data").mkdir()
+        await asyncio.to_thread(fill, f"sqlite:///{root / 'data' / 'openpai.db'}", options.jobs)
+        async with browser() as chromium, platform("--backend", "simulated", keep=root) as server:
+            figures |= await opening(chromium, server, options.times)
+            context = await logged_in(chromium, server)
+            figures["jump_p95_ms"] = round(await listing(await context.new_page(), options.times))
+            await context.close()
+        async with browser() as chromium, platform("--backend", "simulated", "--log-max-mb", "0") as server:
+            context = await logged_in(chromium, server)
+            page = await context.new_page()
+            took_ms = await changing([page], server, options.times, "one")
+            figures["change_p50_ms"] = round(percentile(took_ms, 0.5))
+            figures["change_p95_ms"] = round(percentile(took_ms, 0.95))
+            pages = [page, *[await context.new_page() for _ in range(TABS - 1)]]
+            took_ms = await changing(pages, server, max(options.times // 10, 1), "tabs")
+            figures["tabs_change_p95_ms"] = round(percentile(took_ms, 0.95))
+            await asyncio.sleep(1)
+            figures["tabs_streams"] = await streams(server)
+            await context.close()
+            large = await ended(server, "large")
+            (server.data_dir / "logs" / large).mkdir(parents=True, exist_ok=True)
+            write(server.data_dir / "logs" / large, int(options.gb * 1e9))
+            figures |= await reading(await (await logged_in(chromium, server)).new_page(), options.times)
+        answer(jobs=options.jobs, gb=options.gb, tabs=TABS, **figures)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@asynccontextmanager
+async def browser() -> AsyncIterator[Browser]:
+    """Start Chromium, and end it."""
+    path = shutil.which("chromium")
+    if path is None:
+        raise SystemExit("this needs Chromium: apt install chromium")
+    async with async_playwright() as driver:
+        found = await driver.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage", "--enable-precise-memory-info"]
+        )
+        yield found
+        await found.close()
+
+
+def main() -> None:
+    """Measure with the options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=1_000_000)
+    parser.add_argument("--gb", type=float, default=10)
+    parser.add_argument("--times", type=int, default=20)
+    asyncio.run(measure(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Metrics as they are measured, kept and published: sources, the embedded store, Prometheus's text and queries."""

@@ -1,0 +1,33 @@
+"""Devices of a node, with the names that DCGM's exporter gives their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from openpai.ports.task_usage import DeviceUse
+from openpai.series.labels import Labels
+from openpai.series.model import Reading
+
+_MIB = 2.0**20
+
+
+def readings_of(
+    uses: Mapping[int, DeviceUse], health: Mapping[int, Mapping[str, float]], node: str, model: str
+) -> Iterator[Reading]:
+    """Yield what is measured of each device of a node."""
+    for number, use in sorted(uses.items()):
+        labels = {"node": node, "gpu": str(number), "device": f"nvidia{number}", "modelName": model}
+        free = None
+        if use.memory_bytes is not None and use.memory_total_bytes is not None:
+            free = max(0, use.memory_total_bytes - use.memory_bytes) / _MIB
+        values = {
+            "DCGM_FI_DEV_GPU_UTIL": use.busy_percent,
+            "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": None if use.tensor_percent is None else use.tensor_percent / 100,
+            "DCGM_FI_DEV_FB_USED": None if use.memory_bytes is None else use.memory_bytes / _MIB,
+            "DCGM_FI_DEV_FB_FREE": free,
+            "DCGM_FI_DEV_POWER_USAGE": use.power_w,
+            "DCGM_FI_DEV_GPU_TEMP": use.temperature_c,
+            "pai_device_power_limit_watts": use.power_limit_w,
+        }
+        known = {name: float(value) for name, value in values.items() if value is not None}
+        yield Reading(Labels.of(labels), {**known, **health.get(number, {})})

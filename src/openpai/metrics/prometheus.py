@@ -1,0 +1,109 @@
+"""The past of series from Prometheus, or what speaks its query language, such as VictoriaMetrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import httpx
+
+from openpai.protocol.errors import Unavailable
+from openpai.series.catalogue import METRICS
+from openpai.series.labels import Labels, Matcher
+from openpai.series.model import MISSING, Answer, Query, Series
+from openpai.series.rounds import Round
+
+_PATIENCE: Final = httpx.Timeout(20.0, connect=5.0)
+_ANSWER_MAX: Final = 64 << 20
+_NOT_OURS: Final = frozenset({"__name__", "instance", "job"})
+"""Labels that a scrape adds."""
+_SCRAPE_S: Final = 30
+"""The usual time between two scrapes; a rate needs two of them."""
+
+
+class PrometheusHistory:
+    """Answers queries from a server elsewhere, which scrapes `/metrics` or is written to."""
+
+    def __init__(self, url: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._client = httpx.AsyncClient(base_url=url.rstrip("/"), timeout=_PATIENCE, transport=transport)
+
+    async def open(self, now_ms: int) -> None:
+        """Need nothing."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    def keep(self, now: Round) -> None:
+        """Leave it to the other server to keep values."""
+
+    async def range(self, query: Query, now_ms: int) -> Answer:
+        """Return the past of the matching series."""
+        means, lows, highs = await asyncio.gather(
+            *(self._ask(query, text) for text in (_over("avg", query), _over("min", query), _over("max", query)))
+        )
+        # A point of ours is about the time after it, one of Prometheus about the time before.
+        start_ms = query.start_ms // query.step_ms * query.step_ms
+        length = max(1, -(-(query.end_ms - start_ms) // query.step_ms))
+        series = []
+        for labels, mean in list(means.items())[: query.series_max]:
+            columns = [
+                [points.get(start_ms + (place + 1) * query.step_ms, MISSING) for place in range(length)]
+                for points in (mean, lows.get(labels, {}), highs.get(labels, {}))
+            ]
+            series.append(Series(query.name, labels, start_ms, query.step_ms, *columns))
+        return Answer(tuple(series), query.step_ms, len(means))
+
+    async def _ask(self, query: Query, text: str) -> dict[Labels, dict[int, float]]:
+        start_ms = (query.start_ms // query.step_ms + 1) * query.step_ms
+        end_ms = max(start_ms, -(-query.end_ms // query.step_ms) * query.step_ms)
+        form = {"query": text, "start": f"{start_ms / 1000}", "end": f"{end_ms / 1000}", "step": f"{query.step_ms}ms"}
+        try:
+            answer = await self._client.post("/api/v1/query_range", data=form)
+        except httpx.HTTPError as error:
+            message = f"the server of metrics at {self._client.base_url.host} does not answer: {type(error).__name__}"
+            raise Unavailable(message, "an administrator has to check --metrics-url") from error
+        if len(answer.content) > _ANSWER_MAX:
+            raise Unavailable("the answer of the server of metrics is too large", "ask for a shorter time")
+        return _read(answer)
+
+
+def selector(name: str, matchers: Sequence[Matcher]) -> str:
+    """Return a query's series in Prometheus's language."""
+    parts = []
+    for one in matchers:
+        # A value is matched as it is, whatever characters a user has put into it.
+        values = "|".join(_literal(value) for value in sorted(one.values))
+        parts.append(f'{one.label}{one.operator}~"{values}"')
+    return f"{name}{{{','.join(parts)}}}"
+
+
+def _over(how: str, query: Query) -> str:
+    found = selector(query.name, query.matchers)
+    if METRICS[query.name].kind == "counter":
+        window_ms = max(query.step_ms, 4 * _SCRAPE_S * 1000)
+        return f"rate({found}[{window_ms}ms])"
+    window_ms = max(query.step_ms, 2 * _SCRAPE_S * 1000)
+    return f"{how}_over_time({found}[{window_ms}ms])"
+
+
+def _literal(value: str) -> str:
+    """Return an expression for RE2 that matches this text alone, as a string of Prometheus's language."""
+    plain = "".join(f"\\{char}" if char in r"\.+*?()|[]{}^$" else char for char in value)
+    return plain.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _read(answer: httpx.Response) -> dict[Labels, dict[int, float]]:
+    try:
+        document: Any = answer.json()
+        if document["status"] != "success":
+            raise Unavailable(f"the server of metrics refused the query: {document.get('error', '')}"[:500])
+        found = {}
+        for row in document["data"]["result"]:
+            labels = Labels.of({name: text for name, text in row["metric"].items() if name not in _NOT_OURS})
+            found[labels] = {round(float(at_s) * 1000): float(value) for at_s, value in row["values"]}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        message = f"the server of metrics answered {answer.status_code} with something else than Prometheus does"
+        raise Unavailable(message, "an administrator has to check --metrics-url") from error
+    return found

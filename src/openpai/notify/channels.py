@@ -1,0 +1,60 @@
+"""Definitions of channels: which keys each kind has, and which of them are secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from openpai.notify.addresses import check_url
+from openpai.protocol.errors import InvalidParameters
+
+NAME: Final = r"^[a-z0-9][a-z0-9._-]{0,63}$"
+RESERVED: Final = ("admins", "owner")
+MAIL_ADDRESS: Final = re.compile(r"[^\s@<>,;:\"\\()\[\]]{1,64}@[A-Za-z0-9.-]{1,190}")
+_KEYS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "mail": (("host", "port", "security", "from", "to", "username", "ca"), ("password",)),
+    "webhook": ((), ("url", "authorization")),
+    # The URL of a chat's webhook is its password.
+    "slack": ((), ("url",)),
+    "teams": ((), ("url",)),
+    "alertmanager": (("url",), ("authorization",)),
+}
+_FIX: Final = "correct the channel; nothing was changed"
+
+
+def split(name: str, kind: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the plain and the secret values of a channel; raise InvalidParameters with its first fault."""
+    if re.fullmatch(NAME.strip("^$"), name) is None or name in RESERVED:
+        raise InvalidParameters(f"{name[:80]!r} cannot name a channel", "use small letters, digits, ., _ and -")
+    if kind not in _KEYS:
+        raise InvalidParameters(f"there is no kind of channel {kind[:40]!r}", f"use one of: {', '.join(_KEYS)}")
+    plain, secret = _KEYS[kind]
+    for key, value in given.items():
+        if key not in plain + secret:
+            listed = ", ".join(plain + secret)
+            raise InvalidParameters(f"a {kind} channel has no key {key[:40]!r}", f"use: {listed}")
+        if not isinstance(value, list if key == "to" else int if key == "port" else str):
+            raise InvalidParameters(f"`{key}` has a value of another type", _FIX)
+    (_check_mail if kind == "mail" else _check_url)(given)
+    return {key: given[key] for key in plain if key in given}, {key: given[key] for key in secret if key in given}
+
+
+def _check_url(given: Mapping[str, Any]) -> None:
+    if not given.get("url"):
+        raise InvalidParameters("`url` is missing", _FIX)
+    check_url(given["url"])
+
+
+def _check_mail(given: Mapping[str, Any]) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9.:_-]{1,253}", str(given.get("host", ""))):
+        raise InvalidParameters("`host`, the name of the mail server, is missing", _FIX)
+    if not 1 <= given.get("port", 587) <= 65535 or isinstance(given.get("port"), bool):
+        raise InvalidParameters("`port` is 1 to 65535", _FIX)
+    if given.get("security", "starttls") not in ("starttls", "tls", "none"):
+        raise InvalidParameters("`security` is starttls, tls or none", _FIX)
+    if given.get("security") == "none" and given.get("password"):
+        raise InvalidParameters("without TLS the password can be read on its way", "use starttls or tls")
+    for address in (given.get("from", ""), *given.get("to", ())):
+        if not isinstance(address, str) or MAIL_ADDRESS.fullmatch(address) is None:
+            raise InvalidParameters(f"{str(address)[:80]!r} is not a mail address", "give `from`, and `to` as a list")

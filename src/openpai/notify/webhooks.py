@@ -1,0 +1,152 @@
+"""Sends messages over HTTP: plain JSON, in the shapes of Slack and Teams, and to Alertmanager."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+
+from openpai.notify.addresses import Network, check_url, reachable
+from openpai.ports.alerts import Channel, Message
+from openpai.protocol.errors import Refused, Unavailable
+
+TIMEOUT_S: Final = 20.0
+TEXT_MAX: Final = 3_000
+"""The longest text of one section of a chat message."""
+NEVER: Final = "0001-01-01T00:00:00Z"
+_COLOURS: Final = {"firing": "attention", "resolved": "good"}
+
+
+async def post(
+    http: httpx.AsyncClient,
+    channel: Channel,
+    secrets: Mapping[str, Any],
+    message: Message,
+    allowed: Sequence[Network],
+) -> None:
+    """Post a message to the URL of its channel, or of its user."""
+    url = message.url or str(secrets.get("url") or channel.data.get("url", ""))
+    if channel.kind == "alertmanager":
+        url = url.rstrip("/") + "/api/v2/alerts"
+    host, port, is_tls = check_url(url)
+    address = await reachable(url, allowed, is_trusted=not message.url)
+    shown = f"[{address}]" if address.version == 6 else str(address)
+    # The address that was checked, with the name in the request and in the certificate.
+    target = urlunsplit(urlsplit(url)._replace(netloc=f"{shown}:{port}", fragment=""))
+    named = f"[{host}]" if ":" in host else host
+    headers = {
+        "Host": named if port == (443 if is_tls else 80) else f"{named}:{port}",
+        # A receiver recognises a message that comes twice.
+        "Idempotency-Key": message.key,
+        "User-Agent": "openpai",
+    }
+    if secrets.get("authorization") and not message.url:
+        headers["Authorization"] = str(secrets["authorization"])
+    extensions = {"sni_hostname": host} if is_tls else {}
+    body = body_of(channel.kind, message)
+    try:
+        async with http.stream(
+            "POST", target, json=body, headers=headers, extensions=extensions, timeout=TIMEOUT_S,
+            follow_redirects=False,
+        ) as answer:  # fmt: skip
+            status = answer.status_code
+    except (httpx.HTTPError, OSError) as error:
+        raise Unavailable(f"{host}:{port} cannot be reached: {type(error).__name__} {error}"[:300]) from error
+    if 200 <= status < 300:
+        return
+    if status in (408, 425, 429) or status >= 500:
+        raise Unavailable(f"{host}:{port} answered with status {status}")
+    raise Refused("InvalidParametersError", f"{host}:{port} answered with status {status}", "correct the channel")
+
+
+def body_of(kind: str, message: Message) -> Any:
+    """Return the JSON document of a message."""
+    match kind:
+        case "slack":
+            return slack(message)
+        case "teams":
+            return teams(message)
+        case "alertmanager":
+            return alertmanager(message)
+    return {
+        "version": "4",
+        "key": message.key,
+        "status": message.status,
+        "subject": message.subject,
+        "text": message.text,
+        "alerts": list(message.alerts),
+        "groupKey": message.key,
+        "receiver": kind,
+        "groupLabels": {},
+        "commonLabels": _common(message, "labels"),
+        "commonAnnotations": _common(message, "annotations"),
+        "externalURL": "",
+        "truncatedAlerts": 0,
+    }
+
+
+def slack(message: Message) -> dict[str, Any]:
+    """Return a message for an incoming webhook of Slack, which Mattermost takes, too."""
+    # Without them, text of a job could mention a whole channel, or be a link that shows another address.
+    text = _for_slack(message.text)[:TEXT_MAX]
+    subject = _for_slack(message.subject)[:150]
+    return {
+        "text": subject,
+        "blocks": [
+            {"type": "header", "text": {"type": "plain_text", "text": message.subject[:150], "emoji": False}},
+            {"type": "section", "text": {"type": "mrkdwn", "text": text or subject, "verbatim": True}},
+        ],
+    }
+
+
+def _for_slack(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def teams(message: Message) -> dict[str, Any]:
+    """Return a message for a workflow of Teams: an Adaptive Card."""
+    card = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": [
+            {"type": "TextBlock", "text": _for_teams(message.subject[:150]), "weight": "bolder", "wrap": True,
+             "color": _COLOURS.get(message.status, "default")},
+            {"type": "TextBlock", "text": _for_teams(message.text[:TEXT_MAX]), "wrap": True},
+        ],
+    }  # fmt: skip
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
+    return {"type": "message", "attachments": [attachment]}
+
+
+def _for_teams(text: str) -> str:
+    # Markdown of a job would be a link.
+    for letter in "\\[]()*_`#<>":
+        text = text.replace(letter, f"\\{letter}")
+    return text.replace("\n", "\n\n")
+
+
+def alertmanager(message: Message) -> list[dict[str, Any]]:
+    """Return the alerts of a message for Alertmanager's API."""
+    if not message.alerts:
+        now = datetime.now(UTC).isoformat()
+        labels = {"alertname": "PaiMessage", "severity": "info", "key": message.key}
+        return [{"labels": labels, "annotations": {"summary": message.subject}, "startsAt": now}]
+    return [_for_alertmanager(each) for each in message.alerts]
+
+
+def _for_alertmanager(alert: Mapping[str, Any]) -> dict[str, Any]:
+    found = {key: alert[key] for key in ("labels", "annotations", "startsAt") if alert.get(key)}
+    ends = str(alert.get("endsAt", ""))
+    # Without an end it would be over for Alertmanager after five minutes.
+    end = alert.get("validUntil") if ends in ("", NEVER) else ends
+    return {**found, "endsAt": end} if end else found
+
+
+def _common(message: Message, part: str) -> dict[str, str]:
+    pairs = [dict(each.get(part, {})) for each in message.alerts]
+    first = pairs[0] if pairs else {}
+    return {name: text for name, text in first.items() if all(each.get(name) == text for each in pairs)}

@@ -1,0 +1,115 @@
+"""Makes messages of alerts, each for the channels and users who receive it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any, Final
+
+from openpai.access.accounts import User
+from openpai.alerts.grouping import Notice
+from openpai.alerts.rules import Rule
+from openpai.alerts.states import Alert, State
+from openpai.ports.alerts import Channel, Message
+
+ALERTS_MAX: Final = 100
+"""Of one message; the text says how many more there are."""
+LINES_MAX: Final = 30
+_HOUR_MS: Final = 3_600_000
+NEVER: Final = "0001-01-01T00:00:00Z"
+ADMINS: Final = "admins"
+OWNER: Final = "owner"
+
+
+def messages(
+    notice: Notice, rule: Rule, channels: Sequence[Channel], users: Mapping[str, User]
+) -> tuple[list[tuple[str, Message]], str]:
+    """Return the messages of a notice with the names of their channels, and why a receiver gets none."""
+    known = {channel.name: channel for channel in channels}
+    mail = next((channel.name for channel in channels if channel.kind == "mail"), "")
+    whole = message_of(notice, rule)
+    found: list[tuple[str, Message]] = []
+    problem = ""
+    for receiver in dict.fromkeys(notice.receivers):
+        if receiver in known:
+            found.append((receiver, _named(whole, receiver)))
+        elif receiver == ADMINS and mail:
+            to = tuple(known[mail].data.get("to", ())) or tuple(
+                u.email for u in users.values() if u.is_admin and u.email
+            )
+            if to:
+                found.append((mail, replace(_named(whole, ADMINS), to=to)))
+        elif receiver == OWNER:
+            found += _of_owners(notice, rule, mail, users)
+        elif receiver != ADMINS:
+            problem = f"it notifies channel {receiver!r}, which does not exist"
+    return found, problem
+
+
+def message_of(notice: Notice, rule: Rule, status: str = "") -> Message:
+    """Return the message of a notice, without recipients."""
+    alerts = (*notice.firing, *notice.resolved)
+    is_over = not notice.firing
+    word = "resolved" if is_over else "escalated" if notice.stage else "firing"
+    first = alerts[0].annotations.get("summary", "") if len(alerts) == 1 else f"{len(alerts)} alerts"
+    lines = [_line(alert) for alert in alerts[:LINES_MAX]]
+    if len(alerts) > LINES_MAX:
+        lines.append(f"and {len(alerts) - LINES_MAX} more: pai alert list")
+    lines += ["", f"rule {rule.name}, severity {rule.severity}: {rule.expr}"]
+    mark = sha256("".join(sorted(alert.id for alert in alerts)).encode()).hexdigest()[:16]
+    return Message(
+        key=f"{rule.name}/{mark}/{notice.stage}/{notice.at_ms}",
+        subject=f"[{word}] {rule.name} ({rule.severity}): {first}",
+        text="\n".join(lines),
+        status=status or ("resolved" if is_over else "firing"),
+        alerts=tuple(
+            {**document(alert), "validUntil": moment(notice.at_ms + rule.repeat_ms + _HOUR_MS)}
+            for alert in alerts[:ALERTS_MAX]
+        ),
+    )
+
+
+def document(alert: Alert) -> dict[str, Any]:
+    """Return an alert in Alertmanager's shape."""
+    return {
+        "status": "resolved" if alert.state is State.RESOLVED else "firing",
+        "labels": dict(alert.labels),
+        "annotations": dict(alert.annotations),
+        "startsAt": moment(alert.fired_at_ms or alert.since_ms),
+        "endsAt": moment(alert.resolved_at_ms) if alert.resolved_at_ms is not None else NEVER,
+        "generatorURL": "",
+        "fingerprint": alert.fingerprint,
+    }
+
+
+def moment(at_ms: int) -> str:
+    """Return a time as Alertmanager writes it."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _of_owners(notice: Notice, rule: Rule, mail: str, users: Mapping[str, User]) -> Iterable[tuple[str, Message]]:
+    """Yield a message for each owner, with alerts about their own jobs only."""
+    owners = {dict(alert.labels).get("username", "") for alert in (*notice.firing, *notice.resolved)}
+    for name in sorted(owners & users.keys()):
+        user = users[name]
+        if not user.email or not mail:
+            continue
+        firing, resolved = (
+            tuple(alert for alert in alerts if dict(alert.labels).get("username") == name)
+            for alerts in (notice.firing, notice.resolved)
+        )
+        own = message_of(replace(notice, firing=firing, resolved=resolved), rule)
+        yield mail, replace(_named(own, f"user-{name}"), to=(user.email,))
+
+
+def _named(message: Message, receiver: str) -> Message:
+    return replace(message, key=f"{message.key}/{receiver}"[:255])
+
+
+def _line(alert: Alert) -> str:
+    over = " (resolved)" if alert.state is State.RESOLVED else ""
+    said = alert.annotations.get("summary") or ", ".join(f"{name}={text}" for name, text in alert.labels)
+    following = f"\n  next: {text}" if (text := alert.annotations.get("next")) and not over else ""
+    return f"- {said}{over}{following}"

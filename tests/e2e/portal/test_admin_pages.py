@@ -1,0 +1,164 @@
+"""The pages of administrators, the map of the cluster, and what other users see of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.portal.browsing import Visitor, expect
+from tests.e2e.server import Server, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.full]
+PAGES = (
+    ("/groups", "Groups"),
+    ("/virtual-clusters", "Virtual clusters"),
+    ("/exit-rules", "Exit rules"),
+    ("/cluster?view=map", "Cluster"),
+)
+CHANGES = ("New group", "New virtual cluster", "New rule", "Save")
+PASSWORD = "correct-horse-battery"
+
+
+@pytest.fixture(scope="module")
+def users(server: Server) -> Server:
+    """Return the platform with a user, and a manager of the virtual cluster vision."""
+    group = {
+        "groupname": "leads",
+        "extension": {"acls": {"virtualClusters": ["vision"], "managedVirtualClusters": ["vision"]}},
+    }
+    assert server.http.post("/groups", json=group).is_success
+    for name, groups in (("ula", []), ("mio", ["leads"])):
+        body = {"username": name, "password": PASSWORD, "grouplist": groups}
+        assert server.http.post("/users", json=body).is_success, name
+    return server
+
+
+@pytest.fixture(params=["ula", "mio"])
+def other(request: pytest.FixtureRequest, users: Server, browser: Any) -> Iterator[Visitor]:
+    """Return a user, and a manager, who are no administrators."""
+    found = Visitor(browser, users.url)
+    found.log_in(request.param, PASSWORD)
+    yield found
+    found.close()
+    assert found.complaints == []
+
+
+def test_others_may_look_at_these_pages_and_change_nothing(other: Visitor) -> None:
+    for path, heading in PAGES:
+        other.open(path, heading)
+        assert other.examine() == [], path
+        for name in CHANGES:
+            expect(other.page.get_by_role("button", name=name)).to_have_count(0)
+    for path, heading in (("/users", "Users"),):
+        other.open(path, heading)
+        other.page.get_by_text("You may not see this").wait_for()
+
+
+def test_a_guest_sees_the_login_on_every_page(server: Server, browser: Any) -> None:
+    guest = Visitor(browser, server.url)
+    for path, _ in (
+        *PAGES,
+        ("/", ""),
+        ("/jobs", ""),
+        ("/submit", ""),
+        ("/storages", ""),
+        ("/audit", ""),
+        ("/profile", ""),
+    ):
+        guest.page.goto(path)
+        guest.page.get_by_role("heading", name="Log in to OpenPAI").wait_for()
+    guest.close()
+    assert guest.complaints == []
+
+
+def test_a_group_is_added_changed_and_removed(visitor: Visitor, server: Server) -> None:
+    visitor.open("/groups", "Groups")
+    page = visitor.page
+    page.get_by_role("button", name="New group").click()
+    page.get_by_label("Name", exact=True).fill("readers")
+    page.get_by_role("group", name="May use virtual clusters").get_by_label("vision").check()
+    assert visitor.examine() == []
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="readers", exact=True).click()
+    page.get_by_text("no members").wait_for()
+    page.get_by_label("Description").fill("they read")
+    page.get_by_role("group", name="May use virtual clusters").get_by_label("speech").check()
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("they read").wait_for()
+    found = server.get("/groups/readers")
+    assert (found["description"], found["extension"]["acls"]["virtualClusters"]) == ("they read", ["vision", "speech"])
+    page.get_by_role("button", name="readers", exact=True).click()
+    page.get_by_role("button", name="Remove the group").click()
+    page.get_by_role("dialog", name="Remove readers?").get_by_role("button", name="Remove").click()
+    page.get_by_role("button", name="readers", exact=True).wait_for(state="detached")
+    assert server.http.get("/groups/readers").status_code == 404
+
+
+def test_a_guarantee_is_changed_while_jobs_run(visitor: Visitor, server: Server) -> None:
+    visitor.open("/virtual-clusters", "Virtual clusters")
+    page = visitor.page
+    page.get_by_role("button", name="New virtual cluster").click()
+    page.get_by_label("Name", exact=True).fill("audio")
+    page.get_by_label("Guaranteed").fill("100 nodes")
+    page.get_by_role("button", name="Save").click()
+    # The server knows what there is.
+    page.get_by_role("status").get_by_text("100 nodes").or_(
+        page.get_by_role("status").get_by_text("node")
+    ).first.wait_for()
+    assert "audio" not in server.get("/virtual-clusters")
+    page.get_by_label("Guaranteed").fill("4 GPUs")
+    assert visitor.examine() == []
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Remove audio").click()
+    assert "audio" in server.get("/virtual-clusters")
+    page.get_by_role("dialog", name="Remove audio?").get_by_role("button", name="Remove").click()
+    page.get_by_role("button", name="Remove audio").wait_for(state="detached")
+    assert "audio" not in server.get("/virtual-clusters")
+
+
+def test_an_exit_rule_is_tried_changed_and_reverted(visitor: Visitor, server: Server) -> None:
+    visitor.open("/exit-rules?spec=cuda_oom", "Exit rules")
+    page = visitor.page
+    page.get_by_label("Try it on the end of a log").fill("RuntimeError: CUDA out of memory. Tried to allocate 2 GiB")
+    page.get_by_role("button", name="Test", exact=True).click()
+    page.get_by_text("In the text: cuda_oom before, cuda_oom after the edit.").wait_for()
+    assert visitor.examine() == []
+    page.get_by_label("Reason").fill("only a test")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_role("dialog").wait_for(state="detached")
+    until(lambda: server.get("/exit-specs/cuda_oom")["origin"] == "changed", "it is changed")
+    page.get_by_role("button", name="cuda_oom", exact=True).click()
+    page.get_by_text("only a test").wait_for()
+    page.get_by_role("button", name="Revert").click()
+    page.get_by_role("dialog", name="Remove the changes of cuda_oom?").get_by_role("button", name="Remove").click()
+    until(lambda: server.get("/exit-specs/cuda_oom")["origin"] == "bundled", "it is as before")
+
+
+def test_the_map_shows_which_job_uses_which_gpu(visitor: Visitor, server: Server) -> None:
+    resources = {"resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": 3}}
+    server.submit("on-the-map", "sleep 1000", role=resources)
+    until(lambda: server.state("on-the-map") == "RUNNING", "it runs")
+    visitor.open("/cluster?view=map", "Cluster")
+    page = visitor.page
+    expect(page.locator("i[title$='admin~on-the-map']")).to_have_count(3)
+    page.get_by_role("button", name="Show admin~on-the-map on the map").click()
+    lit = page.locator("i[data-is=used]:not([data-dim])")
+    expect(lit).to_have_count(3)
+    assert visitor.examine() == []
+    node = page.get_by_role("button", name="in use").filter(has=page.locator("i[title$='admin~on-the-map']")).first
+    node.click()
+    page.get_by_role("dialog").get_by_role("link", name="admin~on-the-map").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_admin_pages_on_a_small_screen(server: Server, browser: Any, scheme: str) -> None:
+    visitor = Visitor(browser, server.url, viewport={"width": 375, "height": 740}, color_scheme=scheme, locale="zh-CN")
+    visitor.log_in()
+    for path, _ in PAGES:
+        visitor.page.goto(path)
+        assert visitor.examine() == [], path
+        assert visitor.overflow() <= 0, path
+    visitor.close()
+    assert visitor.complaints == []

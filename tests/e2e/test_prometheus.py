@@ -1,0 +1,75 @@
+"""A real Prometheus scrapes a real server, and answers the charts that the server would answer itself."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from openpai.metrics.prometheus import PrometheusHistory
+from openpai.series.labels import matching
+from openpai.series.model import Query
+from tests.ports import free_port
+
+from .server import Server, until
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus here: apt-get install prometheus"),
+]
+CONFIG = """\
+global: {{scrape_interval: 1s}}
+scrape_configs:
+  - job_name: openpai
+    authorization: {{credentials: "{token}"}}
+    static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
+"""
+
+
+async def test_prometheus_scrapes_the_platform_and_answers_its_charts(tmp_path: Path) -> None:
+    server = Server.start(tmp_path / "data")
+    port = free_port()
+    try:
+        token = server.http.headers["authorization"].partition(" ")[2]
+        (tmp_path / "prometheus.yml").write_text(CONFIG.format(token=token, port=server.port))
+        command = [
+            "prometheus", f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/tsdb",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ]  # fmt: skip
+        with (tmp_path / "prometheus.log").open("w") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: ASYNC220  a test waits
+        try:
+            url = f"http://127.0.0.1:{port}"
+            until(lambda: bool(found(url, "pai_node_cpus")), "Prometheus scraped the nodes")
+            history = PrometheusHistory(url)
+            now_ms = int(time.time() * 1000)
+            sample = found(url, "pai_node_cpus")[0]
+            node, cpus = sample["metric"]["node"], float(sample["value"][1])
+            query = Query("pai_node_cpus", matching({"node": node}), now_ms - 60_000, now_ms + 20_000, 10_000)
+            answer = await history.range(query, now_ms)
+            none = await history.range(Query("pai_node_cpus", matching({"node": '.*"}'}), 0, 60_000, 10_000), now_ms)
+            await history.close()
+        finally:
+            process.terminate()
+            process.wait(30)
+    finally:
+        server.end()
+    (series,) = answer.series
+    assert series.labels.values == {"node": node}
+    assert {value for _, value in series.points()} == {cpus}
+    assert none.matched == 0
+
+
+def found(url: str, query: str) -> list[dict[str, Any]]:
+    """Return what Prometheus has now; nothing while it starts."""
+    try:
+        answer = httpx.get(f"{url}/api/v1/query", params={"query": query}).json()
+        rows: list[dict[str, Any]] = answer["data"]["result"]
+    except (httpx.HTTPError, ValueError, KeyError):
+        return []
+    return rows

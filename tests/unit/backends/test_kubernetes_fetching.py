@@ -1,0 +1,66 @@
+"""What thousands of pods left is fetched by few tasks of the event loop, and first from those that end soon."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from openpai.backends.kubernetes.attempts import PodAttempt
+from openpai.backends.kubernetes.fetching import BEGUN_MAX, WorkFetcher
+from openpai.lifecycle.model import AttemptKey
+
+
+class Fetcher(WorkFetcher):
+    """A fetcher whose pods answer when the test says so."""
+
+    def __init__(self, root: Path) -> None:
+        client: Any = None
+        super().__init__(client, "default", root, 1000)
+        self.may_end = asyncio.Event()
+        self.started: list[str] = []
+        self.begun: list[str] = []
+        self.most = 0
+
+    async def _fetch(self, attempt: PodAttempt, patience_s: float) -> None:
+        self.started.append(attempt.uid)
+        await super()._fetch(attempt, patience_s)
+
+    async def _bring(self, attempt: PodAttempt, patience_s: float) -> str:
+        self.begun.append(attempt.uid)
+        self.most = max(self.most, len(self._tasks))
+        await self.may_end.wait()
+        return ""
+
+
+def pod(number: int) -> PodAttempt:
+    return PodAttempt(AttemptKey("a" * 32, 0, "worker", number, 0), f"pod{number}", uid=f"u{number}")
+
+
+async def test_many_pods_need_few_tasks_and_those_that_end_go_first(tmp_path: Path) -> None:
+    fetcher = Fetcher(tmp_path)
+    pods = [pod(number) for number in range(2000)]
+    for each in pods:
+        fetcher.fetch(each)
+        # The pod is seen once more.
+        fetcher.fetch(each)
+    fetcher.fetch(pods[1999], patience_s=30.0)
+    assert len(asyncio.all_tasks()) <= BEGUN_MAX + 1
+    fetcher.may_end.set()
+    async with asyncio.timeout(60):
+        while len(fetcher.begun) < 2000:  # noqa: ASYNC110  # one event for each would be as many tasks
+            await asyncio.sleep(0.01)
+    assert fetcher.most <= BEGUN_MAX
+    assert sorted(fetcher.begun) == sorted(each.uid for each in pods)
+    assert fetcher.started.index("u1999") <= BEGUN_MAX
+    await fetcher.close()
+
+
+async def test_what_waits_is_forgotten_at_the_end_and_what_has_ended_is_not_fetched(tmp_path: Path) -> None:
+    fetcher = Fetcher(tmp_path)
+    for number in range(BEGUN_MAX * 2):
+        fetcher.fetch(pod(number))
+    await asyncio.sleep(0)
+    await fetcher.close()
+    assert len(fetcher.begun) <= BEGUN_MAX
+    assert len(asyncio.all_tasks()) == 1

@@ -1,0 +1,83 @@
+"""Idle GPUs: two signs, never utilisation alone; a labelled set is in bench/idleness.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from openpai.lifecycle.idleness import Gpu, Rest, Sign, Verdict, judge, rested
+from openpai.lifecycle.model import AttemptKey
+
+KEY, OTHER = AttemptKey("j", 0, "w", 0, 0), AttemptKey("j", 0, "w", 1, 0)
+STILL = Gpu(0.0, 0.0, 60.0, 700.0)
+
+
+def lived(*signs: Sign) -> Rest:
+    rest: Rest | None = None
+    for sign in signs:
+        rest = rested(rest, sign)
+    assert rest is not None
+    return rest
+
+
+def during(gpu: Gpu, minutes: int = 40, **per_minute: float) -> Rest:
+    """Return what is known after so many minutes in which these counters grow."""
+    cpu_s, io, logs = (per_minute.get(each, 0.0) for each in ("cpu_s", "io", "logs"))
+    step = per_minute.get("step")
+    return lived(
+        Sign(0, (STILL,)),
+        *(
+            Sign(
+                minute * 60_000, (gpu,), cpu_s * minute, int(io * minute),
+                None if step is None else step * minute, log_bytes=int(logs * minute),
+            )
+            for minute in range(minutes)
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "rest", "verdict"),
+    [
+        ("an open notebook", during(STILL, cpu_s=1.0), Verdict.IDLE),
+        ("a shell that sleeps, without power or tensor activity", during(Gpu(0.0)), Verdict.IDLE),
+        ("a GPU whose memory is full and which does nothing", during(Gpu(0.0, 0.0, 66.0, 700.0)), Verdict.IDLE),
+        ("training", during(Gpu(99.0, 40.0, 500.0, 700.0), cpu_s=60), Verdict.WORKS),
+        ("training without tensor cores", during(Gpu(70.0, 0.0, 300.0, 700.0), logs=80), Verdict.WORKS),
+        ("a kernel that waits for other ranks", during(Gpu(100.0, 0.0, 130.0, 700.0)), Verdict.HANGS),
+        ("a step that never comes", during(STILL, step=0.0), Verdict.HANGS),
+        ("nothing but what it claims to use", during(Gpu(100.0)), Verdict.HANGS),
+    ],
+)
+def test_what_a_job_does(what: str, rest: Rest, verdict: Verdict) -> None:
+    found, seconds = judge({KEY: rest}, [KEY])
+    assert found is verdict, what
+    assert (seconds > 1800) == (verdict is not Verdict.WORKS), what
+
+
+@pytest.mark.parametrize("counters", [{"cpu_s": 30.0}, {"io": 100_000_000.0}, {"logs": 10.0}])
+def test_loading_data_compiling_and_evaluating_are_work_although_the_gpu_rests_in_between(
+    counters: dict[str, float],
+) -> None:
+    now = during(replace(STILL, power_w=None), **counters)
+    assert judge({KEY: now}, [KEY])[0] is Verdict.WORKS
+
+
+def test_a_moment_of_work_begins_the_time_again() -> None:
+    rest = during(STILL)
+    again = rested(rest, Sign(rest.last.at_ms + 60_000, (Gpu(80.0, 30.0, 400.0, 700.0),), cpu_s=60))
+    assert again.idle_ms == 0
+
+
+def test_a_job_is_idle_only_if_each_of_its_tasks_is() -> None:
+    idle, busy = during(STILL), during(Gpu(99.0, 40.0, 500.0, 700.0), cpu_s=60)
+    assert judge({KEY: idle, OTHER: idle}, [KEY, OTHER])[0] is Verdict.IDLE
+    assert judge({KEY: idle, OTHER: busy}, [KEY, OTHER]) == (Verdict.WORKS, 0.0)
+    assert judge({KEY: idle}, [KEY, OTHER]) == (Verdict.WORKS, 0.0)
+    assert judge({}, []) == (Verdict.WORKS, 0.0)
+
+
+def test_time_without_measurements_and_clocks_that_jump_do_not_count() -> None:
+    rest = lived(Sign(0, (STILL,)), Sign(60_000, (STILL,)), Sign(86_400_000, (STILL,)), Sign(100_000, (STILL,)))
+    assert rest.idle_ms == 120_000
