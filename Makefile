@@ -15,6 +15,9 @@ install = uv pip install --quiet --compile-bytecode --python $(1)/bin/python $(2
 	$(1)/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.1" && \
 	$(1)/bin/python -m pip install --quiet --disable-pip-version-check $(2); }
 
+# A test of real processes may fail on a machine that is busy; it runs once more, and the summary names it to be mended.
+AGAIN := --reruns 1 -raR
+
 # What differs between versions of Python: parsing, asyncio, databases, processes, and faults of each; not what SQL
 # answers, and not arithmetic.
 CORE := tests/unit tests/properties/test_protocol.py tests/contracts tests/integration/test_kill.py \
@@ -74,13 +77,13 @@ test: $(VENV)/.installed portal-if-possible ## all tests but the longest sweeps
 	$(RUN)/python -m pytest -q -n $(WORKERS) --dist loadscope --durations=30 -m "not full"
 
 test-full: $(VENV)/.installed $(VENV)/generator/.installed portal-if-possible ## every test, with long sweeps and many more random examples
-	$(RUN)/python -m pytest -q -n $(WORKERS) --dist loadscope --durations=30 --hypothesis-profile=full
+	$(RUN)/python -m pytest -q -n $(WORKERS) --dist loadscope --durations=30 $(AGAIN) --hypothesis-profile=full
 
 test-python: ## the core of the suite on another Python: make test-python PY=/usr/bin/python3.13
 	@$(MAKE) --no-print-directory test-core PYTHON=$(PY) VENV=.venv/python-$(shell $(PY) -c "import sys; print(sys.version.split()[0])")
 
 test-core: $(VENV)/.installed
-	PAI_KILLS=$(or $(PAI_KILLS),2) $(RUN)/python -m pytest -q -n $(WORKERS) --dist loadscope $(SAME:%=--ignore=%) $(CORE)
+	PAI_KILLS=$(or $(PAI_KILLS),2) $(RUN)/python -m pytest -q -n $(WORKERS) --dist loadscope $(AGAIN) $(SAME:%=--ignore=%) $(CORE)
 
 lint: $(VENV)/.installed ## format, lint, types, import contracts
 	$(RUN)/ruff format --check .
