@@ -61,8 +61,8 @@ async def hours(world: World, user: str, /, **asked: Any) -> dict[str, float]:
 async def test_an_administrator_sees_what_every_user_used(world: World) -> None:
     assert await hours(world, "root") == {"=eve": 1.0, "ann": 10.0, "bob": 4.0}
     report = await world.get("/reports/use", "root", **DAYS)
-    lent = {"gpuHoursBorrowed": 0.0, "gpuHoursLent": 0.0, "jobsMoved": 0, "gpuHoursMoved": 0.0}
-    assert report["total"] == {"gpuHours": 15.0, "cpuHours": 26.0, "memoryGbHours": 9.0, "taskAttempts": 4, **lent}
+    used = {"gpuHours": 15.0, "cpuHours": 26.0, "memoryGbHours": 9.0, "taskAttempts": 4}
+    assert {name: value for name, value in report["total"].items() if value} == used
     assert (report["from"], report["to"]) == (19_674 * DAY_MS, 19_678 * DAY_MS)
 
 
@@ -151,6 +151,17 @@ async def test_moves_count_for_the_user_and_the_virtual_cluster_of_the_job_that_
     assert report["total"]["jobsMoved"] == 0
 
 
+async def test_wasted_hours_are_the_idle_the_failed_and_the_preempted_ones(world: World) -> None:
+    wasted = {"idle_gpu_ms": HOUR_MS / 2, "failed_gpu_ms": 2.0 * HOUR_MS, "preempted_gpu_ms": 1.0 * HOUR_MS}
+    await SqlUsageStore(world.database).add_lent_use([LentUse("vision", "ann", **wasted)], NOON_MS, None)
+    for user, by, name in (("root", "user", "ann"), ("max", "vc", "vision"), ("ann", "user", "ann")):
+        report = (await world.ask("GET", "/reports/use", user, params=DAYS | {"by": by})).json()
+        (row,) = [row for row in report["rows"] if name in row.values()]
+        for each in (row, report["total"]):
+            assert (each["gpuHoursIdle"], each["gpuHoursFailed"], each["gpuHoursPreempted"]) == (0.5, 2.0, 1.0)
+            assert each["gpuHoursWasted"] == 3.5
+
+
 async def test_a_spreadsheet_gets_a_table_with_a_total_and_without_formulas(world: World) -> None:
     for how in ({"params": DAYS | {"format": "csv"}}, {"params": DAYS, "headers": {"Accept": "text/csv"}}):
         answer = await world.ask("GET", "/reports/use", "root", **how)
@@ -160,12 +171,19 @@ async def test_a_spreadsheet_gets_a_table_with_a_total_and_without_formulas(worl
         assert rows == [
             [
                 *("user", "gpuHours", "cpuHours", "memoryGbHours", "taskAttempts", "gpuHoursBorrowed", "gpuHoursLent"),
-                *("jobsMoved", "gpuHoursMoved"),
+                *(
+                    "jobsMoved",
+                    "gpuHoursMoved",
+                    "gpuHoursIdle",
+                    "gpuHoursFailed",
+                    "gpuHoursPreempted",
+                    "gpuHoursWasted",
+                ),
             ],
-            ["'=eve", "1.0", "2.0", "1.0", "1", "0.0", "0.0", "0", "0.0"],
-            ["ann", "10.0", "20.0", "6.0", "2", "0.0", "0.0", "0", "0.0"],
-            ["bob", "4.0", "4.0", "2.0", "1", "0.0", "0.0", "0", "0.0"],
-            ["total", "15.0", "26.0", "9.0", "4", "0.0", "0.0", "0", "0.0"],
+            ["'=eve", "1.0", "2.0", "1.0", "1", "0.0", "0.0", "0", *["0.0"] * 5],
+            ["ann", "10.0", "20.0", "6.0", "2", "0.0", "0.0", "0", *["0.0"] * 5],
+            ["bob", "4.0", "4.0", "2.0", "1", "0.0", "0.0", "0", *["0.0"] * 5],
+            ["total", "15.0", "26.0", "9.0", "4", "0.0", "0.0", "0", *["0.0"] * 5],
         ]
 
 

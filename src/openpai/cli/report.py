@@ -52,13 +52,17 @@ def report(
     if output.is_shown(json, found.document, found.rows, "Nothing was used in that time.", *steps):
         return
     is_lent = bool(found.total.gpu_hours_borrowed or found.total.gpu_hours_lent)
-    rows = [(*(_cell(row, word) for word in words), *_sums(row, is_lent)) for row in found.rows]
-    rows.append(("total", *("" for _ in words[1:]), *_sums(found.total, is_lent)))
+    is_wasted = bool(found.total.gpu_hours_wasted)
+    rows = [(*(_cell(row, word) for word in words), *_sums(row, is_lent, is_wasted)) for row in found.rows]
+    rows.append(("total", *("" for _ in words[1:]), *_sums(found.total, is_lent, is_wasted)))
     numbers = ["GPU-HOURS", "CPU-HOURS", "GB-HOURS", "RUNS", *(["BORROWED", "LENT"] if is_lent else [])]
+    numbers += ["WASTED"] if is_wasted else []
     heads = ["DAY (UTC)" if word == "day" else word.upper() for word in words]
     output.table([*heads, *numbers], rows, right=numbers, whole=["DAY (UTC)"] if "day" in words else [])
     if is_lent:
         output.say_marked_up("[dim]BORROWED and LENT: GPU hours without a guarantee[/]")
+    if is_wasted:
+        output.say_marked_up(f"[dim]WASTED GPU hours: {_wasted(found.total)}; by row with --csv or --json[/]")
     if found.total.jobs_moved:
         moved = f"{plural(found.total.jobs_moved, 'job')} moved to make whole nodes for others"
         message = f"{moved}; {found.total.gpu_hours_moved:.2f} GPU hours of their work were done again"
@@ -71,9 +75,15 @@ def _cell(row: Use, word: str) -> str:
     return message or "(none)"
 
 
-def _sums(row: Use, is_lent: bool) -> tuple[str, ...]:
+def _sums(row: Use, is_lent: bool, is_wasted: bool) -> tuple[str, ...]:
+    used = f"{row.gpu_hours:.2f}", f"{row.cpu_hours:.2f}", f"{row.memory_gb_hours:.2f}", str(row.task_attempts)
     lent = (f"{row.gpu_hours_borrowed:.2f}", f"{row.gpu_hours_lent:.2f}") if is_lent else ()
-    return f"{row.gpu_hours:.2f}", f"{row.cpu_hours:.2f}", f"{row.memory_gb_hours:.2f}", str(row.task_attempts), *lent
+    return *used, *lent, *((f"{row.gpu_hours_wasted:.2f}",) if is_wasted else ())
+
+
+def _wasted(total: Use) -> str:
+    idle, failed, preempted = total.gpu_hours_idle, total.gpu_hours_failed, total.gpu_hours_preempted
+    return f"{idle:.2f} idle, {failed:.2f} lost by failures of the platform, {preempted:.2f} lost by preemption"
 
 
 def _save(file: Path, text: str, json: bool) -> None:

@@ -1,7 +1,8 @@
 """The pass that finds jobs which hold GPUs and do not use them.
 
-It only says for how long, as the value `pai_job_idle_seconds`: rules of alerts show it, warn the owner, and stop the
-job where the policy of its virtual cluster says so. A job that cannot go on hangs, and never counts as idle.
+It says for how long, as the value `pai_job_idle_seconds`: rules of alerts show it, warn the owner, and stop the
+job where the policy of its virtual cluster says so. The idle GPU time counts in reports as wasted. A job that cannot go
+on hangs, and never counts as idle.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from openpai.lifecycle.idleness import Gpu, Rest, Sign, Verdict, judge, rested
 from openpai.lifecycle.model import AttemptKey, TaskPhase
 from openpai.orchestrator.leader import Leader
 from openpai.ports.task_usage import TaskUse
+from openpai.ports.usage import LentUse
 from openpai.protocol.errors import PaiError
 
 EVERY_S: Final = 15.0
@@ -26,6 +28,8 @@ class IdleWatch:
     """What is known of the running tasks that have GPUs."""
 
     rests: dict[AttemptKey, Rest] = field(default_factory=dict)
+    counted_s: dict[str, float] = field(default_factory=dict)
+    """By job that is idle, for how many seconds of it reports have its GPUs."""
 
 
 async def watch_idle(leader: Leader, watch: IdleWatch) -> None:
@@ -39,6 +43,7 @@ async def watch_idle(leader: Leader, watch: IdleWatch) -> None:
             rests[key] = rested(watch.rests.get(key), await _sign(leader, key, use))
     watch.rests = rests
     idle: dict[str, float] = {}
+    counted_s, watch.counted_s = watch.counted_s, {}
     for id_, record in tuple(leader.active.records.items()):
         keys = [
             record.job.key(task)
@@ -48,6 +53,11 @@ async def watch_idle(leader: Leader, watch: IdleWatch) -> None:
         verdict, seconds = judge(rests, keys)
         if verdict is Verdict.IDLE and seconds >= SHOWN_S:
             idle[id_] = seconds
+            # Less than what was counted: it was at work in between.
+            more_s = seconds - (known if (known := counted_s.get(id_, 0.0)) <= seconds else 0.0)
+            gpus = sum(record.slots[key.task].gpus for key in keys)
+            leader.uncounted.append(LentUse(record.virtual_cluster, record.user, idle_gpu_ms=gpus * more_s * 1000))
+            watch.counted_s[id_] = seconds
     leader.alerts.idle_s = idle
 
 

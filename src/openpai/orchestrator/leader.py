@@ -178,8 +178,8 @@ class Leader:
     """The scheduler's clock."""
     lending: tuple[int, Lending | None] = 0, None
     """What was lent and borrowed when `count_lending` looked last, and when that was."""
-    moved: list[LentUse] = field(default_factory=list)
-    """The moves of jobs since then."""
+    uncounted: list[LentUse] = field(default_factory=list)
+    """The moves of jobs, and the idle GPUs of jobs, since then."""
     rules: RuleSet = field(default_factory=built_in)
     """The rules of the failure analysis, with the edits of administrators."""
     rules_version: int = 0

@@ -19,8 +19,8 @@ async def count_lending(leader: Leader) -> None:
         return
     now_ms, (since_ms, seen) = leader.steady.now_ms(), leader.lending
     # Before the write: what a failed write may have stored must not be counted twice.
-    leader.lending, moved = (now_ms, leader.scheduler.lending()), tuple(leader.moved)
-    leader.moved.clear()
+    leader.lending, moved = (now_ms, leader.scheduler.lending()), tuple(leader.uncounted)
+    leader.uncounted.clear()
     rows = (*(_rows(seen, now_ms - since_ms) if seen is not None else ()), *moved)
     if rows:
         await leader.usage.add_lent_use(rows, leader.clock.now_ms(), leader.epoch)

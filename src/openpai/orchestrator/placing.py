@@ -110,7 +110,7 @@ class Proposal:
                 leader.scheduler.reject(gang)
                 leader.nudges.work.set()
             else:
-                leader.moved += self.moved.get(gang, ())
+                leader.uncounted += self.moved.get(gang, ())
         self.placed, self.leaving, self.moved = {}, {}, {}
 
 

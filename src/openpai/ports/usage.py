@@ -41,11 +41,17 @@ class UseRow:
     """How often a job was moved to make room for another one."""
     gpu_hours_moved: float = 0.0
     """The work that these jobs did again."""
+    gpu_hours_idle: float = 0.0
+    """Held by running jobs that did not use them."""
+    gpu_hours_failed: float = 0.0
+    """Work that was lost because the platform failed."""
+    gpu_hours_preempted: float = 0.0
+    """Work that was lost because other jobs, or an administrator who drained a node, took the resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class LentUse:
-    """GPU time that a user of a virtual cluster borrowed or, by moves, did again, or that a virtual cluster lent."""
+    """GPU time that a user of a virtual cluster borrowed, wasted or, by moves, did again, or that one lent."""
 
     virtual_cluster: str
     user: str = ""
@@ -54,6 +60,9 @@ class LentUse:
     lent_gpu_ms: float = 0.0
     jobs_moved: int = 0
     moved_gpu_ms: float = 0.0
+    idle_gpu_ms: float = 0.0
+    failed_gpu_ms: float = 0.0
+    preempted_gpu_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from openpai.ports.usage import LentUse, UseRow
 from openpai.store.schema import lent_use, past_use, task_attempts
@@ -45,7 +46,7 @@ class Period:
 
 def held(connection: sa.Connection, period: Period) -> tuple[UseRow, ...]:
     """Return the use in a period, with that of running and of deleted jobs."""
-    sums: Days = defaultdict(lambda: defaultdict(lambda: [0.0] * 8))
+    sums: Days = defaultdict(lambda: defaultdict(lambda: [0.0] * (4 + len(_LENT))))
     slopes: defaultdict[Whose, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0] * 3))
     # Day by day: sorting many short lists is much faster than sorting a long one.
     for day in range(period.from_ms // DAY_MS, (period.to_ms - 1) // DAY_MS + 1):
@@ -67,7 +68,7 @@ def held(connection: sa.Connection, period: Period) -> tuple[UseRow, ...]:
         deleted = (row.gpu_ms, row.cpu_ms, row.memory_mb_ms, row.task_attempts)
         _add(sums[row.day][row.owner, row.virtual_cluster], deleted)
     for row in connection.execute(_by_day(lent_use, period)):
-        lent = (row.borrowed_gpu_ms, row.lent_gpu_ms, row.jobs_moved, row.moved_gpu_ms)
+        lent = (getattr(row, name) for name in _LENT)
         _add(sums[row.day][row.owner, row.virtual_cluster], (0, 0, 0, 0, *lent))
     return tuple(_row(day, whose, sums[day][whose]) for day in sorted(sums) for whose in sorted(sums[day]))
 
@@ -87,14 +88,17 @@ def add_lent_use(connection: sa.Connection, rows: Sequence[LentUse], at_ms: int)
 
 
 def _add_to(connection: sa.Connection, table: sa.Table, of: Mapping[str, Any], amounts: Mapping[str, float]) -> None:
-    key = [table.c[name] == value for name, value in of.items()]
-    more = {name: table.c[name] + amount for name, amount in amounts.items()}
-    if connection.execute(sa.update(table).where(*key).values(more)).rowcount == 0:
-        connection.execute(table.insert(), {**of, **amounts})
+    dialect: Any = sqlite if connection.dialect.name == "sqlite" else postgresql
+    # One statement: two servers that add the first row of a day must not hinder each other.
+    insert = dialect.insert(table).values({**of, **amounts})
+    more = {name: table.c[name] + insert.excluded[name] for name in amounts}
+    connection.execute(insert.on_conflict_do_update(index_elements=list(of), set_=more))
 
 
 _PAST: Final = ("gpu_ms", "cpu_ms", "memory_mb_ms", "task_attempts")
-_LENT: Final = ("borrowed_gpu_ms", "lent_gpu_ms", "jobs_moved", "moved_gpu_ms")
+_LENT: Final = (
+    "borrowed_gpu_ms", "lent_gpu_ms", "jobs_moved", "moved_gpu_ms", "idle_gpu_ms", "failed_gpu_ms", "preempted_gpu_ms",
+)  # fmt: skip
 
 
 def _held_by(connection: sa.Connection, ids: Sequence[str]) -> dict[tuple[int, Whose], list[float]]:
@@ -196,8 +200,10 @@ def _add(sums: list[float], amounts: Sequence[float]) -> None:
 
 
 def _row(day: int, whose: Whose, sums: Sequence[float]) -> UseRow:
-    gpu_ms, cpu_ms, memory_mb_ms, attempts, borrowed_ms, lent_ms, moves, moved_ms = sums
+    gpu_ms, cpu_ms, memory_mb_ms, attempts, borrowed_ms, lent_ms, moves, *lost_ms = sums
     name = (_FIRST_DAY + timedelta(days=day)).date().isoformat()
     hours = (gpu_ms / _HOUR_MS, cpu_ms / _HOUR_MS, memory_mb_ms / _MB_PER_GB / _HOUR_MS)
     lent = (borrowed_ms / _HOUR_MS, lent_ms / _HOUR_MS)
-    return UseRow(name, whose[0], whose[1], *hours, int(attempts), *lent, int(moves), moved_ms / _HOUR_MS)
+    return UseRow(
+        name, whose[0], whose[1], *hours, int(attempts), *lent, int(moves), *(each / _HOUR_MS for each in lost_ms)
+    )

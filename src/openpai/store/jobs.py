@@ -14,9 +14,11 @@ from openpai.ports.store import AlreadySubmitted, Change, JobRecord, NewJob, Sav
 from openpai.ports.usage import BeyondQuota
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.store import rows
+from openpai.store.accounting import add_lent_use
 from openpai.store.database import Database
 from openpai.store.leases import SqlLeases
 from openpai.store.locks import StaleJob, check_lease, newest_epoch, quota_lock, update_jobs
+from openpai.store.lost_work import lost_work
 from openpai.store.quotas import beyond, count_ends, ends_of
 from openpai.store.schema import (
     audit,
@@ -276,6 +278,8 @@ class SqlJobStore(SqlLeases):
             ],
         )
         _execute(connection, self._count_ends, ends_of(changes))
+        for lost, at_ms in lost_work(connection, changes):
+            add_lent_use(connection, [lost], at_ms)
         _execute(connection, self._upsert_attempt, [_ended_columns(change) for change in changes if change.ended])
         _execute(connection, _ADD_EVENT, [rows.event_columns(e) for change in changes for e in change.events])
         if notify:

@@ -351,7 +351,8 @@ past_use: Final = sa.Table(
     sa.Column("task_attempts", sa.Integer, nullable=False),
 )
 
-# What users borrowed, which of their jobs were moved for others and, without an owner, what virtual clusters lent.
+# What users borrowed and wasted, which of their jobs were moved for others and, without an owner, what virtual
+# clusters lent.
 lent_use: Final = sa.Table(
     "lent_use",
     metadata,
@@ -362,6 +363,9 @@ lent_use: Final = sa.Table(
     sa.Column("lent_gpu_ms", sa.Double, nullable=False),
     sa.Column("jobs_moved", sa.Integer, nullable=False, server_default="0"),
     sa.Column("moved_gpu_ms", sa.Double, nullable=False, server_default="0"),
+    sa.Column("idle_gpu_ms", sa.Double, nullable=False, server_default="0"),
+    sa.Column("failed_gpu_ms", sa.Double, nullable=False, server_default="0"),
+    sa.Column("preempted_gpu_ms", sa.Double, nullable=False, server_default="0"),
 )
 
 # The use of ended task attempts in each month (UTC), added up as they end, for the check at each submission.

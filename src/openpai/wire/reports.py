@@ -22,6 +22,10 @@ class UsageTotal(Document):
     gpuHoursLent: Annotated[float, Doc("what virtual clusters lent to others; not by user or group", example=0)]
     jobsMoved: Annotated[int, Doc("how often a job was moved to make room for another one", example=0)]
     gpuHoursMoved: Annotated[float, Doc("the work that these jobs did again", example=0)]
+    gpuHoursIdle: Annotated[float, Doc("held by running jobs that did not use them", example=1.5)]
+    gpuHoursFailed: Annotated[float, Doc("lost because the platform failed", example=0)]
+    gpuHoursPreempted: Annotated[float, Doc("lost because resources were taken back", example=0.5)]
+    gpuHoursWasted: Annotated[float, Doc("the last three together", example=2)]
 
 
 class UsageRow(UsageTotal):

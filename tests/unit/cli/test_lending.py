@@ -109,6 +109,18 @@ def test_a_report_shows_lent_and_borrowed_hours_where_there_are_any(pai, platfor
     assert "BORROWED" not in pai("report", "--by", "day,user,vc").out
 
 
+def test_a_report_shows_wasted_hours_and_why_where_there_are_any(pai, platform):
+    used = {"gpuHours": 30, "cpuHours": 20, "memoryGbHours": 30, "taskAttempts": 7}
+    wasted = {"gpuHoursIdle": 2, "gpuHoursFailed": 1, "gpuHoursPreempted": 0.5, "gpuHoursWasted": 3.5}
+    report = {"from": 0, "to": 1, "by": ["user"], "rows": [{"user": "ann", **used, **wasted}], "total": used | wasted}
+    platform.on("GET", "/reports/use", report)
+    shown = pai("report").out
+    assert [line.split()[-1] for line in shown.splitlines()[:3]] == ["WASTED", "3.50", "3.50"]
+    assert "2.00 idle, 1.00 lost by failures of the platform, 0.50 lost by preemption" in " ".join(shown.split())
+    platform.on("GET", "/reports/use", report | {"rows": [{"user": "ann", **used}], "total": used})
+    assert "WASTED" not in pai("report").out
+
+
 def test_a_report_says_how_many_jobs_moved_if_any_did(pai, platform):
     used = {"gpuHours": 3, "cpuHours": 2, "memoryGbHours": 3, "taskAttempts": 7}
     row = {"user": "ann", **used}

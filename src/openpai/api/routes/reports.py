@@ -28,8 +28,9 @@ PERIOD_MAX_MS: Final = 3 * 366 * 86_400_000
 # For the description only: `moment` gives better messages.
 _WHEN: Final[dict[str, Any]] = {"pattern": r"^[0-9-]{1,15}$"}
 _CSV: Final = (
-    "user,gpuHours,cpuHours,memoryGbHours,taskAttempts,gpuHoursBorrowed,gpuHoursLent,jobsMoved,gpuHoursMoved\r\n"
-    "ann,12.5,100,800,3,2.5,0,1,0.5\r\ntotal,12.5,100,800,3,2.5,0,1,0.5\r\n"
+    "user,gpuHours,cpuHours,memoryGbHours,taskAttempts,gpuHoursBorrowed,gpuHoursLent,jobsMoved,gpuHoursMoved,"
+    "gpuHoursIdle,gpuHoursFailed,gpuHoursPreempted,gpuHoursWasted\r\n"
+    "ann,12.5,100,800,3,2.5,0,1,0.5,1.5,0,0.5,2\r\ntotal,12.5,100,800,3,2.5,0,1,0.5,1.5,0,0.5,2\r\n"
 )
 _Name = Annotated[str, StringConstraints(max_length=255, pattern=r"^[^\x00]*$")]
 _Names = Annotated[list[_Name] | None, Query(max_length=100)]

@@ -13,7 +13,7 @@ from openpai.ports.usage import UseRow
 NAMES: Final = {"day": "day", "user": "user", "group": "group", "vc": "virtualCluster"}
 _SUMS: Final = (
     "gpuHours", "cpuHours", "memoryGbHours", "taskAttempts", "gpuHoursBorrowed", "gpuHoursLent", "jobsMoved",
-    "gpuHoursMoved",
+    "gpuHoursMoved", "gpuHoursIdle", "gpuHoursFailed", "gpuHoursPreempted", "gpuHoursWasted",
 )  # fmt: skip
 _COUNTS: Final = ("taskAttempts", "jobsMoved")
 _DIGITS: Final = 6
@@ -85,7 +85,8 @@ def report_csv(entries: Sequence[Mapping[str, Any]], by: Sequence[str], in_all: 
 def _add(sums: list[float], row: UseRow) -> None:
     amounts = (
         row.gpu_hours, row.cpu_hours, row.memory_gb_hours, row.task_attempts, row.gpu_hours_borrowed,
-        row.gpu_hours_lent, row.jobs_moved, row.gpu_hours_moved,
+        row.gpu_hours_lent, row.jobs_moved, row.gpu_hours_moved, row.gpu_hours_idle, row.gpu_hours_failed,
+        row.gpu_hours_preempted, row.gpu_hours_idle + row.gpu_hours_failed + row.gpu_hours_preempted,
     )  # fmt: skip
     for place, amount in enumerate(amounts):
         sums[place] += amount

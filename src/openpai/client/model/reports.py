@@ -27,6 +27,14 @@ class Use(Answer):
     """How often a job was moved to make room for another one."""
     gpu_hours_moved: float = real("gpuHoursMoved")
     """The work that these jobs did again."""
+    gpu_hours_idle: float = real("gpuHoursIdle")
+    """Held by running jobs that did not use them."""
+    gpu_hours_failed: float = real("gpuHoursFailed")
+    """Lost because the platform failed."""
+    gpu_hours_preempted: float = real("gpuHoursPreempted")
+    """Lost because resources were taken back."""
+    gpu_hours_wasted: float = real("gpuHoursWasted")
+    """The last three together."""
 
 
 @dataclass(frozen=True, slots=True)
