@@ -361,7 +361,7 @@ async def test_the_audit_log_is_filtered(database: Database) -> None:
 
 
 async def test_old_entries_of_the_audit_log_are_forgotten(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openpai.store.usage.FORGOTTEN_AT_ONCE", 2)
+    monkeypatch.setattr("openpai.store.forgetting.ROWS_AT_ONCE", 2)
     usage = SqlUsageStore(database)
     for at_ms in (1, 2, 3, 4, 5, 9):
         await usage.note(entry(at_ms, "ann"))

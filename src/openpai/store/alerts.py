@@ -15,12 +15,13 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.ports.alerts import NOTICES_MAX, ActionRow, Changes, Channel, Message, Notice
 from openpai.ports.store import Event, Sealed
 from openpai.store.database import Stored
+from openpai.store.forgetting import forget_where
 from openpai.store.locks import check_lease
 from openpai.store.schema import alert_actions, alerts, channels, events, jobs, notices, settings
 
 _CURSOR: Final = "alert-cursor"
 _SHOWN_MAX: Final = 20_000
-_FORGOTTEN_AT_ONCE: Final = 1_000
+_REPLACED_AT_ONCE: Final = 1_000
 _FAR_MS: Final = 2 * 3_600_000
 
 
@@ -40,8 +41,8 @@ class SqlAlertStore(Stored):
             if epoch is not None:
                 check_lease(connection, epoch)
             replaced = [*rows, *changes.gone]
-            for start in range(0, len(replaced), _FORGOTTEN_AT_ONCE):
-                part = replaced[start : start + _FORGOTTEN_AT_ONCE]
+            for start in range(0, len(replaced), _REPLACED_AT_ONCE):
+                part = replaced[start : start + _REPLACED_AT_ONCE]
                 connection.execute(sa.delete(alerts).where(alerts.c.id.in_(part)))
             if rows:
                 connection.execute(alerts.insert(), list(rows.values()))
@@ -83,14 +84,11 @@ class SqlAlertStore(Stored):
         await self._fenced(sa.update(notices).where(notices.c.id == notice.id).values(values), epoch)
 
     async def forget(self, before_ms: int) -> int:
-        old = (
-            sa.delete(alerts).where(alerts.c.state == State.RESOLVED.value, alerts.c.resolved_at_ms < before_ms),
-            sa.delete(alert_actions).where(
-                alert_actions.c.at_ms < before_ms, alert_actions.c.state.not_in(("planned", "started"))
-            ),
-            sa.delete(notices).where(notices.c.state != "waiting", notices.c.created_at_ms < before_ms),
-        )
-        return await self._database.write(lambda connection: sum(connection.execute(each).rowcount for each in old))
+        is_over = (alerts.c.state == State.RESOLVED.value) & (alerts.c.resolved_at_ms < before_ms)
+        is_done = alert_actions.c.state.not_in(("planned", "started")) & (alert_actions.c.at_ms < before_ms)
+        is_sent = (notices.c.state != "waiting") & (notices.c.created_at_ms < before_ms)
+        old = ((alerts.c.id, is_over), (alert_actions.c.key, is_done), (notices.c.id, is_sent))
+        return sum([await forget_where(self._database, key, condition) for key, condition in old])
 
     async def channels(self) -> tuple[Channel, ...]:
         query = sa.select(channels).order_by(channels.c.name)

@@ -16,6 +16,7 @@ from openpai.protocol.errors import Refused, Unavailable
 from openpai.store import rows
 from openpai.store.accounting import add_lent_use
 from openpai.store.database import Database
+from openpai.store.forgetting import forget_older, forget_where
 from openpai.store.leases import SqlLeases
 from openpai.store.locks import StaleJob, check_lease, newest_epoch, quota_lock, update_jobs
 from openpai.store.lost_work import lost_work
@@ -32,7 +33,7 @@ from openpai.store.schema import (
     tags,
     task_attempts,
 )
-from openpai.store.usage import FORGOTTEN_AT_ONCE, audit_columns
+from openpai.store.usage import audit_columns
 
 _FEW: Final = 20
 _ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FINAL)
@@ -119,19 +120,10 @@ class SqlJobStore(SqlLeases):
         return None if found is None else (found.job, found.name)
 
     async def forget_keys(self, before_ms: int) -> int:
-        old = sa.delete(idempotency).where(idempotency.c.at_ms < before_ms)
-        return await self._database.write(lambda connection: connection.execute(old).rowcount)
+        return await forget_where(self._database, idempotency.c.key, idempotency.c.at_ms < before_ms)
 
     async def forget_events(self, before_ms: int) -> int:
-        # In batches, so that other writes run in between.
-        oldest = sa.select(events.c.id, events.c.at_ms).order_by(events.c.id).limit(FORGOTTEN_AT_ONCE).subquery()
-        old = sa.delete(events).where(events.c.id.in_(sa.select(oldest.c.id).where(oldest.c.at_ms < before_ms)))
-        forgotten = 0
-        while True:
-            gone = await self._database.write(lambda connection: connection.execute(old).rowcount)
-            forgotten += gone
-            if gone < FORGOTTEN_AT_ONCE:
-                return forgotten
+        return await forget_older(self._database, events, before_ms)
 
     async def load(self, job: str) -> JobRecord | None:
         def work(connection: sa.Connection) -> JobRecord | None:

@@ -15,11 +15,11 @@ from openpai.lifecycle.model import JOB_FINAL
 from openpai.ports.usage import LIMITS, AuditEntry, AuditFilter, AuditRow, LentUse, RunTimeRow, UseRow
 from openpai.store.accounting import Period, add_lent_use, held
 from openpai.store.database import Stored
+from openpai.store.forgetting import forget_older
 from openpai.store.locks import check_lease
 from openpai.store.quotas import gpu_hours, gpus_held, unfinished
 from openpai.store.schema import audit, jobs, quotas
 
-FORGOTTEN_AT_ONCE: Final = 500
 _WORDS: Final = ("actor", "action", "target", "owner", "via", "address")
 
 
@@ -115,16 +115,7 @@ class SqlUsageStore(Stored):
         return await self._database.read(work)
 
     async def forget_audit(self, before_ms: int) -> int:
-        oldest = sa.select(audit.c.id, audit.c.at_ms).order_by(audit.c.id).limit(FORGOTTEN_AT_ONCE).subquery()
-        old = sa.select(oldest.c.id).where(oldest.c.at_ms < before_ms)
-        forgotten = 0
-        while True:
-            gone = await self._database.write(
-                lambda connection: connection.execute(sa.delete(audit).where(audit.c.id.in_(old))).rowcount
-            )
-            forgotten += gone
-            if gone < FORGOTTEN_AT_ONCE:
-                return forgotten
+        return await forget_older(self._database, audit, before_ms)
 
 
 def audit_columns(entry: AuditEntry, *, target: str = "") -> dict[str, Any]:
