@@ -1,7 +1,8 @@
 """The configuration file of `pai up`: every option under its own name, below the environment and the command line.
 
-A YAML mapping such as `port: 8080`. The options of `pai up` are the only list of settings: the file's keys, the
-variables of the environment and the annotated example are all derived from them, so none can be forgotten.
+A YAML mapping such as `port: 8080`, without secrets: a value may only name the file that has one. The options of
+`pai up` are the only list of settings: the file's keys, the variables of the environment and the annotated example are
+all derived from them, so none can be forgotten.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
@@ -22,6 +23,11 @@ ENVIRONMENT_PREFIX: Final = "PAI"
 BYTES_MAX: Final = 1 << 20
 _NOT_IN_THE_FILE: Final = frozenset({"config", "help"})
 _WIDTH: Final = 100
+_OTHERS: Final = """\
+# Secrets have no key here. They come from the environment of the server: PAI_ADMIN_PASSWORD (the first password of
+# the user admin, used once), PAI_SECRET_KEY (the key that seals secrets, instead of the file `key` of the data
+# directory), and what the identity file names. A database's password is in PAI_DATABASE_URL, or in a file:
+# postgresql://pai@db/pai?passfile=FILE."""
 
 
 def read_into(context: Any, path: Path | None) -> None:
@@ -47,9 +53,9 @@ def read_into(context: Any, path: Path | None) -> None:
         is_path = hints.get(option.name) in (Path, Path | None)
         value = _value(option, node, where, file.parent, is_path)
         if value is not None:
+            _refuse_secret(value, f"{where}: {key}", variable_of(option))
             values[option.name] = value
             _check(context, option, value, f"{where}: {key}")
-    _refuse_readable_password(file, values.get("database_url"))
     context.default_map = {**(context.default_map or {}), **values}
 
 
@@ -87,7 +93,7 @@ def described(command: Any) -> list[dict[str, Any]]:
 
 def example(command: Any) -> str:
     """Return a file with every setting, each explained and commented out, with its default value."""
-    return "\n\n".join(["# Configuration of `pai up --config FILE`.", *_explained(command)]) + "\n"
+    return "\n\n".join(["# Configuration of `pai up --config FILE`.", *_explained(command), _OTHERS]) + "\n"
 
 
 def _explained(command: Any) -> Iterator[str]:
@@ -155,7 +161,29 @@ def _check(context: Any, option: Any, value: Any, where: str) -> None:
         raise BadConfiguration(f"{where}: {problem}", "`pai up --help` shows what it takes") from error
 
 
-def _refuse_readable_password(file: Path, database_url: Any) -> None:
-    if database_url and urlsplit(str(database_url)).password and file.stat().st_mode & 0o077:
-        message = f"{file} holds the password of a database, and other users of this machine can read it"
-        raise BadConfiguration(message, f"chmod 600 {file}")
+def _refuse_secret(value: Any, where: str, variable: str) -> None:
+    """Raise Refused for an address with a password in it, or with a file of passwords that others can read."""
+    if not isinstance(value, str) or "://" not in value:
+        return
+    try:
+        address = urlsplit(value)
+        asked, has_password = parse_qs(address.query), bool(address.password)
+    except ValueError:
+        # What uses the address says what is wrong with it.
+        return
+    if has_password or "password" in asked:
+        of_database = " or, for PostgreSQL, name a file of passwords in its place: ...?passfile=FILE"
+        advice = f"set {variable} in the environment{of_database if 'sql' in address.scheme else ''}"
+        raise BadConfiguration(f"{where} holds a password, which does not belong into this file", advice)
+    for name in asked.get("passfile", ()):
+        refuse_readable(Path(name), f"{where} names a file of passwords that", 0o077)
+
+
+def refuse_readable(file: Path, what: str, bits: int) -> None:
+    """Raise Refused for a file that does not exist, or that the users of these bits of its mode may use."""
+    try:
+        mode = file.stat().st_mode
+    except OSError as error:
+        raise BadConfiguration(f"{what} cannot be read: {file}: {error.strerror}", "correct its path") from error
+    if mode & bits:
+        raise BadConfiguration(f"{what} other users of this machine can read: {file}", f"chmod 600 {file}")

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel
 
 from openpai.api.services import SignOn
+from openpai.app.config_file import refuse_readable
 from openpai.cli.text_file import read_text
 from openpai.identity.directory import GROUP_FILTER, Directory, LdapSettings, is_this_machine
 from openpai.identity.oidc import Oidc, OidcSettings
@@ -119,12 +120,15 @@ def read_identity(path: Path) -> IdentityFile:
         # The rest of the error quotes the file, which may contain a secret.
         raise _refused(path, f"is not YAML: see line {mark.line + 1}" if mark else "is not YAML") from error
     try:
-        return IdentityFile.model_validate(document if document is not None else {})
+        said = IdentityFile.model_validate(document if document is not None else {})
     except ValidationError as error:
         faults = [
             f"{'.'.join(map(str, each['loc'])) or 'the file'}: {validation_message(each)}" for each in error.errors()
         ]
         raise _refused(path, "has faults:\n" + "\n".join(faults)) from error
+    if (said.oidc and said.oidc.client_secret) or (said.ldap and said.ldap.bind_password):
+        refuse_readable(path, "the identity file holds a secret, and", 0o007)
+    return said
 
 
 def open_sign_on(said: IdentityFile, sealer: Sealer, clock: Clock) -> tuple[SignOn, Provider | None]:

@@ -37,6 +37,7 @@ def test_a_user_logs_in_on_their_organisations_page(tmp_path: Path) -> None:
     with real_provider() as issuer:
         identity = tmp_path / "identity.yaml"
         identity.write_text(IDENTITY.format(issuer=issuer))
+        identity.chmod(0o600)
         server = Server.start(tmp_path / "platform", 0, "--identity", str(identity), "--backend", "simulated")
         carol = person(tmp_path / "home", server.url)
         login = [*PAI, "login", "--url", server.url, "--sso", "--no-browser"]

@@ -102,14 +102,37 @@ def test_what_is_no_configuration_file_is_refused(started: list[Settings], tmp_p
     assert not started
 
 
-def test_a_password_that_others_can_read_is_refused(started: list[Settings], tmp_path: Path) -> None:
-    file = Path(_file(tmp_path, "database-url: postgresql://pai:secret@db/pai\n"))
-    file.chmod(0o640)
-    with pytest.raises(Refused, match="password"):
-        _run("--config", str(file))
-    file.chmod(0o600)
-    _run("--config", str(file))
-    assert [one.database_url for one in started] == ["postgresql://pai:secret@db/pai"]
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("database-url: postgresql://pai:hush@db/pai", "passfile=FILE"),
+        ("database-url: postgresql://pai@db/pai?password=hush", "PAI_DATABASE_URL"),
+        ("metrics-url: https://pai:hush@metrics/", "PAI_METRICS_URL"),
+    ],
+)
+def test_a_secret_is_referred_to_and_not_written(
+    started: list[Settings], tmp_path: Path, line: str, advice: str
+) -> None:
+    with pytest.raises(Refused) as refusal:
+        _run("--config", _file(tmp_path, f"port: 1\n{line}\n"))
+    assert "line 2" in refusal.value.message
+    assert advice in refusal.value.advice
+    assert "hush" not in refusal.value.message + refusal.value.advice
+
+
+def test_a_file_of_passwords_is_the_servers_own(started: list[Settings], tmp_path: Path) -> None:
+    passwords = tmp_path / "passwords"
+    url = f"postgresql://pai@db/pai?passfile={passwords}"
+    file = _file(tmp_path, f"database-url: {url}\n")
+    with pytest.raises(Refused, match="cannot be read"):
+        _run("--config", file)
+    passwords.write_text("db:5432:pai:pai:hush\n")
+    passwords.chmod(0o640)
+    with pytest.raises(Refused, match="other users"):
+        _run("--config", file)
+    passwords.chmod(0o600)
+    _run("--config", file)
+    assert [one.database_url for one in started] == [url]
 
 
 @pytest.mark.slow

@@ -78,7 +78,23 @@ def test_secrets_of_the_file_are_not_shown(tmp_path: Path) -> None:
             "bindPasswordEnv: PAI_TEST_SECRET", "bindPassword: hush"
         )
     )
+    path.chmod(0o640)
     assert "hush" not in repr(read_identity(path))
+
+
+@pytest.mark.parametrize("key", ["clientSecret", "bindPassword"])
+def test_a_secret_that_every_user_can_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("PAI_TEST_SECRET", "hush")
+    path = tmp_path / "identity.yaml"
+    path.write_text(GOOD.replace(f"{key}Env: PAI_TEST_SECRET", f"{key}: murmur"))
+    path.chmod(0o644)
+    with pytest.raises(Refused, match="other users of this machine can read") as refused:
+        read_identity(path)
+    assert "murmur" not in refused.value.message
+    path.write_text(GOOD)
+    assert read_identity(path).oidc is not None
 
 
 @pytest.mark.parametrize("text", ["{", "- a", "3", "oidc: {}"])

@@ -16,8 +16,14 @@ in the environment the variable that the table names. An option goes before the 
 the file, and the file before the default. `pai admin config` prints a file with every setting, explained."""
 _FILE: Final = """\
 `pai up --config FILE`, or the variable `PAI_CONFIG`, names the file. Paths in it are relative to its own directory. An
-unknown key, a value that does not fit and a key that is there twice are refused with their line. A file that holds the
-password of a database must not be readable by other users."""
+unknown key, a value that does not fit and a key that is there twice are refused with their line.
+
+Secrets do not belong into it, and an address with a password in it is refused. They come from the server's
+environment: `PAI_DATABASE_URL`, `PAI_METRICS_URL`, `PAI_ADMIN_PASSWORD` (the first password of `admin`),
+`PAI_SECRET_KEY` (instead of the key in the data directory) and the variables that the identity file names. The password
+of PostgreSQL may be in a [file of passwords](https://www.postgresql.org/docs/current/libpq-pgpass.html) instead:
+`database-url: postgresql://pai@db/pai?passfile=/etc/openpai/pgpass`. Such a file, and an identity file with a secret in
+it, must be closed to other users."""
 _EXAMPLE: Final = """\
 data-dir: /var/lib/openpai
 host: 0.0.0.0
