@@ -104,6 +104,7 @@ def create_api(services: Services) -> FastAPI:
         body_max_bytes=settings.body_max_bytes,
         upload_max_bytes=settings.upload_max_bytes,
         times=context.times,
+        logs_requests=settings.logs_requests,
     )
     return api
 

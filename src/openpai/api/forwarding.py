@@ -17,6 +17,7 @@ from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 
 from openpai.api.client_address import FORWARDED, address_of, sealed_address
+from openpai.api.request_ids import HEADER as REQUEST_ID
 from openpai.ports.identity import Sealer
 from openpai.ports.platform import NotLeading
 from openpai.protocol.errors import Unavailable
@@ -51,7 +52,8 @@ class Forwarder:
         path = request.scope.get("raw_path", b"").decode("ascii", "replace").partition("?")[0] or request.url.path
         url = httpx.URL(error.url).copy_with(raw_path=_target(path, request.scope["query_string"]))
         mark = FORWARDED, sealed_address(self._sealer, address_of(request.scope))
-        headers = [*_chosen(request.headers.items(), _ASKED), mark, ("accept-encoding", "identity")]
+        number = REQUEST_ID, request.state.request_id
+        headers = [*_chosen(request.headers.items(), _ASKED), mark, number, ("accept-encoding", "identity")]
         if authorization := getattr(request.state, "authorization", ""):
             headers.append(("authorization", authorization))
         asked = self._open().build_request(request.method, url, headers=headers, content=await request.body())

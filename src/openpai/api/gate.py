@@ -15,6 +15,7 @@ import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
+from structlog.contextvars import bound_contextvars
 
 from openpai.api.answers import refusal
 from openpai.api.bodies import invalid
@@ -23,6 +24,7 @@ from openpai.api.client_address import address_of, with_origin
 from openpai.api.denial import deny
 from openpai.api.legacy_paths import as_described, is_file
 from openpai.api.rate_limits import RateLimiter, TooManyRequests, network_of
+from openpai.api.request_ids import header_of, request_id_of
 from openpai.api.request_times import RequestTimes
 from openpai.api.sessions import Sessions
 from openpai.ports.identity import Sealer
@@ -60,9 +62,11 @@ class Gate:
         body_max_bytes: int,
         upload_max_bytes: int,
         times: RequestTimes,
+        logs_requests: bool = False,
     ) -> None:
         self._app = app
         self._times = times
+        self._logs_requests = logs_requests
         self._sealer = sealer
         self._sessions = sessions
         self._requests = requests
@@ -71,19 +75,29 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request; every outcome is answered."""
-        if scope["type"] != "http":
-            await self._open(scope, receive, send)
-            return
+        request_id = request_id_of(scope["headers"]) if "headers" in scope else ""
+        # Each line of the log that is written for this request carries its number.
+        with bound_contextvars(request_id=request_id):
+            if scope["type"] == "http":
+                await self._handle(scope, receive, send, request_id)
+            else:
+                await self._open(scope, receive, send)
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         scope = with_session(with_origin({**scope, "path": as_described(scope["path"])}, self._sealer))
         # A file that is put into a storage is streamed there and never held in memory.
         is_upload = scope["method"] == "PUT" and is_file(scope["path"])
         limit_bytes = self._upload_max_bytes if is_upload else self._body_max_bytes
+        scope.setdefault("state", {})["request_id"] = request_id
         passage = _Passage(scope, receive, send, limit_bytes)
+        passage.add_header(*header_of(request_id))
         try:
             await self._pass(scope, passage, receive)
         finally:
             if passage.answered_s is not None:
                 self._times.add(scope, passage.status, passage.answered_s)
+                if self._logs_requests:
+                    self._log_answer(scope, passage.status, passage.answered_s)
 
     async def _pass(self, scope: Scope, passage: _Passage, receive: Receive) -> None:
         try:
@@ -100,10 +114,9 @@ class Gate:
         except (Refused, Unavailable) as error:
             await self._answer(passage, error)
         except Exception:
-            # A token in a path is a secret.
-            path = scope["route"].path if "token" in scope.get("path_params", ()) else scope["path"]
-            _log.exception("a request failed", method=scope["method"], path=str(path))
-            await self._answer(passage, Broken("the server failed to answer this request"))
+            _log.exception("a request failed", method=scope["method"], path=_shown_path(scope))
+            request_id = scope["state"]["request_id"]
+            await self._answer(passage, Broken(f"the server failed to answer request {request_id}"))
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a WebSocket pass as one request."""
@@ -117,6 +130,18 @@ class Gate:
                 return
         await self._app(scope, receive, send)
 
+    def _log_answer(self, scope: Scope, status: int, seconds: float) -> None:
+        caller = scope["state"].get("caller")
+        _log.info(
+            "answered",
+            method=scope["method"],
+            path=_shown_path(scope),
+            status=status,
+            ms=round(seconds * 1000, 1),
+            user=caller.user if caller is not None else "",
+            address=address_of(scope),
+        )
+
     def _client(self, scope: Scope) -> str:
         authorization = next((value for name, value in scope["headers"] if name == b"authorization"), None)
         known = self._sessions.client(authorization.decode("latin-1")) if authorization else None
@@ -128,6 +153,11 @@ class Gate:
             # Too late for an error: only a broken connection shows that the answer is incomplete.
             raise error
         await refusal(error)(passage.scope, passage.receive, passage.send)
+
+
+def _shown_path(scope: Scope) -> str:
+    # A token in a path is a secret.
+    return str(scope["route"].path if "token" in scope.get("path_params", ()) else scope["path"])
 
 
 def _refuse_nul(scope: Scope) -> None:
@@ -161,10 +191,14 @@ class _Passage:
         """Return a header of the request."""
         return next((value for found, value in self.scope["headers"] if found == name), None)
 
+    def add_header(self, name: bytes, value: bytes) -> None:
+        """Add a header to the answer."""
+        self._extra.append((name, value))
+
     def add_limit_headers(self, limit: int, left: int) -> None:
         """Add headers that say how many requests the client has left."""
-        self._extra.append((b"x-ratelimit-limit", b"%d" % limit))
-        self._extra.append((b"x-ratelimit-remaining", b"%d" % left))
+        self.add_header(b"x-ratelimit-limit", b"%d" % limit)
+        self.add_header(b"x-ratelimit-remaining", b"%d" % left)
 
     def check_announced_length(self) -> None:
         """Refuse a body whose announced length is too large."""

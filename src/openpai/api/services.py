@@ -61,6 +61,8 @@ class Settings:
     """How long a login lasts without an `expiration`."""
     token_cache_ms: int = 3_000
     """How long a token that another server revoked may still be accepted."""
+    logs_requests: bool = False
+    """Whether each request leaves a line in the server's log."""
     shells: int = 1_000
     """Open sessions in tasks."""
     shells_per_user: int = 250

@@ -68,7 +68,6 @@ from openpai.system.supervision import supervise
 
 DAY_MS = 86_400_000
 KEYS_KEPT_MS = 7 * DAY_MS
-ALERTS_KEPT_MS = 90 * DAY_MS
 
 MOMENT_S: Final = 1.0
 PORTAL: Final = Path(openpai.__file__).parent / "portal"
@@ -141,7 +140,7 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
         server = Server(
             None, leadership, rooms.logs.hang_up, ssh_host_key=rooms.data.ssh_host_key, root=rooms.data.root
         )
-        manners = Manners(version=version("openpai"))
+        manners = Manners(version=version("openpai"), logs_requests=settings.log_requests)
         server.api = create_api(
             Services(
                 rooms.commands, rooms.queries, rooms.users, rooms.logs, rooms.clock, manners, lambda: server.is_ready,
@@ -370,7 +369,8 @@ def _housekeeping(settings: Settings, rooms: _Rooms) -> Callable[[], Awaitable[o
         await retention.run_once()
         await asyncio.to_thread(rooms.work.expire)
         await rooms.checkpoints.expire()
-        await rooms.alerts.forget(now_ms - ALERTS_KEPT_MS)
+        if settings.alert_retention_days:
+            await rooms.alerts.forget(now_ms - int(settings.alert_retention_days * DAY_MS))
         await rooms.code.expire()
 
     return clean_up

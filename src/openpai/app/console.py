@@ -9,24 +9,26 @@ from typing import Any
 import structlog
 from rich.console import Console as Terminal
 
-from openpai.app.settings import Settings
+from openpai.app.settings import LogFormat, Settings
 
 
-def set_up_logging() -> None:
-    """Send the log to standard error: readable on a terminal, one JSON object per line elsewhere."""
-    is_terminal = sys.stderr.isatty()
+def set_up_logging(form: LogFormat = "auto") -> None:
+    """Send the log to standard error: text on a terminal and one JSON object per line elsewhere, or as `form` says."""
+    is_text = form == "text" or (form == "auto" and sys.stderr.isatty())
     # By default structlog prints local variables, and some hold secrets.
     plain = structlog.dev.plain_traceback
     renderer: Any = (
-        structlog.dev.ConsoleRenderer(exception_formatter=plain) if is_terminal else structlog.processors.JSONRenderer()
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
+        if is_text
+        else structlog.processors.JSONRenderer()
     )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=not is_terminal),
+            structlog.processors.TimeStamper(fmt="iso", utc=not is_text),
             structlog.processors.StackInfoRenderer(),
-            *([] if is_terminal else [structlog.processors.format_exc_info]),
+            *([] if is_text else [structlog.processors.format_exc_info]),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),

@@ -53,7 +53,7 @@ def up(
         from openpai.app.console import set_up_logging
         from openpai.app.serve import serve
 
-    set_up_logging()
+    set_up_logging(settings.log_format)
     settings = replace(settings, data_dir=settings.data_dir.expanduser().absolute())
     serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None))
 

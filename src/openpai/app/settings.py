@@ -14,6 +14,7 @@ from openpai.cli.options import setting
 from openpai.protocol.errors import BadConfiguration
 
 BackendName = Literal["process", "docker", "kubernetes", "simulated"]
+LogFormat = Literal["auto", "text", "json"]
 PORT_DEFAULT: Final = 9186
 DATA_DIR_DEFAULT: Final = Path("~/.local/share/openpai")
 DAYS_MAX: Final = 36_525
@@ -52,6 +53,7 @@ _RETENTION: Final = (
     ("work_max_mb", GB_MAX * 1024, "size", "sets no limit"),
     ("work_fetch_mb", GB_MAX * 1024, "size", "fetches nothing"),
     ("audit_retention_days", DAYS_MAX, "number of days", "keeps entries for ever"),
+    ("alert_retention_days", DAYS_MAX, "number of days", "keeps them for ever"),
     ("event_retention_days", DAYS_MAX, "number of days", "keeps events as long as their jobs"),
     ("log_retention_days", DAYS_MAX, "number of days", "keeps logs until there are too many"),
     ("app_idle_hours", DAYS_MAX * 24, "number of hours", "stops none"),
@@ -137,7 +139,10 @@ class Settings:
     )
     api_only: bool = setting("Answer requests only; another server runs the jobs.", False)
     audit_retention_days: float = setting("How long entries of the audit log are kept; 0 keeps them for ever.", 730.0)
-    event_retention_days: float = setting("How long events of jobs are kept; 0 keeps them as long as the job.", 0.0)
+    event_retention_days: float = setting("How long events of jobs are kept; 0 keeps them as long as the job.", 365.0)
+    alert_retention_days: float = setting(
+        "How long alerts that are over, their actions and messages are kept; 0 keeps them for ever.", 90.0
+    )
     log_max_mb: int = setting(
         "Limit on the logs of a task attempt, in MiB; the middle of larger logs is cut out. 0 keeps all.", 1024
     )
@@ -171,6 +176,12 @@ class Settings:
         "Proxies before the platform, such as 127.0.0.1,10.0.0.0/8: their X-Forwarded-For is believed, and their "
         "connections are not counted by address [default: this machine is believed, and counted]."
     )
+    log_format: LogFormat = setting(
+        "Form of the server's own log: text, a JSON object on each line, or text on a terminal and JSON elsewhere "
+        "(auto).",
+        "auto",
+    )
+    log_requests: bool = setting("Write a line into the server's log for each request that is answered.", False)
     ready_file: Path | None = setting("Write {url, pid} here, as JSON, once the server answers.")
 
     @property

@@ -74,7 +74,7 @@ _SAID_BY_STATUS: Final = {
     405: ("this path does not accept POST", "see /docs for its methods"),
     413: ("the body is too large", "send less"),
     429: ("too many requests", "wait for the time in the header Retry-After"),
-    500: ("the server failed to answer this request", "report it with the time and the path"),
+    500: ("the server failed to answer request 5f1c08d6e2", "report it with the lines of the server's log"),
     501: ("this backend cannot do that", ""),
     503: ("the server or its database cannot answer right now", "wait for the time in the header Retry-After"),
 }

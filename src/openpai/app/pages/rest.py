@@ -17,7 +17,10 @@ The API listens where `pai up` says, on port 9186 by default; a running server d
 
 _ERRORS: Final = """\
 Every error has the body `{"code": NAME, "message": SENTENCE}`, most have `advice` as well, and `InvalidProtocolError`
-has `faults`: a list of `{path, line, message, allowed, suggestion}`. 429 and 503 may be asked again later."""
+has `faults`: a list of `{path, line, message, allowed, suggestion}`. 429 and 503 may be asked again later.
+
+Every answer, an error too, has the header `X-Request-ID`: the value that the request had in the same header (letters,
+digits and `._:/+=@-`, at most 128), or a new one. The server's log has it in each line about the request."""
 
 
 def rest() -> str:
