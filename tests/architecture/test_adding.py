@@ -33,10 +33,10 @@ _NOT_IN_THE_CLIENT: Final = frozenset(
 
 # Files that hold no noun of their own; every other file is named as the file of its routes.
 _OF_NO_NOUN: Final[dict[str, set[str]]] = {
-    "wire": {"answers", "doc", "exits", "states"},
-    "api/shapes": {"exits", "job_lists"},
+    "wire": {"answers", "doc", "exits", "revisions", "states"},
+    "api/shapes": {"exits", "job_lists", "revisions"},
     "client/calls": {"naming"},
-    "client/model": {"reading"},
+    "client/model": {"reading", "revisions"},
 }
 
 

@@ -26,7 +26,7 @@ COMMANDS: Final = {
     "edit": ("openpai.cli.alert_rule:edit", "Change or add an alert rule, after showing what it would have done."),
     "test": ("openpai.cli.alert_rule:check", "Test an alert rule on the past; nothing is changed."),
     "history": ("openpai.cli.alert_rule:history", "Show the changes of alert rules."),
-    "revert": ("openpai.cli.alert_rule:revert", "Return to the built-in alert rule, or to an earlier revision."),
+    "revert": ("openpai.cli.alert_rule:revert", "Return to the bundled alert rule, or to an earlier revision."),
     "channels": ("openpai.cli.alert_channel:channels", "List the channels of messages."),
     "channel": ("openpai.cli.alert_channel:set_", "Set a channel of messages from a file, test it, or remove it."),
 }

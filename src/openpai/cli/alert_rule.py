@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from openpai.cli import durations, output, prompts, session
+from openpai.cli import durations, output, prompts, revisions, session
 from openpai.cli.formatting import clock_time, plural
 from openpai.cli.options import argument, option
 from openpai.cli.text_file import read_text
@@ -35,7 +31,6 @@ actions: []                       # such as [stop, tag: low-use, cordon]
 dryRun: true                      # actions are only recorded
 """
 File = Annotated[Path | None, option("--file FILE", "The rule, as `pai alert rules NAME` prints it.")]
-Reason = Annotated[str, option("--reason TEXT", "Kept in the history.")]
 Since = Annotated[str, option("--since DURATION", "How far back the test begins; 0s tests nothing.")]
 Name = Annotated[str, argument("NAME", "Name of the rule, as `pai alert rules` shows it.")]
 
@@ -43,7 +38,7 @@ Name = Annotated[str, argument("NAME", "Name of the rule, as `pai alert rules` s
 def rules(
     name: Annotated[str, argument("[NAME]", "Print this rule.")] = "",
     changed: Annotated[bool, option("--changed", "Only those that were changed or added.")] = False,
-    bundled: Annotated[bool, option("--bundled", "Print the built-in rule, also if it was changed.")] = False,
+    bundled: Annotated[bool, option("--bundled", "Print the bundled rule, also if it was changed.")] = False,
     json: output.Json = False,
 ) -> None:
     """List alert rules, or print one as a file that `edit --file` reads."""
@@ -74,10 +69,9 @@ def _print_rule(name: str, bundled: bool, json: bool) -> None:
     if output.as_json(json, found.document):
         return
     if bundled and not found.bundled:
-        raise Refused("NoAlertRuleError", f"rule {name!r} was added here", "there is no built-in one")
-    by = f", by {found.changed_by} at {clock_time(found.changed_at_ms)}" if found.changed_by else ""
-    newer = "; the built-in rule is newer: see --bundled" if found.is_outdated else ""
-    sys.stdout.write(f"# {name}: {'built in' if bundled else found.origin + by + newer}\n")
+        raise Refused("NoAlertRuleError", f"rule {name!r} was added here", "there is no bundled one")
+    origin = "bundled" if bundled else found.origin
+    sys.stdout.write(revisions.heading(name, found, origin, "the bundled one is newer: see --bundled"))
     sys.stdout.write(found.bundled if bundled else found.rule_text)
     if found.problem:
         output.warn(found.problem)
@@ -87,7 +81,7 @@ def edit(
     name: Name,
     file: File = None,
     since: Since = SINCE,
-    reason: Reason = "",
+    reason: revisions.Reason = "",
     yes: prompts.Yes = False,
     json: output.Json = False,
 ) -> None:
@@ -97,12 +91,21 @@ def edit(
     `enabled: false` is switched off.
     """
     with session.connect() as pai:
-        text = _edited(pai, name) if file is None else read_text(file, "an alert rule", most=FILE_MAX)
+        revision: int | None
+        if file is None:
+            text, revision = _edited(pai, name)
+        else:
+            text, revision = read_text(file, "an alert rule", most=FILE_MAX), revisions.revision_in(file, name)
         if not json and (past_s := durations.seconds(since, "--since")):
             _print_test(pai.check_alert_rule(text, past_s / 3600))
         if not json:
             prompts.check_sure(f"Save alert rule {name}?", yes)
-        found = pai.set_alert_rule(name, text, reason=reason)
+        try:
+            found = pai.set_alert_rule(name, text, reason=reason, revision=revision)
+        except Refused as refusal:
+            if file is None:
+                refusal.advice += f"; your text is kept in {revisions.kept(name, text)}"
+            raise
     message = f"Alert rule {name} is saved: it holds from the next evaluation on."
     output.done(json, found.document, message, f"pai alert history {name}", f"pai alert revert {name}")
 
@@ -152,56 +155,36 @@ def history(name: Annotated[str, argument("[NAME]", "Name of a rule.")] = "", js
     """Show the changes of alert rules: what, when, and by which user."""
     with session.connect() as pai:
         found = pai.alert_rule_history(name)
-    empty = f"Alert rule {name} was never changed." if name else "No alert rule was ever changed."
-    if output.is_shown(json, [one.document for one in found], found, empty, "pai alert rules"):
-        return
-    rows = [(str(one.revision), clock_time(one.at_ms), one.user, one.name, one.action, one.reason) for one in found]
-    headings = ("REVISION", "TIME", "USER", "NAME", "CHANGE", "REASON")
-    output.table(headings, rows, right=("REVISION",), whole=("REVISION", "TIME", "CHANGE"))
-    output.next_step(f"pai alert revert {found[0].name} --to {found[0].revision}")
+    revisions.print_history(found, "alert rule", name, "pai alert", json, "pai alert rules")
 
 
 def revert(
     name: Name,
-    to: Annotated[int | None, option("--to N", "To this revision instead of the built-in rule.", min=1)] = None,
-    reason: Reason = "",
+    to: Annotated[int | None, option("--to N", "To this revision instead of the bundled rule.", min=1)] = None,
+    reason: revisions.Reason = "",
     json: output.Json = False,
 ) -> None:
-    """Return to the built-in alert rule, or to an earlier revision; a rule that was added is removed."""
+    """Return to the bundled alert rule, or to an earlier revision; a rule that was added is removed."""
     with session.connect() as pai:
-        text = None if to is None else _revision(pai, name, to)
-        why = reason or (f"back to revision {to}" if to is not None else "")
-        if text is None:
-            pai.revert_alert_rule(name, why)
-        else:
-            pai.set_alert_rule(name, text, reason=why)
-    was = f"as it was in revision {to}" if text is not None else "the built-in one, or gone if there is none"
+        is_again = revisions.revert(
+            name,
+            to,
+            reason,
+            noun="alert rule",
+            commands="pai alert",
+            not_found="NoAlertRuleError",
+            history=pai.alert_rule_history,
+            back=pai.revert_alert_rule,
+            again=lambda found, why: pai.set_alert_rule(name, found.rule_text or "", reason=why),
+        )
+    was = f"as it was in revision {to}" if is_again else "the bundled one, or gone if there is none"
     result = {"name": name, "reverted": True, "revision": to}
     output.done(json, result, f"Alert rule {name} is {was}.", f"pai alert history {name}")
 
 
-def _revision(pai: Client, name: str, revision: int) -> str | None:
-    for change in pai.alert_rule_history(name):
-        if change.revision == revision:
-            return change.rule_text
-    known = f"`pai alert history {name}` shows its revisions"
-    raise Refused("NoAlertRuleError", f"alert rule {name!r} has no revision {revision}", known)
-
-
-def _edited(pai: Client, name: str) -> str:
-    """Return what a person makes of a rule in an editor."""
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if not editor or not sys.stdin.isatty():
-        raise InvalidParameters("there is no editor to open", "set $EDITOR, or give --file FILE")
-    known = {one.name: one.rule_text for one in pai.alert_rules()}
-    text = known.get(name) or NEW.format(name=name)
-    with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / "rule.yaml"
-        file.write_text(text, "utf-8")
-        # The editor is the caller's own.
-        if subprocess.run([*shlex.split(editor), str(file)], check=False).returncode:  # noqa: S603
-            raise InvalidParameters(f"{editor} ended with an error", "nothing was changed")
-        edited = file.read_text("utf-8")
-    if edited == text and name in known:
-        raise InvalidParameters(f"alert rule {name} was not changed in the editor", "nothing was saved")
-    return edited
+def _edited(pai: Client, name: str) -> tuple[str, int]:
+    """Return what a person makes of a rule in an editor, and the revision that they began with."""
+    known = next((one for one in pai.alert_rules() if one.name == name), None)
+    text = NEW.format(name=name) if known is None else known.rule_text
+    found = revisions.edited(text, f"alert rule {name}")
+    return found, known.revision if known is not None else 0

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from openpai.cli import output, prompts, session
-from openpai.cli.formatting import clock_time, plural
+from openpai.cli import output, prompts, revisions, session
+from openpai.cli.formatting import plural
 from openpai.cli.lazy import group
 from openpai.cli.options import argument, option
 from openpai.cli.text_file import read_text
@@ -55,7 +51,6 @@ rules:
 
 Name = Annotated[str, argument("NAME", "Name of the exit spec, as `pai exit-spec list` shows it.")]
 File = Annotated[Path | None, option("--file FILE", "The exit spec, as `pai exit-spec show` prints it.")]
-Reason = Annotated[str, option("--reason TEXT", "Kept in the history.")]
 Jobs = Annotated[int, option("--jobs N", "Compare the newest N failed jobs.", min=0, max=500)]
 
 
@@ -94,8 +89,6 @@ def show(
         return
     if bundled and found.bundled is None:
         raise Refused("NoExitSpecError", f"exit spec {name!r} was added here", "there is no bundled one")
-    by = f", by {found.changed_by} at {clock_time(found.changed_at_ms)}" if found.changed_by else ""
-    newer = "; the bundled one is newer than this change: see --diff" if found.is_outdated else ""
     own, current = _as_text(found.bundled or {}), _as_text(found.spec)
     if diff:
         from difflib import unified_diff
@@ -103,8 +96,8 @@ def show(
         lines = unified_diff(own.splitlines(True), current.splitlines(True), f"{name}, bundled", f"{name}, in effect")
         sys.stdout.write("".join(lines))
         return
-    # `edit --file` finds the revision here.
-    sys.stdout.write(f"# {name}, revision {found.revision}: {'bundled' if bundled else found.origin + by + newer}\n")
+    origin, newer = "bundled" if bundled else found.origin, "the bundled one is newer than this change: see --diff"
+    sys.stdout.write(revisions.heading(name, found, origin, newer))
     sys.stdout.write(own if bundled else current)
 
 
@@ -112,7 +105,7 @@ def edit(
     name: Name,
     file: File = None,
     disable: Annotated[bool, option("--disable", "Disable a bundled exit spec.")] = False,
-    reason: Reason = "",
+    reason: revisions.Reason = "",
     force: Annotated[bool, option("--force", "Also if samples of other exit specs then show another cause.")] = False,
     jobs: Jobs = JOBS,
     yes: prompts.Yes = False,
@@ -130,7 +123,7 @@ def edit(
         if disable:
             spec: dict[str, Any] = {"disabled": True}
         elif file is not None:
-            spec, revision = _read(file), _revision_in(file, name)
+            spec, revision = _read(file), revisions.revision_in(file, name)
         else:
             spec, revision = _edited(pai, name)
         if jobs and not json:
@@ -141,7 +134,7 @@ def edit(
             found = pai.set_exit_spec(name, spec, reason=reason, is_forced=force, revision=revision)
         except Refused as refusal:
             if file is None and not disable:
-                refusal.advice += f"; your text is kept in {_kept(name, spec)}"
+                refusal.advice += f"; your text is kept in {revisions.kept(name, _as_text(spec))}"
             raise
     message = f"Exit spec {name} is {'disabled' if disable else 'saved'}: it holds from the next diagnosis on."
     output.done(json, found.document, message, f"pai exit-spec history {name}", f"pai exit-spec revert {name}")
@@ -183,19 +176,13 @@ def history(name: Annotated[str, argument("[NAME]", "Name of an exit spec.")] = 
     """Show the changes of exit specs: what, when, and by which user."""
     with session.connect() as pai:
         found = pai.exit_spec_history(name)
-    empty = f"Exit spec {name} was never changed." if name else "No exit spec was ever changed."
-    if output.is_shown(json, [one.document for one in found], found, empty, "pai exit-spec list"):
-        return
-    rows = [(str(one.revision), clock_time(one.at_ms), one.user, one.name, one.action, one.reason) for one in found]
-    headings = ("REVISION", "TIME", "USER", "NAME", "CHANGE", "REASON")
-    output.table(headings, rows, right=("REVISION",), whole=("REVISION", "TIME", "CHANGE"))
-    output.next_step(f"pai exit-spec revert {found[0].name} --to {found[0].revision}")
+    revisions.print_history(found, "exit spec", name, "pai exit-spec", json, "pai exit-spec list")
 
 
 def revert(
     name: Name,
     to: Annotated[int | None, option("--to N", "To this revision instead of the bundled one.", min=1)] = None,
-    reason: Reason = "",
+    reason: revisions.Reason = "",
     json: output.Json = False,
 ) -> None:
     """Return to the bundled exit spec, or to an earlier revision.
@@ -203,23 +190,20 @@ def revert(
     An exit spec that was added is removed.
     """
     with session.connect() as pai:
-        spec = None if to is None else _revision(pai, name, to)
-        why = reason or (f"back to revision {to}" if to is not None else "")
-        if spec is None:
-            pai.revert_exit_spec(name, why)
-        else:
-            pai.set_exit_spec(name, spec, reason=why, is_forced=True)
+        is_again = revisions.revert(
+            name,
+            to,
+            reason,
+            noun="exit spec",
+            commands="pai exit-spec",
+            not_found="NoExitSpecError",
+            history=pai.exit_spec_history,
+            back=pai.revert_exit_spec,
+            again=lambda found, why: pai.set_exit_spec(name, found.spec or {}, reason=why, is_forced=True),
+        )
     result = {"name": name, "reverted": True, "revision": to}
-    was = f"as it was in revision {to}" if spec is not None else "the bundled one, or gone if there is none"
+    was = f"as it was in revision {to}" if is_again else "the bundled one, or gone if there is none"
     output.done(json, result, f"Exit spec {name} is {was}.", f"pai exit-spec history {name}")
-
-
-def _revision(pai: Client, name: str, revision: int) -> Mapping[str, Any] | None:
-    for change in pai.exit_spec_history(name):
-        if change.revision == revision:
-            return change.spec
-    known = f"`pai exit-spec history {name}` shows its revisions"
-    raise Refused("NoExitSpecError", f"exit spec {name!r} has no revision {revision}", known)
 
 
 def _as_text(spec: Mapping[str, Any]) -> str:
@@ -245,40 +229,13 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
     return found
 
 
-def _revision_in(file: Path, name: str) -> int | None:
-    """Return the revision that `show` wrote into the first line of a file; None if the line is not there."""
-    with file.open(encoding="utf-8", errors="replace") as opened:
-        found = re.match(rf"# {re.escape(name)}, revision ([0-9]{{1,9}}):", opened.readline(200))
-    return int(found[1]) if found else None
-
-
-def _kept(name: str, spec: Mapping[str, Any]) -> str:
-    """Write an exit spec that could not be saved to a file that stays; return its path."""
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", prefix=f"{name[:64]}-", suffix=".yaml", delete=False
-    ) as file:
-        file.write(_as_text(spec))
-    return file.name
-
-
 def _edited(pai: Client, name: str) -> tuple[dict[str, Any], int]:
     """Return what a person makes of an exit spec in an editor, and the revision that they began with."""
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if not editor or not sys.stdin.isatty():
-        raise InvalidParameters("there is no editor to open", "set $EDITOR, or give --file FILE")
-    known = {one.name: one for one in pai.exit_specs()}
-    before = pai.exit_spec(name) if name in known else None
-    text = _as_text(before.spec) if before is not None else NEW
-    with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / f"{name[:64]}.yaml"
-        file.write_text(text, "utf-8")
-        # The editor is the caller's own.
-        if subprocess.run([*shlex.split(editor), str(file)], check=False).returncode:  # noqa: S603
-            raise InvalidParameters(f"{editor} ended with an error", "nothing was changed")
-        edited = file.read_text("utf-8")
-    if edited == text:
-        raise InvalidParameters(f"exit spec {name} was not changed in the editor", "nothing was saved")
-    return _parsed(edited, f"the edited exit spec {name}"), before.revision if before is not None else 0
+    is_new = all(one.name != name for one in pai.exit_specs())
+    before = None if is_new else pai.exit_spec(name)
+    text = NEW if before is None else _as_text(before.spec)
+    found = revisions.edited(text, f"exit spec {name}")
+    return _parsed(found, f"the edited exit spec {name}"), before.revision if before is not None else 0
 
 
 def _tail(log: Path) -> str:

@@ -6,11 +6,9 @@ version of the platform brings newer bundled specs and loses no edit.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import Any, Final
 
 from openpai.diagnosis.diagnosing import find
@@ -88,11 +86,6 @@ def describe(spec: Spec) -> dict[str, Any]:
         "advice": list(cause.advice),
         "rules": [_described(rule) for rule in spec.rules],
     }
-
-
-def fingerprint(spec: Spec | None) -> str:
-    """Return a text that differs when an exit spec does; empty for none."""
-    return sha256(json.dumps(describe(spec), sort_keys=True).encode()).hexdigest()[:16] if spec else ""
 
 
 def _described(rule: Rule) -> dict[str, Any]:

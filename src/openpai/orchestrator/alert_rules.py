@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
+from dataclasses import asdict
 from typing import Any, Final
 
 from openpai.alerts.rules import RULES_MAX, InvalidRule, Rule, built_in, read_rule
@@ -16,18 +16,21 @@ from openpai.alerts.silences import Silence, read_matchers
 from openpai.orchestrator.alert_replay import replay
 from openpai.orchestrator.alert_state import AlertParts
 from openpai.orchestrator.leader import Leader, LeaderCommands
-from openpai.ports.alert_rules import AlertRuleChange, AlertRuleEdit, AlertRuleView, Replay
-from openpai.ports.cluster_settings import ALERT_RULES, ALERT_SILENCES, Setting
-from openpai.ports.platform import Origin
+from openpai.orchestrator.revisions import Kind, Revisions, edits_of
+from openpai.ports.alert_rules import AlertRuleView, Replay
+from openpai.ports.clock import Clock
+from openpai.ports.cluster_settings import ALERT_RULES, ALERT_SILENCES, Setting, SettingsStore
+from openpai.ports.revisions import Edit, Revision
+from openpai.ports.store import JobStore
 from openpai.protocol.errors import InvalidParameters, Refused
 
-HISTORY_MAX: Final = 500
-HISTORY_BYTES_MAX: Final = 2 << 20
 SILENCES_MAX: Final = 500
 SILENCE_KEPT_MS: Final = 7 * 86_400_000
 SILENCE_MAX_MS: Final = 366 * 86_400_000
-_NOTHING: Final[Mapping[str, Any]] = {"edits": {}, "based": {}, "history": []}
 _FIX: Final = "correct the rule; nothing was changed"
+KIND: Final[Kind[str]] = Kind(
+    ALERT_RULES, "alert rule", "NoAlertRuleError", "pai alert rules", "pai alert rules", built_in
+)
 
 
 async def learn_alert_rules(leader: Leader) -> None:
@@ -37,7 +40,7 @@ async def learn_alert_rules(leader: Leader) -> None:
     watch.silences = _silences(silences)
     version = rules.version if rules is not None else 0
     if version != watch.rules_version:
-        watch.rules = {view.name: read_rule(view.text) for view in views(rules) if not view.problem}
+        watch.rules = {view.name: view.rule for view in views(rules) if view.rule is not None}
         watch.rules_version = version
 
 
@@ -47,35 +50,26 @@ class AlertCommands(LeaderCommands):
     alert_parts: AlertParts | None = None
     """Set when the server is assembled."""
 
+    def __init__(self, store: JobStore, settings: SettingsStore, clock: Clock) -> None:
+        super().__init__(store, settings, clock)
+        self._alert_rules = Revisions(KIND)
+
     async def alert_rules(self) -> tuple[AlertRuleView, ...]:
         problems = self.leader.alerts.problems if self.leader is not None else {}
         return views(await self._settings.setting(ALERT_RULES), problems)
 
-    async def alert_rule_history(self, name: str = "") -> tuple[AlertRuleChange, ...]:
-        setting = await self._settings.setting(ALERT_RULES)
-        found = setting.body["history"] if setting is not None else ()
-        return tuple(AlertRuleChange(**each) for each in reversed(found) if not name or each["name"] == name)
+    async def alert_rule_history(self, name: str = "") -> tuple[Revision[str], ...]:
+        return KIND.history(await self._settings.setting(ALERT_RULES), name)
 
-    async def change_alert_rule(self, name: str, edit: AlertRuleEdit, by: str) -> AlertRuleView | None:
+    async def change_alert_rule(self, name: str, edit: Edit[str], by: str) -> AlertRuleView | None:
+        async def check(text: str, setting: Setting | None) -> None:
+            _checked(text, name)
+            others = edits_of(setting).keys() | built_in().keys() - {name}
+            if len(others) >= RULES_MAX:
+                raise InvalidParameters(f"there are {RULES_MAX} rules already", "remove one first")
+
         async with self._as_leader() as leader:
-            setting = await leader.settings.setting(ALERT_RULES)
-            stored: Mapping[str, Any] = setting.body if setting is not None else {}
-            edits = dict(stored.get("edits", {}))
-            if edit.text is not None:
-                _checked(edit.text, name)
-                if name not in edits and len(edits) + len(built_in()) >= RULES_MAX:
-                    raise InvalidParameters(f"there are {RULES_MAX} rules already", "remove one first")
-            elif name not in edits:
-                raise no_rule(name, is_own=name in built_in())
-            if edit.revision is not None and edit.revision != stored.get("revision", 0):
-                message = f"the rules are at revision {stored.get('revision', 0)}, not {edit.revision}"
-                raise Refused("ConflictSettingError", message, "read them again, and repeat your change")
-            body = _changed(stored, name, edit, by, leader.clock.now_ms())
-            version = setting.version if setting is not None else 0
-            await leader.settings.set_setting(
-                ALERT_RULES, body, by=by, at_ms=leader.clock.now_ms(), version=version, epoch=leader.epoch
-            )
-            await learn_alert_rules(leader)
+            await self._alert_rules.change(leader, name, edit, by, check, learn_alert_rules)
         return next((view for view in await self.alert_rules() if view.name == name), None)
 
     async def test_alert_rule(self, text: str, since_ms: int) -> Replay:
@@ -128,37 +122,18 @@ class AlertCommands(LeaderCommands):
         leader.alerts.silences = tuple(after)
 
 
-def no_rule(name: str, *, is_own: bool = False) -> Refused:
-    """Return the error for a rule that does not exist, or was not changed."""
-    if is_own:
-        return Refused("NoAlertRuleError", f"rule {name!r} is the built-in one already", "nothing was changed")
-    return Refused("NoAlertRuleError", f"there is no alert rule {name!r}", "`pai alert rules` shows them")
-
-
 def views(setting: Setting | None, problems: Mapping[str, str] | None = None) -> tuple[AlertRuleView, ...]:
     """Return every rule with the edits of administrators, by name."""
-    own = built_in()
-    stored: Mapping[str, Any] = setting.body if setting is not None else _NOTHING
-    last = {each["name"]: each for each in stored["history"]}
     found = []
-    for name in sorted({*own, *stored["edits"]}):
-        text = stored["edits"].get(name)
-        origin = Origin.BUNDLED if text is None else Origin.CHANGED if name in own else Origin.ADDED
-        problem = (problems or {}).get(name, "")
+    for each in KIND.revised(setting):
         rule: Rule | None = None
+        problem = (problems or {}).get(each.name, "")
         try:
-            rule = read_rule(text if text is not None else own[name])
+            rule = read_rule(each.content)
         except InvalidRule as error:
             # An earlier version accepted it.
             problem = str(error)
-        entry = last.get(name, {})
-        is_outdated = text is not None and stored["based"].get(name, "") != _mark(own.get(name))
-        found.append(
-            AlertRuleView(
-                name, origin.value, text if text is not None else own[name], rule, own.get(name, ""),
-                entry.get("by", ""), entry.get("at_ms"), is_outdated, problem, stored.get("revision", 0),
-            )
-        )  # fmt: skip
+        found.append(AlertRuleView(**{**asdict(each), "problem": problem}, rule=rule))
     return tuple(found)
 
 
@@ -167,27 +142,6 @@ def _checked(text: str, name: str) -> Rule:
         return read_rule(text, name)
     except InvalidRule as error:
         raise InvalidParameters(str(error), _FIX) from error
-
-
-def _changed(stored: Mapping[str, Any], name: str, edit: AlertRuleEdit, by: str, now_ms: int) -> dict[str, Any]:
-    edits, based = dict(stored.get("edits", {})), dict(stored.get("based", {}))
-    own = built_in().get(name)
-    edits.pop(name, None)
-    based.pop(name, None)
-    if edit.text is not None:
-        edits[name], based[name] = edit.text, _mark(own)
-    action = "reverted" if edit.text is None else "changed" if own is not None else "added"
-    revision = stored.get("revision", 0) + 1
-    entry = {"revision": revision, "name": name, "at_ms": now_ms, "by": by, "action": action, "reason": edit.reason,
-             "text": edit.text}  # fmt: skip
-    history = [*stored.get("history", ()), entry][-HISTORY_MAX:]
-    while len(history) > 1 and sum(len(each["text"] or "") for each in history) > HISTORY_BYTES_MAX:
-        history.pop(0)
-    return {"edits": edits, "based": based, "revision": revision, "history": history}
-
-
-def _mark(text: str | None) -> str:
-    return sha256(text.encode()).hexdigest()[:16] if text is not None else ""
 
 
 def _silences(setting: Setting | None) -> tuple[Silence, ...]:

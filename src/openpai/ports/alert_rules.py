@@ -9,53 +9,18 @@ from typing import Protocol
 from openpai.alerts.rules import Rule
 from openpai.alerts.silences import Silence
 from openpai.alerts.states import Alert
+from openpai.ports.revisions import Edit, Revised, Revision
 
 
 @dataclass(frozen=True, slots=True)
-class AlertRuleView:
-    """An alert rule."""
+class AlertRuleView(Revised[str]):
+    """An alert rule, whose content is its text.
 
-    name: str
-    origin: str
-    """bundled, changed or added."""
-    text: str
-    rule: Rule | None
+    Its problem is also why it could not be evaluated or act in the last pass.
+    """
+
+    rule: Rule | None = None
     """None if this version of the platform cannot read the text."""
-    bundled: str = ""
-    """The text of the built-in rule, if there is one."""
-    changed_by: str = ""
-    changed_at_ms: int | None = None
-    is_outdated: bool = False
-    """Whether the built-in rule is not the one that the administrator changed."""
-    problem: str = ""
-    """Why it cannot be used, or could not be evaluated or act in the last pass."""
-    revision: int = 0
-    """Of all rules."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlertRuleChange:
-    """One change of an alert rule."""
-
-    revision: int
-    name: str
-    at_ms: int
-    by: str
-    action: str
-    """changed, added or reverted."""
-    reason: str = ""
-    text: str | None = None
-    """As it was afterwards; None: as built in, or none."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlertRuleEdit:
-    """A change of an alert rule to this text; None: back to the built-in one, or removed."""
-
-    text: str | None
-    reason: str = ""
-    revision: int | None = None
-    """The newest revision of all rules that the editor has seen; None: any."""
 
 
 @dataclass(slots=True)
@@ -84,15 +49,15 @@ class AlertRules(Protocol):
         """Return every alert rule, by name, with the edits of administrators, on any server."""
         ...
 
-    async def alert_rule_history(self, name: str = "") -> tuple[AlertRuleChange, ...]:
+    async def alert_rule_history(self, name: str = "") -> tuple[Revision[str], ...]:
         """Return the changes of alert rules, or of one, the newest first, on any server."""
         ...
 
-    async def change_alert_rule(self, name: str, edit: AlertRuleEdit, by: str) -> AlertRuleView | None:
-        """Replace or add a rule, or return to the built-in one; it holds from the next evaluation on.
+    async def change_alert_rule(self, name: str, edit: Edit[str], by: str) -> AlertRuleView | None:
+        """Replace or add a rule, or return to the bundled one; it holds from the next evaluation on.
 
         Raises InvalidParameters with line and column of the first fault, NoAlertRuleError for one that is not there,
-        and ConflictSettingError when the rules are not at the given revision any more.
+        and ConflictSettingError when it was changed after the given revision.
         """
         ...
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Protocol
 
 from openpai.access.model import Principal
@@ -14,6 +13,7 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.lifecycle.rescaling import Scales
 from openpai.ports.alert_rules import AlertRules
 from openpai.ports.applications import PlacedApplication
+from openpai.ports.revisions import Edit, Revised, Revision
 from openpai.ports.shells import Shell, ShellCommand, Stream
 from openpai.ports.task_usage import TaskUse
 from openpai.ports.usage import AuditEntry
@@ -172,62 +172,8 @@ class ClusterConfig:
     """`user~job` of the jobs that run on without their guarantee because of the last change."""
 
 
-class Origin(StrEnum):
-    """Where an exit spec comes from."""
-
-    BUNDLED = "bundled"
-    CHANGED = "changed"
-    """A bundled one that an administrator changed."""
-    DISABLED = "disabled"
-    ADDED = "added"
-
-
-@dataclass(frozen=True, slots=True)
-class ExitSpecView:
-    """An exit spec: a cause with its rules."""
-
-    name: str
-    origin: Origin
-    body: Mapping[str, Any]
-    """As `diagnosis.exit_specs.read_spec` reads it."""
-    bundled: Mapping[str, Any] | None = None
-    """The bundled one, if there is one."""
-    changed_by: str = ""
-    changed_at_ms: int | None = None
-    is_outdated: bool = False
-    """Whether the bundled one is not the one that the administrator changed: the platform was upgraded since."""
-    problem: str = ""
-    """Why this version of the platform cannot use the edit, so that the bundled one is in effect; empty if it can."""
-    revision: int = 0
-    """The revision of its last change; 0 if it was never changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExitSpecChange:
-    """One change of an exit spec."""
-
-    revision: int
-    name: str
-    at_ms: int
-    by: str
-    action: str
-    """changed, added, disabled or reverted."""
-    reason: str
-    body: Mapping[str, Any] | None
-    """The exit spec after the change; None for the bundled one, or none."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExitSpecEdit:
-    """The new state of an exit spec."""
-
-    body: Mapping[str, Any] | None
-    """None reverts it to the bundled one."""
-    reason: str = ""
-    is_forced: bool = False
-    """Whether samples of other exit specs may show another cause than before."""
-    revision: int | None = None
-    """The revision of the exit spec, or the newest of all, that the change started from; None for any."""
+ExitSpecContent = Mapping[str, Any]
+"""As `diagnosis.exit_specs.read_spec` reads it."""
 
 
 class Platform(AlertRules, Protocol):
@@ -349,10 +295,10 @@ class Platform(AlertRules, Protocol):
         removed, ReadOnlyVcError for `default`, BadConfigurationError for what cannot be promised.
         """
 
-    async def exit_specs(self) -> tuple[ExitSpecView, ...]:
+    async def exit_specs(self) -> tuple[Revised[ExitSpecContent], ...]:
         """Return every exit spec, by name, with the edits of administrators, on any server."""
 
-    async def exit_spec_history(self, name: str = "") -> tuple[ExitSpecChange, ...]:
+    async def exit_spec_history(self, name: str = "") -> tuple[Revision[ExitSpecContent], ...]:
         """Return the changes of exit specs, or of one, the newest first, on any server."""
 
     async def edited_rules(self, name: str = "", body: Mapping[str, Any] | None = None) -> tuple[RuleSet, RuleSet]:
@@ -361,7 +307,7 @@ class Platform(AlertRules, Protocol):
         Raises InvalidParameters with the fault of the edit.
         """
 
-    async def change_exit_spec(self, name: str, change: ExitSpecEdit, by: str) -> ExitSpecView:
+    async def change_exit_spec(self, name: str, edit: Edit[ExitSpecContent], by: str) -> Revised[ExitSpecContent]:
         """Replace, add or disable an exit spec, or revert it to the bundled one; it holds from the next diagnosis on.
 
         Raises InvalidParameters with the fault of the edit, NoExitSpecError for one that is not there, and

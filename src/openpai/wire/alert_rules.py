@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 
 from openpai.wire.answers import NullableMs
 from openpai.wire.doc import Doc, Document
+from openpai.wire.revisions import Revised, Revision
 
 _NAME = Annotated[str, Doc(example="NodeNotReady")]
 _TEXT = Annotated[str, Doc("the rule as YAML", example="alert: NodeNotReady\nexpr: pai_node_ready == 0\n")]
 _MS = Annotated[int, Doc("milliseconds since 1970", example=1767225600000)]
 
 
-class AlertRule(Document):
+class AlertRule(Revised):
     """An alert rule."""
 
     name: _NAME
@@ -26,24 +27,15 @@ class AlertRule(Document):
     enabled: Annotated[bool, Doc("whether it is evaluated", example=True)]
     dryRun: Annotated[bool, Doc("whether its actions are only recorded", example=False)]
     text: _TEXT
-    bundled: Annotated[str, Doc("the built-in rule, if there is one", example="")]
-    changedBy: Annotated[str, Doc("the user who changed it last, if it was changed", example="")]
-    changedTime: NullableMs
-    outdated: Annotated[bool, Doc("whether the built-in rule is newer than the change", example=False)]
+    bundled: Annotated[str, Doc("the bundled rule, if there is one", example="")]
     problem: Annotated[str, Doc("why it could not be evaluated or act lately", example="")]
-    revision: Annotated[int, Doc("the newest revision of all rules", example=0)]
 
 
-class AlertRuleChange(Document):
+class AlertRuleChange(Revision):
     """One change of an alert rule."""
 
-    revision: Annotated[int, Doc(example=3)]
-    name: _NAME
-    time: _MS
-    user: Annotated[str, Doc(example="root")]
     action: Annotated[Literal["changed", "added", "reverted"], Doc(example="changed")]
-    reason: Annotated[str, Doc(example="ten minutes were too short")]
-    text: Annotated[str | None, Doc("as it was afterwards; null: as built in, or none", example=None)]
+    text: Annotated[str | None, Doc("as it was afterwards; null: as bundled, or none", example=None)]
 
 
 class PastAlert(Document):

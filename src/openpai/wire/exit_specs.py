@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal
 from openpai.wire.answers import NullableMs
 from openpai.wire.doc import Doc, Document
 from openpai.wire.exits import Cause
+from openpai.wire.revisions import Revised, Revision
 
 Body = Annotated[Mapping[str, Any], Doc("summary, domain, retry, row, action, advice and rules", example={})]
 _NAME = Annotated[str, Doc(example="cuda_oom")]
 
 
-class ExitSpecEntry(Document):
+class ExitSpecEntry(Revised):
     """An exit spec as an entry of the list."""
 
     name: _NAME
@@ -24,10 +25,6 @@ class ExitSpecEntry(Document):
     action: Annotated[str, Doc("`exclude_node`: the next attempt avoids the node", example="none")]
     row: Annotated[int | None, Doc("its row of the exit-code table", example=226)]
     rules: Annotated[int, Doc("how many rules find it", example=1)]
-    changedBy: Annotated[str, Doc("the user who changed it last, if it was changed", example="")]
-    changedTime: NullableMs
-    outdated: Annotated[bool, Doc("whether the bundled one is newer than the change", example=False)]
-    revision: Annotated[int, Doc("that of its last change; 0 if it was never changed", example=0)]
     problem: Annotated[str, Doc("why this version cannot use the change, so that the bundled one holds", example="")]
 
 
@@ -38,15 +35,10 @@ class ExitSpecDetail(ExitSpecEntry):
     bundled: Annotated[Mapping[str, Any] | None, Doc("the bundled one, if there is one", example=None)]
 
 
-class ExitSpecChange(Document):
+class ExitSpecChange(Revision):
     """One change of an exit spec."""
 
-    revision: Annotated[int, Doc(example=3)]
-    name: _NAME
-    time: Annotated[int, Doc("milliseconds since 1970", example=1767225600000)]
-    user: Annotated[str, Doc(example="root")]
     action: Annotated[Literal["changed", "added", "disabled", "reverted"], Doc(example="changed")]
-    reason: Annotated[str, Doc(example="a new form of the message")]
     spec: Annotated[Mapping[str, Any] | None, Doc("as it was afterwards; null: as bundled, or none", example=None)]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from openpai.diagnosis.diagnosing import find
 from openpai.diagnosis.evidence import Evidence
-from openpai.diagnosis.exit_specs import bundled, check, describe, fingerprint, merged, read_spec
+from openpai.diagnosis.exit_specs import bundled, check, describe, merged, read_spec
 from openpai.diagnosis.rules import InvalidRules, built_in
 
 LICENCE: dict[str, Any] = {
@@ -46,7 +46,7 @@ def test_every_bundled_exit_spec_is_read_back_from_its_document_and_accepted() -
         assert read is not None
         assert read.cause == spec.cause
         assert [replace(rule, is_edited=False) for rule in read.rules] == list(spec.rules)
-        assert fingerprint(read) == fingerprint(spec)
+        assert describe(read) == describe(spec)
 
 
 @pytest.mark.parametrize("name", ["cuda_oom", "missing_module", "nccl_timeout_root_unknown"])

@@ -12,8 +12,8 @@ from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
 from openpai.alerts.rules import built_in
 from openpai.orchestrator.alert_outbox import BACK_OFF_MS, GIVE_UP_MS, PER_HOUR
 from openpai.orchestrator.alert_state import AlertParts
-from openpai.ports.alert_rules import AlertRuleEdit
 from openpai.ports.alerts import ActionRow, Changes, Channel, Message
+from openpai.ports.revisions import Edit
 from openpai.ports.usage import AuditFilter
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 from openpai.store.accounts import SqlAccountStore
@@ -77,7 +77,7 @@ class Alerting:
     async def rule(self, actions: str = "[]", more: str = "", text: str = "") -> None:
         written = text or LONG.format(actions=actions, more=more)
         name = written.split("\n", 1)[0].removeprefix("alert: ")
-        await self.servers.commands.change_alert_rule(name, AlertRuleEdit(written), "root")
+        await self.servers.commands.change_alert_rule(name, Edit(written), "root")
 
     async def actions(self) -> list[ActionRow]:
         return list(reversed(await self.store.actions()))
@@ -296,20 +296,26 @@ def test_rules_are_refused_with_their_place_and_kept_with_their_history() -> Non
     async def tell(servers: Servers, alerting: Alerting) -> None:
         commands = servers.commands
         with pytest.raises(InvalidParameters, match="line 2, column 10"):
-            await commands.change_alert_rule("A", AlertRuleEdit("alert: A\nexpr: x >"), "root")
+            await commands.change_alert_rule("A", Edit("alert: A\nexpr: x >"), "root")
         text = built_in()["NodeNotReady"].replace("10m", "20m")
-        view = await commands.change_alert_rule("NodeNotReady", AlertRuleEdit(text, "slow nodes"), "root")
+        view = await commands.change_alert_rule("NodeNotReady", Edit(text, "slow nodes"), "root")
         assert view is not None
         assert (view.origin, view.rule and view.rule.for_ms) == ("changed", 1_200_000)
-        with pytest.raises(Refused, match="revision 1, not 0"):
-            await commands.change_alert_rule("NodeNotReady", AlertRuleEdit(text, "", 0), "root")
-        view = await commands.change_alert_rule("NodeNotReady", AlertRuleEdit(None), "root")
+        with pytest.raises(Refused, match="root changed alert rule 'NodeNotReady' since you read it"):
+            await commands.change_alert_rule("NodeNotReady", Edit(text, "", 0), "root")
+        # Another rule is none of this one's business.
+        other = built_in()["NodeFilesystemUsage"]
+        await asyncio.gather(
+            commands.change_alert_rule("NodeFilesystemUsage", Edit(other, "", 0), "root"),
+            commands.change_alert_rule("Own", Edit("alert: Own\nexpr: pai_ready == 0", "", 0), "root"),
+        )
+        view = await commands.change_alert_rule("NodeNotReady", Edit(None), "root")
         assert view is not None
         assert view.origin == "bundled"
         history = await commands.alert_rule_history("NodeNotReady")
         assert [(each.action, each.reason) for each in history] == [("reverted", ""), ("changed", "slow nodes")]
-        with pytest.raises(Refused, match="built-in one already"):
-            await commands.change_alert_rule("NodeNotReady", AlertRuleEdit(None), "root")
+        with pytest.raises(Refused, match="bundled one already"):
+            await commands.change_alert_rule("NodeNotReady", Edit(None), "root")
 
     story(tell)
 

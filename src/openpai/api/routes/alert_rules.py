@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import Path, Query, Request
+from fastapi import Path, Request
 from pydantic import Field
 
 from openpai.alerts.rules import RULES_MAX
@@ -12,11 +12,12 @@ from openpai.api.answers import Done, Reply, done, reply
 from openpai.api.audit import about
 from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of, needs
+from openpai.api.revisions import EditBody, OfName, Reason
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import alert_rules as shapes
-from openpai.orchestrator.alert_rules import no_rule
-from openpai.ports.alert_rules import AlertRuleEdit
+from openpai.orchestrator.alert_rules import KIND
+from openpai.ports.revisions import Edit
 from openpai.wire import alert_rules as wire
 
 router = Router("alerts")
@@ -28,12 +29,10 @@ _EXAMPLE: Final = "alert: GpuHot\nexpr: DCGM_FI_DEV_GPU_TEMP > 85\nfor: 10m\nact
 _text: Final[Any] = Field(max_length=TEXT_MAX, description="The rule as YAML.")
 
 
-class AlertRuleBody(Body, example={"text": _EXAMPLE, "reason": "the new rack runs hot"}):
+class AlertRuleBody(EditBody, example={"text": _EXAMPLE, "reason": "the new rack runs hot"}):
     """The new text of an alert rule."""
 
     text: str = _text
-    reason: str = Field("", max_length=1000, description="Kept in the history.")
-    revision: int | None = Field(None, ge=0, description="Refuse the change if the newest revision is another one.")
 
 
 class AlertTestBody(Body, example={"text": _EXAMPLE, "sinceHours": 168}):
@@ -55,7 +54,7 @@ async def list_alert_rules(
 async def list_alert_rule_changes(
     request: Request,
     caller: Annotated[Caller, needs("alert.rules")],
-    name: Annotated[str, Query(max_length=64, description="Only changes of this rule.")] = "",
+    name: OfName = "",
 ) -> Reply[list[wire.AlertRuleChange]]:
     """Return the changes of alert rules, the newest first, each with its user, time and reason."""
     return reply([shapes.change(each) for each in await context_of(request).services.platform.alert_rule_history(name)])
@@ -79,7 +78,7 @@ async def get_alert_rule(
     for view in await context_of(request).services.platform.alert_rules():
         if view.name == name:
             return reply(shapes.rule(view))
-    raise no_rule(name)
+    raise KIND.unknown(name)
 
 
 @router.serves(f"PUT {_RULE}", "Change an alert rule", "ConflictSettingError", takes=AlertRuleBody)
@@ -89,10 +88,10 @@ async def change_alert_rule(
     """Replace or add an alert rule; it holds from the next evaluation on."""
     body = await read_body(request, AlertRuleBody)
     about(request, target=name)
-    edit = AlertRuleEdit(body.text, body.reason, body.revision)
+    edit = Edit(body.text, body.reason, body.revision)
     view = await context_of(request).services.platform.change_alert_rule(name, edit, caller.user)
     if view is None:
-        raise no_rule(name)
+        raise KIND.unknown(name)
     return reply(shapes.rule(view))
 
 
@@ -101,9 +100,9 @@ async def revert_alert_rule(
     request: Request,
     caller: Annotated[Caller, needs("alert.change")],
     name: Name,
-    reason: Annotated[str, Query(max_length=1000, description="Kept in the history.")] = "",
+    reason: Reason = "",
 ) -> Done:
-    """Return to the built-in rule, or remove one that was added."""
+    """Return to the bundled rule, or remove one that was added."""
     about(request, target=name)
-    await context_of(request).services.platform.change_alert_rule(name, AlertRuleEdit(None, reason), caller.user)
+    await context_of(request).services.platform.change_alert_rule(name, Edit(None, reason), caller.user)
     return done(f"the changes of alert rule {name} are removed")

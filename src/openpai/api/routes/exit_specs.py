@@ -5,21 +5,23 @@ from __future__ import annotations
 from asyncio import to_thread
 from typing import Annotated, Any, Final
 
-from fastapi import Path, Query, Request
+from fastapi import Path, Request
 from pydantic import Field
 
 from openpai.api.answers import Done, Reply, done, reply
 from openpai.api.audit import about
 from openpai.api.bodies import Body, invalid, read_body
 from openpai.api.context import context_of, needs
+from openpai.api.revisions import EditBody, OfName, Reason
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import exit_specs as shapes
 from openpai.lifecycle.diagnosis import diagnose
 from openpai.lifecycle.model import ExitReport
-from openpai.orchestrator.exit_specs import no_exit_spec
+from openpai.orchestrator.exit_specs import KIND
 from openpai.orchestrator.past_failures import JOBS_MAX, Comparison, compare
-from openpai.ports.platform import ExitSpecEdit
+from openpai.ports.platform import ExitSpecContent
+from openpai.ports.revisions import Edit
 from openpai.wire import exit_specs as wire
 
 router = Router("exit specs")
@@ -43,13 +45,11 @@ _EXAMPLE: Final[dict[str, Any]] = {
 }
 
 
-class ExitSpecBody(Body, example={"spec": _EXAMPLE, "reason": "the new simulator needs a licence"}):
+class ExitSpecBody(EditBody, example={"spec": _EXAMPLE, "reason": "the new simulator needs a licence"}):
     """The new state of an exit spec."""
 
     spec: dict[str, Any] = Field(description="The cause and its rules, or `{disabled: true}` for a bundled one.")
-    reason: str = Field("", max_length=1000, description="Kept in the history.")
     force: bool = Field(False, description="Save it although samples of other exit specs would show another cause.")
-    revision: int | None = Field(None, ge=0, description="Refuse if the exit spec was changed after this revision.")
 
 
 class TestBody(Body, example={"name": "licence", "spec": _EXAMPLE, "text": "FlexLM error: -4,132", "jobs": 100}):
@@ -75,7 +75,7 @@ async def list_exit_specs(
 async def list_exit_spec_changes(
     request: Request,
     caller: Annotated[Caller, needs("exit_spec.test")],
-    name: Annotated[str, Query(max_length=64, description="Only changes of this exit spec.")] = "",
+    name: OfName = "",
 ) -> Reply[list[wire.ExitSpecChange]]:
     """Return the changes of exit specs, the newest first, each with its user, time and reason."""
     found = await context_of(request).services.platform.exit_spec_history(name)
@@ -106,7 +106,7 @@ async def get_exit_spec(
     for view in await context_of(request).services.platform.exit_specs():
         if view.name == name:
             return reply(shapes.detail(view))
-    raise no_exit_spec(name)
+    raise KIND.unknown(name)
 
 
 @router.serves(f"PUT {_SPEC}", "Change an exit spec", "ConflictSettingError", takes=ExitSpecBody)
@@ -116,7 +116,7 @@ async def change_exit_spec(
     """Replace, add or disable an exit spec; it holds from the next diagnosis on. Its samples are tested first."""
     body = await read_body(request, ExitSpecBody)
     about(request, target=name)
-    edit = ExitSpecEdit(body.spec, body.reason, body.force, body.revision)
+    edit: Edit[ExitSpecContent] = Edit(body.spec, body.reason, body.revision, body.force)
     return reply(shapes.detail(await context_of(request).services.platform.change_exit_spec(name, edit, caller.user)))
 
 
@@ -125,9 +125,9 @@ async def revert_exit_spec(
     request: Request,
     caller: Annotated[Caller, needs("exit_spec.change")],
     name: Name,
-    reason: Annotated[str, Query(max_length=1000, description="Kept in the history.")] = "",
+    reason: Reason = "",
 ) -> Done:
     """Return to the bundled exit spec, or remove one that was added."""
     about(request, target=name)
-    await context_of(request).services.platform.change_exit_spec(name, ExitSpecEdit(None, reason), caller.user)
+    await context_of(request).services.platform.change_exit_spec(name, Edit(None, reason), caller.user)
     return done(f"the changes of exit spec {name} are removed")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from openpai.alerts.states import Alert
-from openpai.ports.alert_rules import AlertRuleChange, AlertRuleView, Replay
+from openpai.api.shapes.revisions import revised, revision
+from openpai.ports.alert_rules import AlertRuleView, Replay
+from openpai.ports.revisions import Revision
 from openpai.wire import alert_rules as wire
 
 
@@ -14,7 +16,7 @@ def rule(view: AlertRuleView) -> wire.AlertRule:
     found = view.rule
     return {
         "name": view.name,
-        "origin": cast("Any", view.origin),
+        "origin": cast("Any", view.origin.value),
         "severity": found.severity if found else "",
         "expr": found.expr if found else "",
         "forSeconds": found.for_ms // 1000 if found else 0,
@@ -22,26 +24,19 @@ def rule(view: AlertRuleView) -> wire.AlertRule:
         "notify": list(found.notify) if found else [],
         "enabled": found is not None and found.is_enabled,
         "dryRun": found is not None and found.is_dry,
-        "text": view.text,
-        "bundled": view.bundled,
-        "changedBy": view.changed_by,
-        "changedTime": view.changed_at_ms,
-        "outdated": view.is_outdated,
+        "text": view.content,
+        "bundled": view.bundled or "",
         "problem": view.problem,
-        "revision": view.revision,
+        **revised(view),
     }
 
 
-def change(found: AlertRuleChange) -> wire.AlertRuleChange:
+def change(found: Revision[str]) -> wire.AlertRuleChange:
     """Return one change of an alert rule."""
     return {
-        "revision": found.revision,
-        "name": found.name,
-        "time": found.at_ms,
-        "user": found.by,
+        **revision(found),
         "action": cast("Any", found.action),
-        "reason": found.reason,
-        "text": found.text,
+        "text": found.content,
     }
 
 

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from openpai.api.shapes.exits import cause
+from openpai.api.shapes.revisions import revised, revision
 from openpai.lifecycle.model import Diagnosis
 from openpai.orchestrator.past_failures import Comparison
-from openpai.ports.platform import ExitSpecChange, ExitSpecView
+from openpai.ports.platform import ExitSpecContent
+from openpai.ports.revisions import Revised, Revision
 from openpai.wire import exit_specs as wire
 
 
-def entry(view: ExitSpecView) -> wire.ExitSpecEntry:
+def entry(view: Revised[ExitSpecContent]) -> wire.ExitSpecEntry:
     """Return an exit spec without its rules."""
-    body = view.body
+    body = view.content
     return {
         "name": view.name,
         "origin": view.origin.value,
@@ -24,10 +26,7 @@ def entry(view: ExitSpecView) -> wire.ExitSpecEntry:
         "action": body.get("action", "none"),
         "row": body.get("row"),
         "rules": len(body.get("rules", ())),
-        "changedBy": view.changed_by,
-        "changedTime": view.changed_at_ms,
-        "outdated": view.is_outdated,
-        "revision": view.revision,
+        **revised(view),
         "problem": view.problem,
     }
 
@@ -37,21 +36,17 @@ def _retry(found: Any) -> str:
     return "no" if found is False else str(found)
 
 
-def detail(view: ExitSpecView) -> wire.ExitSpecDetail:
+def detail(view: Revised[ExitSpecContent]) -> wire.ExitSpecDetail:
     """Return an exit spec with its rules, and the bundled one beside it."""
-    return {**entry(view), "spec": view.body, "bundled": view.bundled}
+    return {**entry(view), "spec": view.content, "bundled": view.bundled}
 
 
-def change(found: ExitSpecChange) -> wire.ExitSpecChange:
+def change(found: Revision[ExitSpecContent]) -> wire.ExitSpecChange:
     """Return one change of an exit spec."""
     return {
-        "revision": found.revision,
-        "name": found.name,
-        "time": found.at_ms,
-        "user": found.by,
+        **revision(found),
         "action": cast("Any", found.action),
-        "reason": found.reason,
-        "spec": found.body,
+        "spec": found.content,
     }
 
 

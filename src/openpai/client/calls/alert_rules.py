@@ -39,7 +39,7 @@ class AlertRules:
 
     @asks
     def revert_alert_rule(self, name: str, reason: str = "") -> Call[None]:
-        """Return to the built-in alert rule, or remove one that was added."""
+        """Return to the bundled alert rule, or remove one that was added."""
         return Call("DELETE", _path(name), nothing, said(reason=reason))
 
     @asks

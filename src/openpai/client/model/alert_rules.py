@@ -21,10 +21,11 @@ from openpai.client.model.reading import (
     value,
     whole,
 )
+from openpai.client.model.revisions import Revised, Revision
 
 
 @dataclass(frozen=True, slots=True)
-class AlertRule(Answer):
+class AlertRule(Revised):
     """An alert rule."""
 
     name: str = text("name")
@@ -39,26 +40,15 @@ class AlertRule(Answer):
     is_dry: bool = flag("dryRun")
     rule_text: str = text("text")
     bundled: str = text("bundled")
-    changed_by: str = text("changedBy")
-    changed_at_ms: int | None = number("changedTime")
-    is_outdated: bool = flag("outdated")
     problem: str = text("problem")
-    revision: int = amount("revision")
     document: Document = whole()
 
 
 @dataclass(frozen=True, slots=True)
-class AlertRuleChange(Answer):
+class AlertRuleChange(Revision):
     """One change of an alert rule."""
 
-    revision: int = amount("revision")
-    name: str = text("name")
-    at_ms: int | None = number("time")
-    user: str = text("user")
-    action: str = text("action")
-    reason: str = text("reason")
     rule_text: str | None = value("text", convert=as_text_if_any)
-    document: Document = whole()
 
 
 @dataclass(frozen=True, slots=True)

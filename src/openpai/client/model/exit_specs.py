@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openpai.client.model.reading import Answer, Document, amount, flag, mapping, number, parts, text, value, whole
+from openpai.client.model.revisions import Revised, Revision
 from openpai.client.model.tasks import Cause, as_cause
 
 
@@ -15,7 +16,7 @@ def _body(found: Any) -> Mapping[str, Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ExitSpec(Answer):
+class ExitSpec(Revised):
     """An exit spec; `spec` is empty in a list."""
 
     name: str = text("name")
@@ -27,12 +28,6 @@ class ExitSpec(Answer):
     action: str = text("action")
     row: int | None = number("row")
     rules: int = amount("rules")
-    changed_by: str = text("changedBy")
-    changed_at_ms: int | None = number("changedTime")
-    is_outdated: bool = flag("outdated")
-    """Whether the bundled one is newer than the change."""
-    revision: int = amount("revision")
-    """That of its last change; 0 if it was never changed."""
     problem: str = text("problem")
     spec: Mapping[str, Any] = mapping("spec")
     bundled: Mapping[str, Any] | None = value("bundled", convert=_body)
@@ -40,17 +35,10 @@ class ExitSpec(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class ExitSpecChange(Answer):
+class ExitSpecChange(Revision):
     """One change of an exit spec."""
 
-    revision: int = amount("revision")
-    name: str = text("name")
-    at_ms: int | None = number("time")
-    user: str = text("user")
-    action: str = text("action")
-    reason: str = text("reason")
     spec: Mapping[str, Any] | None = value("spec", convert=_body)
-    document: Document = whole()
 
 
 @dataclass(frozen=True, slots=True)
