@@ -15,6 +15,8 @@ import stat
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from openpai.logs.reading import size_of
 from openpai.ports.logs import STREAMS, Growth
 
@@ -24,6 +26,8 @@ BYTES_MAX: Final = 2 << 20
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _DIGITS_MAX: Final = 18
 _LATEST_MS: Final = 10**13
+_AS_LIST: Final = bytes.maketrans(b" \n", b",,")
+_NUMBERS: Final = msgspec.json.Decoder(list[int])
 _LINE: Final = re.compile(rb"^(\d{1,13})((?: \d{1,18}){%d})\n" % len(STREAMS), re.MULTILINE)
 
 
@@ -78,12 +82,15 @@ def read_moments(directory: str) -> Growth:
 
 def _plain(data: bytes) -> list[int] | None:
     """Return all numbers of a file that only a server wrote, many times quicker than line by line; None for others."""
-    words = data.split()
+    if not data:
+        return []
     width = 1 + len(STREAMS)
-    if data.translate(None, b"0123456789 \n") or len(words) != width * data.count(b"\n"):
+    try:
+        numbers: list[int] = _NUMBERS.decode(b"[" + data[:-1].translate(_AS_LIST) + b"]")
+    except msgspec.DecodeError:
         return None
-    if max(map(len, words), default=0) > _DIGITS_MAX:
+    if len(numbers) != width * data.count(b"\n") or not data.endswith(b"\n"):
         return None
-    numbers = list(map(int, words))
     times = numbers[::width]
-    return numbers if not times or (times[-1] < _LATEST_MS and times == sorted(times)) else None
+    is_sound = min(numbers) >= 0 and max(numbers) < 10**_DIGITS_MAX and times[-1] < _LATEST_MS
+    return numbers if is_sound and times == sorted(times) else None
