@@ -23,9 +23,13 @@ class _NoWaiting(selectors.SelectSelector):
     """Lets time pass where a real selector would wait for the world."""
 
     now_s = START_S
+    threads = 0
+    """How many calls in threads are awaited; time stands still for them."""
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        """Return nothing, `timeout` later."""
+        """Return nothing, `timeout` later, or what a thread has done, at once."""
+        if self.threads:
+            return super().select(0 if timeout == 0 else None)
         if timeout is None:
             raise Deadlock("every task waits for something that nobody will do")
         self.now_s += timeout
@@ -42,6 +46,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Return the virtual time in seconds."""
         return self._virtual.now_s
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
+        """Run a function in a thread, while no time passes: else all loops would live through hours meanwhile."""
+        self._virtual.threads += 1
+        future = super().run_in_executor(executor, func, *args)
+        future.add_done_callback(self._forget_thread)
+        return future
+
+    def _forget_thread(self, _: object) -> None:
+        self._virtual.threads -= 1
 
     async def settle(self) -> None:
         """Let every task run until it waits for time or for a gate."""
