@@ -107,6 +107,7 @@ GET     /api/v2/jobs/{job}/job-attempts/{number}                        job.read
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts                        job.read
 GET     /api/v2/jobs/{job}/usage                                        job.read
 GET     /api/v2/jobs/{job}/metrics                                      job.read
+GET     /api/v2/jobs/{job}/efficiency                                   job.read
 GET     /metrics                                                        metrics.read
 GET     /api/v2/metrics                                                 metrics.read
 GET     /api/v2/metrics/{name}                                          metrics.read

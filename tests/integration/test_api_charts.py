@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from openpai.lifecycle.model import AttemptKey
 from openpai.metrics.keeping import KeptHistory
 from openpai.metrics.service import MeasuredMetrics
 from openpai.series.labels import Labels
@@ -131,3 +132,30 @@ async def test_users_see_charts_of_the_jobs_that_they_may_see(world: World, meas
     for closed in ("/metrics", "/api/v2/metrics", "/api/v2/metrics/pai_jobs"):
         assert (await get(world, "ann", closed)).status_code == 403
         assert (await world.http.get(closed)).status_code == 401
+
+
+async def test_efficiency_is_what_was_used_of_what_was_asked_for(world: World, measured: MeasuredMetrics) -> None:
+    await world.submit("train")
+    await world.grant()
+    id_ = await world.store.find("ann", "train")
+    assert id_ is not None
+    await world.started(AttemptKey(id_, 0, "worker", 0, 0))
+    task = await job_labels(world, "ann", "train", role_name="worker", task_index="0")
+    used = {"task_cpu_percent": 50.0, "task_mem_usage_byte": 16.0 * 2**20}
+    await measure(world, measured, Reading(task, used))
+    found = (await get(world, "ann", "/api/v2/jobs/train/efficiency")).json()
+    (role,) = found["taskRoles"]
+    assert (found["isOver"], role["name"], role["tasks"], role["tasksMeasured"]) == (False, "worker", 1, 1)
+    assert 0 < found["measuredSeconds"] <= 10 * ROUNDS
+    assert role["cpu"] == {"asked": 1, "mean": 0.5, "most": 0.5, "share": 0.5}
+    assert role["memoryBytes"]["most"] == pytest.approx(16 * 2**20, rel=0.01)
+    assert role["memoryBytes"]["share"] == pytest.approx(16 * 2**20 / role["memoryBytes"]["asked"], rel=0.01)
+    assert {role[each]["mean"] for each in ("gpuPercent", "gpuMemoryPercent")} == {None}
+    assert role["advice"] == []
+
+
+async def test_a_job_that_never_ran_was_not_measured(world: World, measured: MeasuredMetrics) -> None:
+    await world.submit("train")
+    found = (await get(world, "ann", "/api/v2/jobs/train/efficiency")).json()
+    assert found["measuredSeconds"] == 0
+    assert {each["share"] for each in found["taskRoles"][0].values() if isinstance(each, dict)} == {None}

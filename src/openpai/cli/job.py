@@ -25,6 +25,10 @@ COMMANDS: Final = {
     "logs": ("openpai.cli.job_logs:logs", "Print the log of a task, or follow it with -f."),
     "top": ("openpai.cli.job_top:top", "Show what the running tasks of a job use: processors, memory, GPUs."),
     "metrics": ("openpai.cli.job_metrics:metrics", "Show charts of what the tasks of a job used."),
+    "efficiency": (
+        "openpai.cli.job_efficiency:efficiency",
+        "Show how much of what it asked for a job used, and what to ask for instead.",
+    ),
     "fetch": ("openpai.cli.job_fetch:fetch", "Fetch the files that tasks left in their working directories."),
     "events": ("openpai.cli.job_read:events", "Show what happened to a job, oldest first."),
     "why": (

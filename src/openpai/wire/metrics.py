@@ -51,3 +51,41 @@ class JobMetrics(Document):
     """What the tasks of a job used, from its start on."""
 
     charts: Sequence[MetricChart]
+
+
+class ResourceEfficiency(Document):
+    """A resource of a task, or of one of its GPUs: asked for and used. Null where nothing was measured."""
+
+    asked: Annotated[float, Doc(example=16)]
+    mean: Annotated[float | None, Doc("over time and tasks", example=2.5)]
+    most: Annotated[float | None, Doc("the greatest of one task, within ten seconds", example=4)]
+    share: Annotated[
+        float | None, Doc("the used part: of processors and GPUs the mean, of memory the most", example=0.15)
+    ]
+
+
+class RoleEfficiency(Document):
+    """What the tasks of a role asked for and used."""
+
+    name: Annotated[str, Doc(example="worker")]
+    tasks: Annotated[int, Doc(example=2)]
+    tasksMeasured: Annotated[int, Doc("how many of them the values are of", example=2)]
+    cpu: Annotated[ResourceEfficiency, Doc("processors")]
+    memoryBytes: ResourceEfficiency
+    gpus: Annotated[int, Doc("the GPUs of each task", example=4)]
+    gpuPercent: Annotated[ResourceEfficiency, Doc("how busy each GPU was")]
+    gpuMemoryPercent: Annotated[ResourceEfficiency, Doc("how full the memory of each GPU was")]
+    gpusMeasured: Annotated[int, Doc(example=8)]
+    gpusUnused: Annotated[int, Doc("how many of them did nothing all the time", example=0)]
+    advice: Annotated[
+        Sequence[str],
+        Doc(example=["each task asked for 64 GB of memory and used at most 5 GB: ask for 8 GB"]),
+    ]
+
+
+class JobEfficiency(Document):
+    """How much of what it asked for a job used, from its start on."""
+
+    isOver: Annotated[bool, Doc("whether the job has ended", example=True)]
+    measuredSeconds: Annotated[float, Doc("for how long it was measured; 0: not at all", example=5400)]
+    taskRoles: Sequence[RoleEfficiency]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Final
 
 from fastapi import Query, Request
@@ -12,6 +13,7 @@ from openpai.api.answers import Reply, reply, text
 from openpai.api.bodies import invalid
 from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for
+from openpai.api.job_attempts import spec_of
 from openpai.api.request_times import BOUNDS_S
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
@@ -23,12 +25,14 @@ from openpai.series.catalogue import METRICS
 from openpai.series.labels import LABEL_MAX, Matcher, matching
 from openpai.series.model import Query as SeriesQuery
 from openpai.series.tiers import chart_step_ms
-from openpai.wire.metrics import JobMetrics, MetricChart, MetricList
+from openpai.wire.metrics import JobEfficiency, JobMetrics, MetricChart, MetricList
 
 router = Router("metrics")
 HOUR_MS: Final = 3_600_000
 POINTS_MAX: Final = 1_000
 SERIES_MAX: Final = 100
+EFFICIENCY_POINTS: Final = 200
+EFFICIENCY_SERIES: Final = 256
 JOB_NAMES: Final = (
     "pai_job_cpus_used",
     "pai_job_memory_used_bytes",
@@ -123,6 +127,29 @@ async def get_job_metrics(
         query = _query(request, one, span, (points, series), matchers)
         charts.append(shapes.chart(query, await _metrics(request).range(query)))
     return reply({"charts": charts})
+
+
+@router.serves("GET /api/v2/jobs/{job}/efficiency", "Show how much of what it asked for a job used")
+async def get_job_efficiency(
+    request: Request, caller: Annotated[Caller, needs("job.read")], job: str
+) -> Reply[JobEfficiency]:
+    """Return for each task role what a task asked for and used from the job's start on, and advice in words.
+
+    A value that was not measured is null and leads to no advice; so does a job that was measured for less than five
+    minutes. Of many tasks, 256 are looked at.
+    """
+    row = await job_for(request, caller, job)
+    context = context_of(request)
+    spec = await spec_of(context, row)
+    await context.services.platform.require_leader()
+    matchers = matching({"job_name": f"{row.user}~{row.name}", "job_instance_id": row.id})
+    found = shapes.Measured()
+    if row.started_at_ms is not None:
+        for name in shapes.EFFICIENCY_NAMES:
+            span, most = (row.started_at_ms, row.ended_at_ms), (EFFICIENCY_POINTS, EFFICIENCY_SERIES)
+            found.add(name, await _metrics(request).range(_query(request, name, span, most, matchers)))
+    roles = await asyncio.to_thread(found.efficiency, spec.task_roles)
+    return reply(shapes.efficiency(roles, found.measured_ms, is_over=row.ended_at_ms is not None))
 
 
 def _metrics(request: Request) -> Metrics:

@@ -61,3 +61,8 @@ class Metrics(Naming):
             listed(model.MetricChart.read, "charts"),
             {**span, **({"name": list(names)} if names else {})},
         )
+
+    @asks
+    def job_efficiency(self, job: str) -> Call[model.JobEfficiency]:
+        """Return how much of what it asked for a job used, with advice in words."""
+        return Call("GET", f"{self.path(job)}/efficiency", whole(model.JobEfficiency.read))

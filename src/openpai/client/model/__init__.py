@@ -42,7 +42,7 @@ _PLACE: Final = {
     "groups": "Group",
     "job_events": "Estimate Event JobChanges Wait",
     "jobs": "JobDetail JobPage JobSummary Result Results Submitted",
-    "metrics": "MetricChart MetricInfo MetricSeries",
+    "metrics": "JobEfficiency MetricChart MetricInfo MetricSeries ResourceEfficiency RoleEfficiency",
     "nodes": "Amount Held Holding NodeDetail NodeView",
     "quotas": "Quota",
     "reports": "Report Use",

@@ -6,7 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from openpai.client.model.reading import Answer, Document, amount, as_real_if_any, mapping, parts, text, value, whole
+from openpai.client.model.reading import (
+    Answer,
+    Document,
+    amount,
+    as_real_if_any,
+    flag,
+    mapping,
+    measured,
+    part,
+    parts,
+    real,
+    text,
+    texts,
+    value,
+    whole,
+)
 
 
 def _values(found: Any) -> tuple[float | None, ...]:
@@ -47,4 +62,43 @@ class MetricChart(Answer):
     step_ms: int = amount("step")
     matched: int = amount("matched")
     series: tuple[MetricSeries, ...] = parts(MetricSeries, "series")
+    document: Document = whole()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceEfficiency(Answer):
+    """A resource of a task, or of one of its GPUs; None where nothing was measured."""
+
+    asked: float = real("asked")
+    mean: float | None = measured("mean")
+    most: float | None = measured("most")
+    share: float | None = measured("share")
+    """The used part: of processors and GPUs the mean, of memory the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleEfficiency(Answer):
+    """What the tasks of a role asked for and used."""
+
+    name: str = text("name")
+    tasks: int = amount("tasks")
+    tasks_measured: int = amount("tasksMeasured")
+    cpu: ResourceEfficiency = part(ResourceEfficiency, "cpu")
+    memory_bytes: ResourceEfficiency = part(ResourceEfficiency, "memoryBytes")
+    gpus: int = amount("gpus")
+    gpu_percent: ResourceEfficiency = part(ResourceEfficiency, "gpuPercent")
+    gpu_memory_percent: ResourceEfficiency = part(ResourceEfficiency, "gpuMemoryPercent")
+    gpus_measured: int = amount("gpusMeasured")
+    gpus_unused: int = amount("gpusUnused")
+    advice: tuple[str, ...] = texts("advice")
+
+
+@dataclass(frozen=True, slots=True)
+class JobEfficiency(Answer):
+    """How much of what it asked for a job used, from its start on."""
+
+    is_over: bool = flag("isOver")
+    measured_s: float = real("measuredSeconds")
+    """0: nothing was measured."""
+    roles: tuple[RoleEfficiency, ...] = parts(RoleEfficiency, "taskRoles")
     document: Document = whole()
