@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import json as json_
 import os
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
@@ -19,7 +20,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from openpai.app import archive
 from openpai.app.admin import DatabaseOption, DataDirOption
-from openpai.app.datadir import DataDir, look_at_data_dir
+from openpai.app.datadir import LAST_BACKUP, DataDir, look_at_data_dir
 from openpai.app.keys import ENVIRONMENT
 from openpai.cli import formatting
 from openpai.cli.options import argument, option
@@ -62,6 +63,7 @@ def backup(
             else:
                 (work / "backup").replace(file)
                 flush(file.parent)
+            _remember(data, file, is_piped=is_piped)
         except OSError as error:
             at = f" ({error.filename})" if error.filename else ""
             message = f"the backup {file} cannot be written: {error.strerror or error}{at}"
@@ -70,6 +72,13 @@ def backup(
             ) from error
     if not is_piped:
         _report(file, manifest, without_key=without_key, as_json=json)
+
+
+def _remember(data: DataDir, file: Path, *, is_piped: bool) -> None:
+    """Note the backup in the data directory, for `pai admin doctor`; one who may only read it leaves no note."""
+    with suppress(OSError):
+        note = {"time": int(time.time()), "file": "standard output" if is_piped else str(file)}
+        (data.root / LAST_BACKUP).write_text(json_.dumps(note))
 
 
 def _piped(data: DataDir) -> Path:

@@ -49,11 +49,12 @@ def check(
     with ExitStack() as stack:
         data = look_at_data_dir(data_dir)
         stack.callback(data.close)
-        findings = list(_findings(data, database_url))
+        findings = list(of_database_and_files(data, database_url))
     report(findings, {"dataDir": str(data.root)}, as_json=json)
 
 
-def _findings(data: DataDir, database_url: str | None) -> Iterator[Finding]:
+def of_database_and_files(data: DataDir, database_url: str | None) -> Iterator[Finding]:
+    """Yield what the checks of a data directory and its database find."""
     yield _of_directory(data)
     yield _of_key(data)
     yield from _guarded("user numbers", lambda: _of_uids(data))

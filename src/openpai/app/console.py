@@ -42,7 +42,8 @@ def _set_up_libraries(processors: list[Any]) -> None:
     """Format the log lines of libraries like those of the server."""
     meant_for_us = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     form = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=processors[:-1], processors=[meant_for_us, processors[-1]]
+        foreign_pre_chain=[structlog.stdlib.add_logger_name, *processors[:-1]],
+        processors=[meant_for_us, processors[-1]],
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(form)

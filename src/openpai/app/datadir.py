@@ -16,6 +16,8 @@ _OTHERS: Final = 0o007
 _PASS: Final = 0o001
 # A restored directory has no lock yet, and with PostgreSQL no database either.
 _SIGNS: Final = ("lock", "openpai.db", "secret.key")
+LAST_BACKUP: Final = "last-backup"
+"""The file of a data directory that says when a backup was last made."""
 RESTORE_STAGE: Final = "restoring"
 """Where in a data directory a backup is unpacked before its files are put in their places."""
 # Not the key itself: a key that others could read must be reported, not silently made private.

@@ -62,6 +62,8 @@ ADMIN = {
     "backup": ("openpai.app.backup:backup", "Write a backup to one file; the server may run."),
     "restore": ("openpai.app.restore:restore", "Create a data directory from a backup."),
     "check": ("openpai.app.check:check", "Check database, key, files and free space."),
+    "doctor": ("openpai.app.doctor:doctor", "Say what is wrong with this installation, and what to do."),
+    "bundle": ("openpai.app.support_bundle:bundle", "Write a report for support to one file, without secrets."),
     "config": ("openpai.app.admin:config", "Print a configuration file with every setting, explained."),
     "reset-password": ("openpai.app.admin:reset_password", "Make a user an administrator with a new password."),
     "import-jobs": ("openpai.app.import_jobs:import_jobs", "Import the jobs of an OpenPAI that are over."),

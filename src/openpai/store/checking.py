@@ -16,7 +16,7 @@ from openpai.store.database import Database
 from openpai.store.db_errors import translate
 from openpai.store.opening import newest_schema, require_known
 from openpai.store.resealing import KEPT
-from openpai.store.schema import jobs, task_attempts
+from openpai.store.schema import jobs, metadata, task_attempts
 from openpai.store.vault import Vault
 
 FAULTS_MAX: Final = 5
@@ -77,6 +77,14 @@ class Checking:
         with _reading(self._database) as connection:
             rows = connection.execute(query).all()
         return [AttemptKey(*row) for row in rows]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of rows of each table."""
+        with _reading(self._database) as connection:
+            return {
+                table.name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+                for table in metadata.sorted_tables
+            }
 
     def _sealed(self) -> Iterator[tuple[str, bytes]]:
         with _reading(self._database) as connection:
