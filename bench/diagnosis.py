@@ -3,7 +3,8 @@
 One task raised an exception; the others lost their connection to it a little later. Prints the time of the
 clock and of the processor, and fails unless the root is found. On a busy machine only the latter says something.
 
-With --holdout it measures how many failures that the rules were not written from are diagnosed rightly.
+With --holdout it measures how many failures that the rules were not written from are diagnosed rightly: those written
+from documentation and sources, and those that people reported in public issues.
 """
 
 from __future__ import annotations
@@ -82,8 +83,10 @@ def measure_holdout(each: int, seed: int) -> None:
     from tests.unit.diagnosis import holdout  # the cases are those of the tests
 
     found: dict[str, float] = {}
-    for part, is_held_out in (("used", False), ("held_out", True)):
-        those = [case for case in holdout.cases() if case.is_held_out is is_held_out]
+    parts = ((file, is_held_out) for file in (holdout.CASES, holdout.REPORTED) for is_held_out in (False, True))
+    for file, is_held_out in parts:
+        part = f"{'reported_' if file == holdout.REPORTED else ''}{'held_out' if is_held_out else 'used'}"
+        those = [case for case in holdout.cases(file) if case.is_held_out is is_held_out]
         shaped = [variant for case in those for variant in holdout.variants(case, each, seed)]
         for kind, some in (("cases", those), ("variants", shaped)):
             score = holdout.measure(some)

@@ -30,6 +30,8 @@ _SEARCHED_MAX: Final = 1000
 _RECENT_LINES: Final = 200
 """Where a line that is not certain must stand, counted from the end: what is older was survived."""
 _SHOWN_MAX: Final = 300
+_BEGIN_SHOWN: Final = 80
+"""How much is shown of the beginning of a message that is too long."""
 _LINES_BEFORE: Final = 3
 _LINES_AFTER: Final = 1
 _TIME_ABOVE: Final = 30
@@ -100,9 +102,9 @@ def _find(evidence: Evidence, rules: RuleSet, meter: _Meter) -> Finding:
     lines = [line.text.strip() for line in read]
     observed = min(_observed(evidence, lines, error, rules, meter), key=lambda each: each[:2], default=None)
     if observed is None or (observed.rank is _Rank.CASCADE and _comes_first(evidence, error, lines, observed)):
-        line = error.line if error else evidence.message[:_SHOWN_MAX]
+        line = error.line if error else _shown_message(evidence)
         if error is not None and error.kind is ErrorKind.LAST_LINE and evidence.message:
-            line = evidence.message[:_SHOWN_MAX]
+            line = _shown_message(evidence)
         rule = _rule_of_exit(evidence.exit_code, rules)
         return Finding(rule, line, error, context=_context(lines, _position(lines, _said_by(error))))
     at = _position(lines, observed.line) if observed.at is None else observed.at
@@ -153,13 +155,21 @@ def _is_of_signal(finding: Finding) -> bool:
     return finding.cause is not None and finding.cause.name == "keyboard_interrupt_or_user_stop"
 
 
+def _shown_message(evidence: Evidence) -> str:
+    """Return the message of the backend; of a long one, the beginning and the end, where its innermost error is."""
+    message = evidence.message
+    if len(message) <= _SHOWN_MAX:
+        return message
+    return f"{message[:_BEGIN_SHOWN]} ... {message[_BEGIN_SHOWN + 5 - _SHOWN_MAX :]}"
+
+
 def _observed(
     evidence: Evidence, lines: Sequence[str], error: LastError | None, rules: RuleSet, meter: _Meter
 ) -> Iterator[_Observed]:
     message = evidence.message[:_SEARCHED_MAX]
     for rule in rules.observe(message) if message else ():
         if rule.where is Where.MESSAGE or (rule.where is Where.LINE and rule.role is Role.ROOT):
-            yield _Observed(_Rank.MESSAGE, rule.where is Where.LINE, rule, evidence.message, None)
+            yield _Observed(_Rank.MESSAGE, rule.where is Where.LINE, rule, _shown_message(evidence), None)
     for order, line in enumerate(_chain(error)):
         for rule in _said(rules.observe(line[:_SEARCHED_MAX]), evidence, (Where.LINE, Where.EXCEPTION)):
             rank = _Rank.CASCADE if rule.role is Role.CASCADE else _Rank.GENERAL if rule.is_general else _Rank.FATAL

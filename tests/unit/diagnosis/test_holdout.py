@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.diagnosis.holdout import Case, cases, measure, variants
+from tests.unit.diagnosis.holdout import REPORTED, Case, cases, measure, variants
 
 RIGHT_MIN = 0.9
 BLAMED_MAX = 0.01
 QUOTED_MIN = 0.95
+REPORTED_RIGHT_MIN = 0.85
+"""Of what people report fewer are right: 58 % when these were first measured, before any rule was mended."""
 
 
 def held_out() -> list[Case]:
     return [case for case in cases() if case.is_held_out]
 
 
-def assert_reached(those: list[Case]) -> None:
+def assert_reached(those: list[Case], right_min: float = RIGHT_MIN) -> None:
     score = measure(those)
     shares = score.shares()
-    assert shares["right"] >= RIGHT_MIN, shares
+    assert shares["right"] >= right_min, shares
     assert shares["blamed_on_users"] < BLAMED_MAX, shares
     assert shares["quoted"] >= QUOTED_MIN, shares
 
 
 def test_failures_that_the_rules_were_not_written_from() -> None:
     assert_reached(held_out())
+
+
+def test_failures_that_people_reported() -> None:
+    assert_reached([case for case in cases(REPORTED) if case.is_held_out], REPORTED_RIGHT_MIN)
 
 
 @pytest.mark.full
