@@ -27,6 +27,8 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/groups", name: () => i18n.t("Groups"), icon: "users", isListed: true, isForAdmins: true, load: () => import("@/features/groups/GroupsPage") },
   { path: "/virtual-clusters", name: () => i18n.t("Virtual clusters"), icon: "cluster", isListed: true, isForAdmins: true, load: () => import("@/features/virtualClusters/VirtualClustersPage") },
   { path: "/exit-rules", name: () => i18n.t("Exit rules"), icon: "warn", isListed: true, isForAdmins: true, load: () => import("@/features/exitSpecs/ExitSpecsPage") },
+  { path: "/alerts", name: () => i18n.t("Alerts"), icon: "warn", isListed: true, load: () => import("@/features/alerts/AlertsPage") },
+  { path: "/monitoring", name: () => i18n.t("Monitoring"), icon: "chart", isListed: true, isForAdmins: true, load: () => import("@/features/monitoring/MonitoringPage") },
   { path: "/audit", name: () => i18n.t("Audit log"), icon: "clock", isListed: true, isForAdmins: true, load: () => import("@/features/audit/AuditPage") },
   { path: "/profile", name: () => i18n.t("Profile"), icon: "user", isListed: true, load: () => import("@/features/profile/ProfilePage") },
 ];

@@ -21,6 +21,7 @@ import { Logs } from "./Logs";
 import { tasksOf, useJob } from "./queries";
 import { Tasks } from "./Tasks";
 import { Timeline } from "./Timeline";
+import { Use } from "./Use";
 import { Why } from "./Why";
 
 const Terminal = lazy(() => import("./Terminal"));
@@ -64,6 +65,7 @@ function Shown({ job, asked }: { job: JobDetail; asked: string }) {
         <Tabs.List className={css.tabs}>
           <Tabs.Tab value="tasks">{i18n.t("Tasks")}</Tabs.Tab>
           <Tabs.Tab value="logs">{i18n.t("Logs")}</Tabs.Tab>
+          <Tabs.Tab value="use">{i18n.t("Use")}</Tabs.Tab>
           <Tabs.Tab value="terminal">{i18n.t("Terminal")}</Tabs.Tab>
           <Tabs.Tab value="attempts">{i18n.t("Attempts")}</Tabs.Tab>
           <Tabs.Tab value="events">{i18n.t("Events")}</Tabs.Tab>
@@ -71,6 +73,7 @@ function Shown({ job, asked }: { job: JobDetail; asked: string }) {
         </Tabs.List>
         <Tabs.Panel value="tasks"><Tasks tasks={tasks} name={name} attempt={status.attemptId} /></Tabs.Panel>
         <Tabs.Panel value="logs"><Logs tasks={tasks} name={name} isOver={isOver(status.state)} /></Tabs.Panel>
+        <Tabs.Panel value="use"><Use job={asked} name={name} tasks={tasks} isOver={isOver(status.state)} /></Tabs.Panel>
         <Tabs.Panel value="terminal"><Suspense fallback={<div role="status" aria-busy="true">{i18n.t("Loading")}</div>}><Terminal tasks={tasks} name={name} /></Suspense></Tabs.Panel>
         <Tabs.Panel value="attempts"><Timeline job={asked} /></Tabs.Panel>
         <Tabs.Panel value="events"><Events job={asked} /></Tabs.Panel>

@@ -49,6 +49,21 @@ export function useConfig(job: string) {
   });
 }
 
+/** Metrics of one task; those of a whole job are the server's choice. */
+const TASK_METRICS = ["task_cpu_percent", "task_mem_usage_byte", "task_gpu_percent", "task_gpu_mem_percent", "task_net_in_byte", "task_net_out_byte", "task_block_in_byte", "task_block_out_byte"];
+
+/** Asks what a job used, or one of its tasks: "worker/0". */
+export function useJobMetrics(job: string, task: string, isOver: boolean) {
+  const [role = "", index] = task.split("/");
+  const query = task ? { name: TASK_METRICS, role, index: Number(index) } : {};
+  return useQuery({
+    queryKey: ["job", job, "metrics", task],
+    queryFn: async () => (await (answer(http.GET("/api/v2/jobs/{job}/metrics", { params: { path: { job }, query } })) as Promise<Schemas["JobMetrics"]>)).charts,
+    // It is measured every ten seconds.
+    refetchInterval: isOver ? false : SLOW_MS,
+  });
+}
+
 export function tasksOf(job: JobDetail): Task[] {
   return Object.entries(job.taskRoles).flatMap(([role, found]) => found.taskStatuses.map((task) => ({ ...task, role })));
 }
