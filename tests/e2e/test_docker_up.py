@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.containers import Containers, docker_platform
-from tests.e2e.server import WITHIN_S, Person, Server, job_text, logged_in, until
+from tests.e2e.server import PAI, WITHIN_S, Person, Server, job_text, logged_in, until
 from tests.integration.docker_engine import IMAGE, engine, remove_image, root_files
 from tests.integration.docker_registry import serving
 
@@ -84,6 +84,22 @@ def test_a_job_runs_in_a_container_of_its_image_and_leaves_only_its_log(
     assert containers.there() == []
     programs = sorted(Path(target).name for target, _ in root_files() if target.startswith("/bin/"))
     assert pai("job", "logs", "hello").out.splitlines() == [*programs, "hello"], "what the image has, not this machine"
+
+
+def test_a_command_in_a_container_reads_the_end_of_its_input(
+    pai: Person, containers: Containers, tmp_path: Path
+) -> None:
+    assert pai("job", "submit", job_file(tmp_path, "reads", "echo ready", UNTIL_RESUMED)).code == 0
+    following = pai.begin("job", "logs", "reads", "-f")
+    read_until(following, "ready")
+    command = [*PAI, "job", "exec", "-i", "reads", "--", "cat"]
+    sent = bytes(range(256)) * 4096
+    # The server runs on uvloop, and the tests of the backend do not.
+    run = subprocess.run(command, input=sent, env=dict(pai.environment), capture_output=True, timeout=WITHIN_S)
+    assert (run.returncode, run.stdout == sent) == (0, True), run.stderr
+    containers.resume()
+    assert pai("job", "wait", "reads").code == 0
+    assert following.wait(WITHIN_S) == 0
 
 
 def test_a_job_says_that_its_image_is_being_pulled(pai: Person, tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ class EngineExec:
     def _transport(self) -> asyncio.Transport | None:
         answer = self._stream._resp  # noqa: SLF001
         connection = answer.connection if answer is not None else None
-        found: Any = connection.transport if connection is not None else None
-        return found if isinstance(found, asyncio.Transport) else None
+        # Not by its class: the transports of uvloop are no subclass of asyncio's.
+        return connection.transport if connection is not None else None
 
     async def _request(self) -> tuple[URL, bytes, bool]:
         body = json.dumps({"Detach": False, "Tty": self._is_terminal}).encode()
