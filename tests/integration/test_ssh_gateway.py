@@ -101,6 +101,24 @@ async def test_sftp_reads_writes_and_lists(world: World, tmp_path: Path) -> None
         assert await sftp.listdir(".") == [".", ".."]
 
 
+async def test_a_file_transfer_ends_with_an_exit_code(world: World, tmp_path: Path) -> None:
+    async with ssh_world(world, tmp_path) as ssh, ssh.client() as client:
+        channel, session = await client.create_session(_Ended, subsystem="sftp", encoding=None)
+        channel.write(bytes((0, 0, 0, 5, 1, 0, 0, 0, 3)))
+        channel.write_eof()
+        await channel.wait_closed()
+        assert session.code == 0
+
+
+class _Ended(asyncssh.SSHClientSession[bytes]):
+    """Notes the exit code of a channel, which scp takes for its own."""
+
+    code: int | None = None
+
+    def exit_status_received(self, status: int) -> None:
+        self.code = status
+
+
 async def test_sftp_says_what_is_wrong(world: World, tmp_path: Path) -> None:
     async with ssh_world(world, tmp_path) as ssh, ssh.client() as client, client.start_sftp_client() as sftp:
         (ssh.place / "dir").mkdir()

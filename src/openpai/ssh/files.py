@@ -127,6 +127,9 @@ class TaskFileServer(asyncssh.SFTPServer):
         record, self._record = self._record, None
         if record is not None:
             await record.end(self._session.ended_by, None)
+        # asyncssh closes the channel without an exit code, and the client takes that for a failure of its copy.
+        with contextlib.suppress(OSError, asyncssh.Error):
+            self._chan.exit(0)
 
     async def _start(self, words: tuple[str, ...]) -> Shell:
         if self._reached is None or self._session.over.is_set():
