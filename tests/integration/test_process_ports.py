@@ -10,8 +10,8 @@ from contextlib import closing, suppress
 
 import pytest
 
-from openpai.backends.process import listening
-from openpai.backends.process.listening import Listener, listeners, reachable
+from openpai.backends.host import listening
+from openpai.backends.host.listening import Listener, listeners, reachable
 from openpai.backends.process.shells import pids_of
 from openpai.ports.shells import Shells
 from openpai.protocol.errors import Unavailable

@@ -122,3 +122,12 @@ def is_starting(key: AttemptKey) -> Unavailable:
 def nothing_listens(port: int) -> Unavailable:
     """Return the error for a port of a task that accepts no connection."""
     return Unavailable(f"nothing in the task listens on port {port}", "start the program that serves this port first")
+
+
+def is_of_others(key: AttemptKey, port: int) -> Unavailable:
+    """Return the error for a port that only other programs of the task's machine listen on."""
+    task = f"{key.task.role}-{key.task.index}"
+    message = f"no process of task {task} listens on port {port}, but another program on its node does"
+    return Unavailable(
+        message, f"let the program in the task listen on a port of its own, and forward that one of {task}"
+    )

@@ -77,17 +77,28 @@ def connecting(socat: str, python: str) -> str:
     return _CONNECTING.replace("@SOCAT@", f'"{socat}"').replace("@PYTHON@", python)
 
 
-# Called as `sh -c TEXT pai-relay PORT`, for what has no program of its own on the node.
+NOT_OWN: Final = 112
+"""The exit code of a relay whose port another program of the machine listens on."""
+
+# Called as `sh -c TEXT pai-relay PORT [own]`, for what has no program of its own on the node. With `own` a process of
+# the task has to listen on the port: its network is that of the machine.
 _RELAY: Final = (
     r"""port=$1
 hex=$(printf '%04X' "$port")
 found=
+own=
+if [ -n "$2" ]; then files=$(ls -l /proc/[0-9]*/fd 2>/dev/null); fi
 for table in /proc/net/tcp /proc/net/tcp6; do
-    while read -r _ local _ state _; do
-        case $local$state in *":${hex}0A") found=1 ;; esac
+    while read -r _ local _ state _ _ _ _ _ inode _; do
+        case $local$state in *":${hex}0A")
+            found=1
+            case $files in *"socket:[$inode]"*) own=1 ;; esac
+            ;;
+        esac
     done 2>/dev/null <"$table"
 done
 [ -n "$found" ] || exit 111
+[ -z "$2" ] || [ -n "$own" ] || exit 112
 """
     + connecting("TCP4:127.0.0.1:$1", 's = socket.create_connection(("127.0.0.1", int(sys.argv[1])))')
     + r"""if command -v nc >/dev/null 2>&1; then connect nc 127.0.0.1 "$port"; fi
@@ -114,9 +125,12 @@ def end_words(session: str, signal: str) -> tuple[str, ...]:
     return ("/bin/sh", "-c", _END, "pai-shell", _checked(session), signal)
 
 
-def relay_words(port: int) -> tuple[str, ...]:
-    """Return the command that connects its streams to a port, with the first program of the image that can."""
-    return ("/bin/sh", "-c", _RELAY, "pai-relay", str(port))
+def relay_words(port: int, *, is_own: bool = False) -> tuple[str, ...]:
+    """Return the command that connects its streams to a port, with the first program of the image that can.
+
+    With `is_own` a process of the task has to listen there.
+    """
+    return ("/bin/sh", "-c", _RELAY, "pai-relay", str(port), "own" if is_own else "")
 
 
 def _checked(session: str) -> str:

@@ -120,7 +120,7 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
             self._measuring = ContainerMeasuring(
                 self._engine, HostMeasuring(self._clock, found.gpus), has_network=not self._allowed.host_network
             )
-            self._shells = ContainerShells(self._engine)
+            self._shells = ContainerShells(self._engine, is_on_host_network=self._allowed.host_network)
             opening.push_async_callback(self._shells.close)
             self._images = Images(self._engine)
             opening.push_async_callback(self._images.close)

@@ -15,8 +15,10 @@ from typing import Final
 from openpai.backends.docker.engine import Conflict, Engine, EngineError, NoContainer
 from openpai.backends.docker.execs import EngineExec
 from openpai.backends.host.attempts import HostAttempt
+from openpai.backends.host.listening import connect_to_task
 from openpai.backends.host.relays import RelayStream
 from openpai.backends.host.streams import connect_inside
+from openpai.backends.host.task_use import cgroup_mounts, cgroup_places, processes_in
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.shells import STDERR, STDOUT, Output, ShellCommand, Stream, is_starting, not_running
 from openpai.protocol.errors import Unavailable
@@ -87,8 +89,10 @@ class ContainerShell:
 class ContainerShells:
     """Starts commands in the containers of one backend."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, is_on_host_network: bool = False) -> None:
         self._engine = engine
+        self._is_on_host_network = is_on_host_network
+        self._mounts = cgroup_mounts()
         self._ending = Background()
 
     async def start(self, attempt: HostAttempt, command: ShellCommand) -> ContainerShell:
@@ -102,12 +106,22 @@ class ContainerShells:
         return shell
 
     async def connect(self, attempt: HostAttempt, port: int) -> Stream:
-        """Connect to a port inside the container's network: directly as root, else by a program of the image."""
+        """Connect to a port inside the container's network: directly as root, else by a program of the image.
+
+        On the machine's network a process of the container has to listen there.
+        """
         if os.geteuid() == 0:
             with contextlib.suppress(OSError):
-                return await connect_inside(await self._pid(attempt), port)
-        command = ShellCommand(relay_words(port))
-        return await RelayStream.open(await self.start(attempt, command), port)
+                pid = await self._pid(attempt)
+                if not self._is_on_host_network:
+                    return await connect_inside(pid, port)
+                if cgroup := cgroup_places(attempt.key, pid, self._mounts, has_network=False).cgroup:
+                    return await connect_to_task(
+                        attempt.key, port, lambda: processes_in(cgroup), network=f"/proc/{pid}/net",
+                        reach=lambda address, port: connect_inside(pid, port, address),
+                    )  # fmt: skip
+        command = ShellCommand(relay_words(port, is_own=self._is_on_host_network))
+        return await RelayStream.open(await self.start(attempt, command), attempt.key, port)
 
     def end(self, name: str, session: str) -> None:
         """Begin to send SIGHUP to a session, and in a moment SIGKILL."""

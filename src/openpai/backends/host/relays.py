@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Self
 
-from openpai.ports.shells import STDOUT, Shell, nothing_listens
+from openpai.lifecycle.model import AttemptKey
+from openpai.ports.shells import STDOUT, Shell, is_of_others, nothing_listens
 from openpai.protocol.errors import Refused
-from openpai.runtime.shell import NO_RELAY
+from openpai.runtime.shell import NO_RELAY, NOT_OWN
 
 
 class RelayStream:
@@ -17,7 +18,7 @@ class RelayStream:
         self._first = first
 
     @classmethod
-    async def open(cls, shell: Shell, port: int) -> Self:
+    async def open(cls, shell: Shell, key: AttemptKey, port: int) -> Self:
         """Wait until the command is connected; raise Unavailable or Refused if it cannot be, and close it."""
         while (piece := await shell.read()) is not None:
             if piece.stream == STDOUT:
@@ -27,6 +28,8 @@ class RelayStream:
         if code == NO_RELAY:
             message = "the image has none of socat, python3, nc and bash, so its ports cannot be reached from here"
             raise Refused("NotImplementedError", message, "use an image with one of them")
+        if code == NOT_OWN:
+            raise is_of_others(key, port)
         raise nothing_listens(port)
 
     async def read(self) -> bytes:

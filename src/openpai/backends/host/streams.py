@@ -60,21 +60,21 @@ async def connect(address: str, port: int) -> SocketStream:
         raise nothing_listens(port) from error
 
 
-async def connect_inside(pid: int, port: int) -> SocketStream:
-    """Connect to a loopback port in the network namespace of a process; raise Unavailable if nothing listens there.
+async def connect_inside(pid: int, port: int, address: str = _LOOPBACK) -> SocketStream:
+    """Connect to a port in the network namespace of a process; raise Unavailable if nothing listens there.
 
     Raise OSError if this server may not enter it, or the process is gone.
     """
     found: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
     # A thread that has entered another namespace must do nothing else, so it is no thread of a pool.
-    threading.Thread(target=_connect_in, args=(pid, port, found), daemon=True).start()
+    threading.Thread(target=_connect_in, args=(pid, address, port, found), daemon=True).start()
     try:
         return SocketStream(*await asyncio.open_connection(sock=await found))
     except (ConnectionError, TimeoutError) as error:
         raise nothing_listens(port) from error
 
 
-def _connect_in(pid: int, port: int, found: asyncio.Future[socket.socket]) -> None:
+def _connect_in(pid: int, address: str, port: int, found: asyncio.Future[socket.socket]) -> None:
     made: socket.socket | OSError
     try:
         namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -84,7 +84,7 @@ def _connect_in(pid: int, port: int, found: asyncio.Future[socket.socket]) -> No
                 raise OSError(number, os.strerror(number))
         finally:
             os.close(namespace)
-        made = socket.create_connection((_LOOPBACK, port), timeout=_CONNECT_S)
+        made = socket.create_connection((address, port), timeout=_CONNECT_S)
         made.setblocking(False)
     except OSError as error:
         made = error

@@ -82,7 +82,7 @@ class Measuring:
         places = tuple(places)
         sessions = self._sessions() if any(not place.cgroup for place in places) else {}
         for place in places:
-            pids = _pids(f"{place.cgroup}/cgroup.procs") if place.cgroup else sessions.get(place.session or 0, ())
+            pids = processes_in(place.cgroup) if place.cgroup else sessions.get(place.session or 0, ())
             yield place, [process for pid in pids if (process := self._process(pid)) is not None]
 
     def _sample(self, place: Place, processes: list[Process], known: _Known, now_ms: int) -> TaskSample:
@@ -201,8 +201,9 @@ def _memory(cgroup: str) -> int | None:
     return max(0, int(text) - cache)
 
 
-def _pids(path: str) -> list[int]:
-    return [int(line) for line in _read(path).split() if line != "0"]
+def processes_in(cgroup: str) -> list[int]:
+    """Return the processes of a cgroup that this PID namespace sees."""
+    return [int(line) for line in _read(f"{cgroup}/cgroup.procs").split() if line != "0"]
 
 
 def _fields(text: str) -> dict[str, int]:

@@ -116,7 +116,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         """Adopt what an earlier server left. Raise Unavailable if the API server does not answer."""
         async with contextlib.AsyncExitStack() as opening:
             self._client = await opening.enter_async_context(KubeClient(self._access))
-            self._shells = PodShells(self._client, self._namespace)
+            self._shells = PodShells(self._client, self._namespace, is_on_host_network=self._options.pods.host_network)
             opening.push_async_callback(self._shells.close)
             self._register = PodRegister(self, self._grants, NodeNames(), self._clock)
             self._memory = Memory(self._client, self._namespace, self._seals, self._grants)

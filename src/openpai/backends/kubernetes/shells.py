@@ -91,8 +91,9 @@ class PodShell:
 class PodShells:
     """Starts commands in the pods of one namespace."""
 
-    def __init__(self, client: KubeClient, namespace: str) -> None:
+    def __init__(self, client: KubeClient, namespace: str, *, is_on_host_network: bool = False) -> None:
         self._client = client
+        self._is_on_host_network = is_on_host_network
         self._namespace = namespace
         self._ending = Background()
 
@@ -114,7 +115,8 @@ class PodShells:
 
     async def connect(self, attempt: PodAttempt, port: int) -> Stream:
         """Connect to a port by a program of the image: Kubernetes' own port-forward speaks SPDY inside a WebSocket."""
-        return await RelayStream.open(await self.start(attempt, ShellCommand(relay_words(port))), port)
+        words = relay_words(port, is_own=self._is_on_host_network)
+        return await RelayStream.open(await self.start(attempt, ShellCommand(words)), attempt.key, port)
 
     def end(self, pod: str, session: str) -> None:
         """Begin to send SIGHUP to a session, and in a moment SIGKILL."""

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Final
 
 from openpai.backends.host.directory import WORK_DIRECTORY
+from openpai.backends.host.listening import connect_to_task
 from openpai.backends.process.attempts import ProcessAttempt
 from openpai.backends.process.cgroups import processes_in
 from openpai.backends.process.dropping import TaskUser, TaskUsers, group_of
-from openpai.backends.process.listening import connect_to_task
 from openpai.backends.process.memory import entry_of
 from openpai.backends.process.processes import marked, session_of
 from openpai.backends.process.terminals import ProcessShell, spawn_shell

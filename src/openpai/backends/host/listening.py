@@ -1,8 +1,8 @@
 """Finds where the processes of a task listen, so that a forwarded connection ends in that task.
 
-Tasks share the network of the machine, so a port alone may be a database or another user's program. A listening socket
-is known by its inode, which stays the same while it listens: if the sockets that could have accepted a connection
-belonged to the task before and after it was made, one of them has.
+Tasks may share the network of the machine, so a port alone may be a database or another user's program. A listening
+socket is known by its inode, which stays the same while it listens: if the sockets that could have accepted a
+connection belonged to the task before and after it was made, one of them has.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import contextlib
 import os
 import socket
 import struct
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from openpai.backends.host.streams import SocketStream, connect
 from openpai.lifecycle.model import AttemptKey
-from openpai.ports.shells import nothing_listens
+from openpai.ports.shells import is_of_others, nothing_listens
 from openpai.protocol.errors import Unavailable
 
+_OWN_NETWORK: Final = "/proc/self/net"
 _TABLES: Final = ("tcp", "tcp6")
 _LISTENING: Final = "0A"
 _LOCAL, _STATE, _INODE = 1, 3, 9
@@ -39,7 +40,7 @@ class Listener(NamedTuple):
     inode: int
 
 
-def listeners(port: int, proc: str = "/proc/self/net") -> list[Listener]:
+def listeners(port: int, proc: str = _OWN_NETWORK) -> list[Listener]:
     """Return the sockets that listen on a port of this machine."""
     found = []
     for table in _TABLES:
@@ -80,37 +81,39 @@ def inodes_of(pids: Iterable[int], wanted: Collection[int]) -> frozenset[int]:
     return frozenset(found)
 
 
-async def connect_to_task(key: AttemptKey, port: int, pids: Callable[[], Iterable[int]]) -> SocketStream:
-    """Connect to a port that a process of the task listens on; raise Unavailable if none does."""
+async def connect_to_task(
+    key: AttemptKey,
+    port: int,
+    pids: Callable[[], Iterable[int]],
+    *,
+    network: str = _OWN_NETWORK,
+    reach: Callable[[str, int], Awaitable[SocketStream]] = connect,
+) -> SocketStream:
+    """Connect to a port that a process of the task listens on; raise Unavailable if none does.
+
+    `network` is the directory in /proc of the network that the task is in, and `reach` connects there.
+    """
     error = nothing_listens(port)
-    everywhere, own = await asyncio.to_thread(_look, port, pids)
+    everywhere, own = await asyncio.to_thread(_look, port, pids, network)
     if everywhere and not own:
-        raise _is_of_others(key, port)
+        raise is_of_others(key, port)
     for address, accepting in reachable(everywhere, own):
         try:
-            stream = await connect(address, port)
+            stream = await reach(address, port)
         except Unavailable:
             continue
         # Another program may have taken the port between the look and the connection.
-        again = dict(reachable(*await asyncio.to_thread(_look, port, pids)))
+        again = dict(reachable(*await asyncio.to_thread(_look, port, pids, network)))
         if again.get(address) == accepting:
             return stream
         await stream.close()
-        error = _is_of_others(key, port)
+        error = is_of_others(key, port)
     raise error
 
 
-def _look(port: int, pids: Callable[[], Iterable[int]]) -> tuple[list[Listener], frozenset[int]]:
-    found = listeners(port)
+def _look(port: int, pids: Callable[[], Iterable[int]], network: str) -> tuple[list[Listener], frozenset[int]]:
+    found = listeners(port, network)
     return found, inodes_of(pids(), {each.inode for each in found}) if found else frozenset()
-
-
-def _is_of_others(key: AttemptKey, port: int) -> Unavailable:
-    task = f"{key.task.role}-{key.task.index}"
-    message = f"no process of task {task} listens on port {port}, but another program on its node does"
-    return Unavailable(
-        message, f"let the program in the task listen on a port of its own, and forward that one of {task}"
-    )
 
 
 def _inodes_at(address: str, everywhere: Iterable[Listener]) -> frozenset[int]:
