@@ -15,12 +15,12 @@ from tests.integration.docker_engine import ask, engine
 
 
 @contextlib.contextmanager
-def docker_platform(directory: Path) -> Iterator[tuple[Server, Containers]]:
+def docker_platform(directory: Path, *options: str) -> Iterator[tuple[Server, Containers]]:
     """Run a platform on the docker backend, or skip where no Engine can be had; leave no container behind."""
     url, why_not = engine()
     if why_not:
         pytest.skip(why_not)
-    server = Server.start(directory, 0, "--backend", "docker", "--docker-url", url)
+    server = Server.start(directory, 0, "--backend", "docker", "--docker-url", url, *options)
     containers = Containers(url, directory / "data")
     try:
         yield server, containers
