@@ -112,6 +112,7 @@ GET     /metrics                                                        metrics.
 GET     /api/v2/metrics                                                 metrics.read
 GET     /api/v2/metrics/{name}                                          metrics.read
 GET     /api/v2/jobs/{job}/work                                         job.logs
+GET     /api/v2/jobs/{job}/work/archive                                 job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/work         job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs         job.logs
 GET     /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs/{name}  job.logs

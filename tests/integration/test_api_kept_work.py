@@ -54,7 +54,7 @@ async def test_what_a_task_left_is_listed_and_fetched(world: World, tmp_path: Pa
 
 async def test_who_may_not_read_a_jobs_logs_may_not_fetch_what_it_left(world: World, tmp_path: Path) -> None:
     await left(world, tmp_path)
-    for place in (WORK, TASK):
+    for place in (WORK, TASK, f"{WORK}/archive"):
         refused = await world.ask("GET", place, user="bob")
         assert (refused.status_code, refused.json()["code"]) == (403, "ForbiddenUserError")
 
@@ -75,3 +75,32 @@ async def names(world: World, **params: str) -> set[str]:
     answer = await world.ask("GET", TASK, params=params)
     with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
         return set(archive.getnames())
+
+
+async def test_what_all_tasks_left_is_one_compressed_archive(world: World, tmp_path: Path) -> None:
+    key = await left(world, tmp_path, more="extras: {outputs: [model]}")
+    one = await world.ask("GET", f"{WORK}/archive")
+    assert one.headers["content-type"] == "application/gzip"
+    assert members(one.content) == {"model": b"weights"}
+    other = tmp_path / "kept" / AttemptKey(key.job, 0, "worker", 1, 0).path()
+    earlier = tmp_path / "kept" / AttemptKey(key.job, 0, "worker", 1, 3).path()
+    for top in (other, earlier):
+        top.mkdir()
+        (top / "model").write_text(top.name)
+        (top / "log").write_text("log")
+        (top / "link").symlink_to("/etc/passwd")
+    both = await world.ask("GET", f"{WORK}/archive")
+    # Of each task the newest attempt.
+    assert members(both.content) == {"worker-0/model": b"weights", "worker-1/model": earlier.name.encode()}
+    everything = await world.ask("GET", f"{WORK}/archive", params={"all": "true", "index": 1, "role": "worker"})
+    assert set(members(everything.content)) == {"model", "log"}
+    for asked in ({"attempt": 7}, {"role": "ps"}, {"path": "nothing"}):
+        none = await world.ask("GET", f"{WORK}/archive", params=asked)
+        assert (none.status_code, none.json()["code"]) == (404, "NoFileError")
+
+
+def members(content: bytes) -> dict[str, bytes]:
+    """Return the files of a compressed archive."""
+    with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+        found = {member.name: archive.extractfile(member) for member in archive}
+        return {name: file.read() for name, file in found.items() if file is not None}

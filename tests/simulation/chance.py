@@ -14,6 +14,7 @@ from openpai.ports.backend import Action, LaunchTask, TaskSeen
 
 FAILURES: Final = (ExitReason.LAUNCH_FAILED, ExitReason.IMAGE_MISSING, ExitReason.PORT_TAKEN)
 LATE_MS: Final = (100, 1_000, 5_000, 20_000)
+UNTIL: Final = ("succeeded", "failed", "ended", "ended")
 CLUSTERS: Final = ("vision", "speech")
 URGENCIES: Final = ("crit", "prod", "test", "oppo", "oppo")
 COMMANDS: Final = (
@@ -48,6 +49,8 @@ class Luck:
     """How many there are beside `default`, at first and perhaps again later."""
     unique: float = 0.0
     """How likely a job says that none of its tasks may run twice at a time."""
+    after: float = 0.0
+    """How likely a job waits for others."""
 
     @classmethod
     def draw(cls, chance: Random) -> Luck:
@@ -82,6 +85,7 @@ class Luck:
             double=often(0.1),
             launch_failed=often(0.05),
             virtual_clusters=chance.choice((0, 0, 1, 2)),
+            after=often(0.4),
         )
 
 
@@ -132,8 +136,8 @@ class ChanceFaults(Faults):
         return AT_ONCE
 
 
-def job_file(chance: Random, name: str, luck: Luck) -> bytes:
-    """Return a job file: one to three roles with their own sizes, policies and programs."""
+def job_file(chance: Random, name: str, luck: Luck, others: Sequence[str] = ()) -> bytes:
+    """Return a job file: one to three roles with their own sizes, policies and programs, perhaps after other jobs."""
     roles: dict[str, Any] = {f"r{number}": _role(chance, luck) for number in range(chance.choice((1, 1, 2, 3)))}
     document: dict[str, Any] = {
         "protocolVersion": 2,
@@ -149,6 +153,10 @@ def job_file(chance: Random, name: str, luck: Luck) -> bytes:
         _share(chance, document, luck)
     if luck.unique and chance.random() < luck.unique:
         document.setdefault("extras", {})["uniqueTasks"] = True
+    if others and luck.after and chance.random() < luck.after:
+        wanted = chance.sample(others, min(len(others), chance.choice((1, 1, 2))))
+        after = [{"job": other, "until": chance.choice(UNTIL)} for other in wanted]
+        document.setdefault("extras", {})["after"] = after
     if chance.random() < 0.1:
         document["secrets"] = {"key": "value"}
     return json.dumps(document).encode()

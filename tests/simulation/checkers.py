@@ -18,6 +18,8 @@ from tests.faulty_cluster import FaultyCluster
 
 FREE_RETRIES_MAX: Final = 10
 FINAL: Final = ("succeeded", "failed", "stopped")
+MEETS: Final = {"succeeded": ("succeeded",), "failed": ("failed",), "ended": FINAL}
+"""How a job may have ended for one that waits for it."""
 TIME_LIMIT: Final = -1004
 """How a job ends that ran for as long as its time limit allows: it failed, whatever its tasks did."""
 
@@ -46,6 +48,11 @@ class Checkers:
         self._plans: dict[str, Any] = {}
         self._live: dict[AttemptKey, int] = {}
         self._granted: dict[tuple[str, int], int] = {}
+        self._after: dict[str, list[tuple[str, str]]] = {}
+        """The jobs that each job waits for, by id, and how they have to end."""
+        self._ended: set[tuple[str, str]] = set()
+        """Every end that a job ever had: a job that others have waited for may be started again."""
+        self._released: set[str] = set()
         self.promises = Promises()
 
     def look(self, *, is_lease: bool = False) -> None:
@@ -130,8 +137,25 @@ class Checkers:
         for name, phase, is_asked in self._rows("SELECT name, phase, is_stop_requested FROM jobs"):
             if name in self.promises.stopped and phase not in FINAL and not is_asked:
                 yield f"the stop of job {name} was acknowledged and forgotten"
+        yield from self._dependencies()
         yield from self._retries()
         yield from self._gangs()
+
+    def _dependencies(self) -> Iterator[str]:
+        """Compare the jobs that wait for others with how those have ended."""
+        for id_, spec in self._rows("SELECT job, spec FROM job_details WHERE spec LIKE '%\"until\"%'"):
+            if id_ not in self._after:
+                after = json.loads(spec)["extras"]["after"]
+                self._after[id_] = [(entry["id"], entry["until"]) for entry in after]
+        # A job that is held backs off until no certain time.
+        held = "CASE WHEN phase = 'backing_off' AND retry_at_ms IS NULL THEN 'held' ELSE phase END"
+        phases = dict(self._rows(f"SELECT id, {held} FROM jobs"))
+        self._ended |= {(id_, phase) for id_, phase in phases.items() if phase in FINAL}
+        for id_, after in self._after.items():
+            waits = [other for other, until in after if not any((other, end) in self._ended for end in MEETS[until])]
+            if phases[id_] not in ("held", "stopped") and id_ not in self._released:
+                self._released.add(id_)
+                yield from (f"{id_} is {phases[id_]} and waits for {other}, {phases[other]}" for other in waits)
 
     def _retries(self) -> Iterator[str]:
         plans = self._plans

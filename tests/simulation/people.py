@@ -40,7 +40,7 @@ class People:
             name = f"j{self.jobs_sent}"
         if name in self._wishing:
             return
-        text = job_file(self._chance, name, self._world.luck)
+        text = job_file(self._chance, name, self._world.luck, sorted(self._promises.submitted - {name}))
         self._wish(name, "submit", lambda server: server.commands.submit(Submitter(USER), text))
 
     async def stop(self) -> None:

@@ -10,7 +10,7 @@ from openpai.cli.formatting import size
 from openpai.cli.job import Name
 from openpai.cli.options import argument, option
 from openpai.cli.storage_files import this_machine
-from openpai.protocol.errors import Refused
+from openpai.protocol.errors import InvalidParameters, Refused
 
 
 def fetch(
@@ -23,6 +23,9 @@ def fetch(
     index: Annotated[int | None, option("--index -i I", "Task of the role.", min=0)] = None,
     attempt: Annotated[int | None, option("--attempt N", "Attempt of the job; the newest unless given.", min=0)] = None,
     everything: Annotated[bool, option("--all", "All files, also those that are no outputs.")] = False,
+    archive: Annotated[
+        Path | None, option("--archive FILE", "Write one compressed archive (tar.gz) instead of files.")
+    ] = None,
     json: output.Json = False,
 ) -> None:
     """Fetch the files that the tasks of a job left in their working directories.
@@ -30,8 +33,16 @@ def fetch(
     Of a job that names `outputs`, those, and all files of others. Those of the newest attempt of each task are
     fetched; several tasks get a directory each. No existing file is replaced.
     """
-    from openpai.client.kept_work import fetch_work
+    from openpai.client.kept_work import fetch_archive, fetch_work
 
+    if archive is not None and to is not None:
+        raise InvalidParameters("--archive writes a file, and --to a directory", "give one of them")
+    if archive is not None:
+        with session.connect() as pai, this_machine():
+            tasks = {"role": role, "index": index, "attempt": attempt}
+            length = fetch_archive(pai, name, archive, paths or (), everything=everything, **tasks)
+        output.done(json, {"job": name, "archive": str(archive), "bytes": length}, f"{size(length)} in {archive}.")
+        return
     goal = to or Path(name.rpartition("~")[2])
     with session.connect() as pai, this_machine():
         kept = [one for one in pai.kept_work(name) if attempt in (None, one.job_attempt)]

@@ -12,6 +12,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from io import RawIOBase
+from itertools import chain
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
@@ -59,6 +60,34 @@ def fetch_work(
         except tarfile.TarError as error:
             raise Unavailable(f"what task {kept.name} left did not arrive whole: {error}", "fetch it again") from error
     return written
+
+
+def fetch_archive(
+    pai: Client, job: str, goal: Path, paths: Sequence[str] = (), *, everything: bool = False, **tasks: str | int | None
+) -> int:
+    """Write what the tasks of a job left to a new file, as a tar.gz archive; return its length in bytes.
+
+    `tasks` says of which: `role`, `index` and `attempt`. What does not arrive whole leaves no file.
+    """
+    asked: list[tuple[str, str | int]] = [("path", path) for path in paths]
+    asked += [("all", "true")] if everything else []
+    asked += [(name, value) for name, value in tasks.items() if value is not None]
+    query = f"?{urlencode(asked)}" if asked else ""
+    size = 0
+    with closing(iterated(pai.wire.fetch(f"{API}{pai.path(job)}/work/archive{query}"))) as pieces:
+        first = next(pieces, b"")
+        try:
+            file = goal.open("xb")
+        except FileExistsError:
+            raise InvalidParameters(f"the file {goal} exists already", "choose another name") from None
+        try:
+            with file:
+                for piece in chain((first,), pieces):
+                    size += file.write(piece)
+        except BaseException:
+            goal.unlink(missing_ok=True)
+            raise
+    return size
 
 
 def _place(goal: Path, name: str) -> Path | None:

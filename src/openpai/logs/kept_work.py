@@ -11,7 +11,8 @@ import contextlib
 import os
 import stat
 import tarfile
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,6 +30,9 @@ FILES_MAX: Final = 100_000
 _PIECE: Final = 1 << 18
 ALL: Final = Wanted(())
 _BLOCK: Final = 512
+_LEVEL: Final = 3
+"""Of compression: weights hardly get smaller, and higher levels take several times as long."""
+_GZIP: Final = 16
 _MINUTE_MS: Final = 60_000
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -67,7 +71,20 @@ class KeptDirectories:
                 f"{what} is kept of the working directory of task {key.role}-{key.index}",
                 "`pai job show` shows what is kept, and until when; `pai job fetch --all` brings all of it",
             )
-        return _archive(top, wanted)
+        return _archive({"": top}, wanted)
+
+    async def archive_of(self, tasks: Mapping[str, AttemptKey], paths: Sequence[str]) -> Iterator[bytes]:
+        given = tuple(path.strip("/") for path in paths if path.strip("/"))
+        wanted = Wanted(given)
+        tops = {name: f"{self._root}/{key.path()}" for name, key in tasks.items()}
+        if not await asyncio.to_thread(lambda: any(True for top in tops.values() for _ in _files(top, wanted))):
+            what = f"no {', '.join(given)}" if given else "nothing"
+            raise Refused(
+                "NoFileError",
+                f"{what} is kept of the working directories of these tasks",
+                "`pai job show` shows what is kept, and until when; `pai job fetch --all` brings all of it",
+            )
+        return _gzipped(_archive({name and f"{name}/": top for name, top in tops.items()}, wanted))
 
     def remove(self, keys: Sequence[AttemptKey]) -> None:
         """Remove the kept directories of these attempts. Blocks."""
@@ -150,22 +167,32 @@ def _names_in(directory: int) -> list[str]:
     return sorted(names, reverse=True)
 
 
-def _archive(top: str, wanted: Wanted) -> Iterator[bytes]:
-    for found in _files(top, wanted):
-        try:
-            file = os.open(found.name, _FILE, dir_fd=found.directory)
-        except OSError:
-            continue
-        try:
-            yield from _member(file, found)
-        finally:
-            os.close(file)
+def _archive(tops: Mapping[str, str], wanted: Wanted) -> Iterator[bytes]:
+    """Yield the files of several directories as a tar archive; what each is named begins with its key."""
+    for begin, top in tops.items():
+        for found in _files(top, wanted):
+            try:
+                file = os.open(found.name, _FILE, dir_fd=found.directory)
+            except OSError:
+                continue
+            try:
+                yield from _member(file, found, begin)
+            finally:
+                os.close(file)
     yield bytes(2 * _BLOCK)
 
 
-def _member(file: int, found: _Found) -> Iterator[bytes]:
+def _gzipped(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    packer = zlib.compressobj(level=_LEVEL, wbits=zlib.MAX_WBITS | _GZIP)
+    for piece in pieces:
+        if data := packer.compress(piece):
+            yield data
+    yield packer.flush()
+
+
+def _member(file: int, found: _Found, begin: str) -> Iterator[bytes]:
     """Yield a file as an entry of a tar archive, of exactly the length in its header, even if the file changes."""
-    member = tarfile.TarInfo(found.path)
+    member = tarfile.TarInfo(f"{begin}{found.path}")
     member.size, member.mtime = found.about.st_size, int(found.about.st_mtime)
     member.mode = 0o755 if found.about.st_mode & 0o100 else 0o644
     yield member.tobuf(tarfile.PAX_FORMAT)

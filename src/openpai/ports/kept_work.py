@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,3 +32,6 @@ class KeptWork(Protocol):
 
         Raise Refused NoFileError when nothing of that is kept.
         """
+
+    async def archive_of(self, tasks: Mapping[str, AttemptKey], paths: Sequence[str]) -> Iterator[bytes]:
+        """Return the same of several tasks, each below its name, as one compressed archive (tar.gz)."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
 from openpai.client.client import Client
-from openpai.client.kept_work import fetch_work
+from openpai.client.kept_work import fetch_archive, fetch_work
 from openpai.client.model.tasks import WorkKept
 from openpai.protocol.errors import Refused, Unavailable
 
@@ -62,3 +63,25 @@ def test_nothing_is_replaced(tmp_path: Path) -> None:
 def test_an_archive_that_breaks_off_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="did not arrive whole"):
         fetch_work(client(packed("a" * 90)[:530]), "train", KEPT, tmp_path)
+
+
+def test_an_archive_is_written_to_a_new_file_and_what_breaks_off_leaves_none(tmp_path: Path) -> None:
+    asked: list[httpx.Request] = []
+    goal = tmp_path / "all.tar.gz"
+    size = fetch_archive(client(b"packed", asked), "train", goal, ["a", "b"], everything=True, role="ps", index=None)
+    assert (size, goal.read_bytes()) == (6, b"packed")
+    assert asked[0].url.path.endswith("/jobs/ann~train/work/archive")
+    assert sorted(asked[0].url.params.multi_items()) == [("all", "true"), ("path", "a"), ("path", "b"), ("role", "ps")]
+    with pytest.raises(Refused, match="already"):
+        fetch_archive(client(b"other"), "train", goal)
+    assert goal.read_bytes() == b"packed"
+
+    class Broken(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            yield b"part"
+            raise httpx.ReadError("cut off")
+
+    broken = httpx.MockTransport(lambda _: httpx.Response(200, stream=Broken()))
+    with pytest.raises(Unavailable):
+        fetch_archive(Client("http://pai", "token", user="ann", transport=broken), "train", tmp_path / "half")
+    assert not (tmp_path / "half").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Final
+from urllib.parse import quote
 
 from fastapi import Depends, Query, Request
 from pydantic import Field
@@ -21,9 +22,11 @@ from openpai.wire.tasks import JobUse, KeptFiles, TaskDetail
 
 router = Router("tasks")
 TAR: Final = "application/x-tar"
+TAR_GZ: Final = "application/gzip"
 Entry = Annotated[str, Field(max_length=OUTPUT_LENGTH_MAX)]
 # So many fit into an address; a pattern says more.
 _ENTRIES_MAX: Final = 20
+_EVERYTHING: Final = "All files, also those that the job does not name as outputs."
 _PATHS: Final = "Only files at or below these paths, which may be patterns (`*`, `?`, `**`)."
 
 
@@ -65,6 +68,49 @@ async def list_kept_work(request: Request, caller: Annotated[Caller, needs("job.
 
 
 @router.serves(
+    "GET /api/v2/jobs/{job}/work/archive",
+    "Fetch what the tasks of a job left in their working directories",
+    "NoFileError InvalidParametersError",
+    media={TAR_GZ: "(a compressed tar archive)"},
+)
+async def get_work_archive(
+    request: Request,
+    caller: Annotated[Caller, needs("job.logs")],
+    job: str,
+    path: Annotated[list[Entry] | None, Query(description=_PATHS, max_length=_ENTRIES_MAX)] = None,
+    everything: Annotated[bool, Query(alias="all", description=_EVERYTHING)] = False,
+    role: Annotated[str, Query(description="Only tasks of this task role.", max_length=255)] = "",
+    index: Annotated[int | None, Query(description="Only this task of the role.", ge=0)] = None,
+    attempt: Annotated[
+        int | None, Query(description="Attempt of the job; each task's newest if not given.", ge=0)
+    ] = None,
+) -> StreamingResponse:
+    """Return the files that the tasks of a job left, as one tar.gz archive: several tasks have a directory each.
+
+    Without a path, of a job with `extras.outputs` those are returned. Of each task the newest attempt counts.
+    """
+    row = await job_for(request, caller, job)
+    context = context_of(request)
+    await context.services.find_work()
+    kept = context.services.work
+    found = [each.key for each in await kept.of_job(row.id)] if kept is not None else []
+    newest = {
+        key.task: key
+        for key in found
+        if role in ("", key.role) and index in (None, key.index) and attempt in (None, key.job_attempt)
+    }
+    if kept is None or not newest:
+        message = f"no files are kept that these tasks of job {row.user}~{row.name} left"
+        raise Refused("NoFileError", message, "files are kept for a day by default; write what must last to a storage")
+    wanted = path or (() if everything else outputs_of((await spec_of(context, row)).extras))
+    is_one = len(newest) == 1
+    tasks = {"" if is_one else f"{key.role}-{key.index}": key for key in newest.values()}
+    name = quote(f"{row.name}.tar.gz")
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
+    return StreamingResponse(await kept.archive_of(tasks, wanted), media_type=TAR_GZ, headers=headers)
+
+
+@router.serves(
     f"GET {TASK}/{{attempt}}/work",
     "Fetch what a task left in its working directory",
     "NoJobConfigError NoTaskLogError NoFileError",
@@ -75,9 +121,7 @@ async def get_kept_work(
     caller: Annotated[Caller, needs("job.logs")],
     place: Annotated[TaskAttemptPath, Depends()],
     path: Annotated[list[Entry] | None, Query(description=_PATHS, max_length=_ENTRIES_MAX)] = None,
-    everything: Annotated[
-        bool, Query(alias="all", description="All files, also those that the job does not name as outputs.")
-    ] = False,
+    everything: Annotated[bool, Query(alias="all", description=_EVERYTHING)] = False,
 ) -> StreamingResponse:
     """Return the files that a task attempt left in its working directory, as a tar archive.
 
