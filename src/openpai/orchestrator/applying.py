@@ -66,8 +66,8 @@ def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Co
     """
     active = leader.active
     id_ = after.job.id
-    if before.job.plan is not after.job.plan:
-        changed = None  # tasks that waited may be gone
+    if before.job.plan is not after.job.plan or before.job.phase is JobPhase.HELD:
+        changed = None  # tasks that waited may be gone, or wait only now, as those of a job that was held
     _forget_over(leader, before, after, changed)
     _requeue(leader, before, after, changed)
     if after.job.is_final:

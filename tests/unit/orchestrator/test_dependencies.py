@@ -64,6 +64,15 @@ def test_a_job_runs_once_the_jobs_that_it_waits_for_have_ended_as_wanted(restart
     live(story)
 
 
+def test_tasks_that_start_one_by_one_run_after_the_job_that_theirs_waited_for() -> None:
+    async def story(servers: Servers) -> None:
+        await servers.submit("prepare", command="sleep 10")
+        await servers.submit("train", command="sleep 10", extras={**after("prepare"), "gangAllocation": False})
+        await servers.in_phase("train", "succeeded")
+
+    live(story)
+
+
 def test_a_job_that_waits_in_vain_ends_with_the_reason_and_may_be_started_again() -> None:
     async def story(servers: Servers) -> None:
         await servers.submit("prepare", command="sleep 60; exit 1")
