@@ -31,6 +31,7 @@ from openpai.logs.files import FileLogs
 from openpai.notify.service import Messenger
 from openpai.orchestrator.changes import build_change
 from openpai.orchestrator.commands import PlatformCommands
+from openpai.orchestrator.market import MarketService
 from openpai.ports.platform import Holding, NodeView
 from openpai.ports.store import Saved, Slot
 from openpai.scheduler.model import Wait, Why
@@ -41,6 +42,7 @@ from openpai.store.alerts import SqlAlertStore
 from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
+from openpai.store.market import SqlMarketStore
 from openpai.store.queries import SqlJobQueries
 from openpai.store.storages import SqlStorageStore
 from openpai.store.usage import SqlUsageStore
@@ -246,6 +248,7 @@ async def open_world(root: Path, database_url: str = "", **settings: Any) -> Asy
         commands, queries, users, logs, clock, manners, lambda: world.is_ready, cluster_settings=kept,
         usage=SqlUsageStore(database), storages=storages, sealer=vault, check_database=DatabaseHealth(database).check,
         code=code, alerts=SqlAlertStore(database), sender=Messenger(),
+        market=MarketService(SqlMarketStore(database), kept, clock, Names()),
     )  # fmt: skip
     api = create_api(services)
     share_routes(api)

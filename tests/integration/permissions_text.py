@@ -74,6 +74,12 @@ storage.list           +     +    +    +    +    +      +      +      +     +
 storage.read           -     -    +    -    -    +      -      +      -     -
 storage.write          -     -    +    -    -    +      -      +      -     -
 storage.change         -     -    -    -    -    +      -      +      -     -
+market.read            +     +    +    +    +    +      +      +      +     +
+market.read:theirs     -     -    -    -    +    +      +      +      +     +
+market.rate            -     +    +    +    +    +      +      +      -     +
+market.publish         -     +    +    +    +    +      +      +      -     -
+market.publish:theirs  -     -    -    -    +    +      +      +      -     -
+market.approve         -     -    -    -    -    +      -      +      -     -
 report.own             +     +    +    +    +    +      +      +      +     +
 metrics.read           -     -    -    -    -    +      -      +      -     -
 audit.own              +     +    +    +    +    +      +      +      +     +
@@ -231,6 +237,21 @@ GET     /api/v2/alerts/actions                                          alert.ru
 GET     /api/v2/alerts/messages                                         alert.rules
 GET     /api/v2/alerts/subscription                                     alert.subscribe
 PUT     /api/v2/alerts/subscription                                     alert.subscribe
+GET     /api/v2/market/items                                            market.read
+POST    /api/v2/market/items                                            market.publish
+GET     /api/v2/market/items/{item}                                     market.read
+PUT     /api/v2/market/items/{item}                                     market.publish:theirs
+DELETE  /api/v2/market/items/{item}                                     market.publish:theirs
+GET     /api/v2/market/items/{item}/revisions                           market.read:theirs
+GET     /api/v2/market/items/{item}/revisions/{revision}                market.read:theirs
+PUT     /api/v2/market/items/{item}/star                                market.rate
+DELETE  /api/v2/market/items/{item}/star                                market.rate
+PUT     /api/v2/market/items/{item}/review                              market.approve
+POST    /api/v2/market/items/{item}/run                                 job.submit
+GET     /api/v2/market/categories                                       market.read
+GET     /api/v2/market/settings                                         market.read
+PUT     /api/v2/market/settings                                         market.approve
+
 GET     /api/v2/alert-rules                                             alert.rules
 GET     /api/v2/alert-rules/history                                     alert.rules
 POST    /api/v2/alert-rules/test                                        alert.rules
@@ -271,6 +292,10 @@ ANY     /api/{v2/info|v2/|v1/}                                          -
 
 # What is said where a route wants to know that before it looks who is allowed.
 BODIES: Final[Mapping[str, Any]] = {
+    "POST /api/v2/market/items": {"name": "mine", "kind": "dataset", "title": "x", "storage": "data"},
+    "PUT /api/v2/market/items/{item}": {"title": "x", "storage": "data"},
+    "PUT /api/v2/market/items/{item}/review": {"approved": True},
+    "PUT /api/v2/market/settings": {"approval": True},
     "PUT /api/v2/jobs/{job}/executionType": {"value": "STOP"},
     "PUT /api/v2/jobs/{job}/tag": {"value": "tag"},
     "DELETE /api/v2/jobs/{job}/tag": {"value": "tag"},

@@ -51,6 +51,8 @@ _FILLED: Final = {
     "vc": "team",
     "token": "0" * 64,
     "key": "0" * 64,
+    "item": "data",
+    "revision": "1",
     "digest:digest": "0" * 64,
     "path:path": "a",
     "name:path": "ann~train/default",
@@ -159,7 +161,9 @@ async def _people(world: World, root: Path) -> dict[str, dict[str, str]]:
 
 
 async def _job(world: World, root: Path) -> None:
-    """Store a finished job of ann in the virtual cluster `team`."""
+    """Store a finished job of ann in the virtual cluster `team`, and an item of hers."""
+    item = {"name": "data", "kind": "dataset", "title": "Data", "storage": "data"}
+    assert (await world.ask("POST", "/market/items", "ann", json=item)).status_code == 201
     id_ = await world.submit("train")
     await world.queries.set_tag(id_, "sweep:train")
     await world.grant()

@@ -155,6 +155,7 @@ def rights_of(user: User) -> Principal:
         Role.ADMIN if user.is_admin else Role.VIEWER if user.is_viewer else Role.USER,
         virtual_clusters=frozenset({*granted_clusters(user.groups), DEFAULT_VIRTUAL_CLUSTER}),
         managed=frozenset(name for group in user.groups for name in group.managed),
+        groups=frozenset(group.name for group in user.groups),
         storages=frozenset(name for group in user.groups for name in group.storages),
         default_storages=tuple(dict.fromkeys(group.storages[0] for group in user.groups if group.storages)),
         since_ms=user.created_at_ms,

@@ -61,6 +61,8 @@ class Principal:
     virtual_clusters: frozenset[str] = frozenset()
     """Granted ones; an administrator may use all."""
     managed: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    """The groups they are in."""
     storages: frozenset[str] = frozenset()
     default_storages: tuple[str, ...] = ()
     """The first storage of each of their groups."""

@@ -66,7 +66,7 @@ async def restart(context: ApiContext, row: JobRow, by: str, reason: str = "") -
 
 def _refuse_reserved(word: str) -> None:
     if is_reserved(word):
-        raise InvalidParameters(f"the tag {word!r} says that a job belongs to a sweep", "choose another tag")
+        raise InvalidParameters(f"the tag {word!r} is one that only the platform gives", "choose another tag")
 
 
 async def tag(context: ApiContext, row: JobRow, _: str, word: str) -> str:

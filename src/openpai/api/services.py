@@ -16,6 +16,7 @@ from openpai.ports.code import CodeStore
 from openpai.ports.identity import PasswordDirectory, Sealer, SingleSignOn
 from openpai.ports.kept_work import KeptWork
 from openpai.ports.logs import LogReader
+from openpai.ports.market import Market
 from openpai.ports.metrics import Metrics
 from openpai.ports.platform import Platform
 from openpai.ports.queries import JobQueries
@@ -133,6 +134,7 @@ class Services:
     sign_on: SignOn | None = field(default=None, kw_only=True)
     """Other identity providers."""
     storages: Storages = field(kw_only=True)
+    market: Market = field(kw_only=True)
     find_log: Callable[[AttemptKey], Awaitable[None]] = field(default=_every_log_is_here, kw_only=True)
     """Raises NotLeading if the leader has the log of an attempt, and this server does not."""
     find_work: Callable[[], Awaitable[None]] = field(default=_all_work_is_here, kw_only=True)

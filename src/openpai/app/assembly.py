@@ -28,6 +28,7 @@ from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.keys import unlock
 from openpai.app.leadership import Follower, Leadership
 from openpai.app.log_places import LogPlaces
+from openpai.app.market import open_market
 from openpai.app.metrics import measuring, open_metrics
 from openpai.app.runtime_plugins import installed_plugins
 from openpai.app.settings import DAYS_MAX, GB_MAX, Settings
@@ -140,6 +141,7 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
         server = Server(
             None, leadership, rooms.logs.hang_up, ssh_host_key=rooms.data.ssh_host_key, root=rooms.data.root
         )
+        market = await open_market(rooms.database, rooms.kept, rooms.clock, is_seeded=not settings.api_only)
         manners = Manners(version=version("openpai"), logs_requests=settings.log_requests)
         server.api = create_api(
             Services(
@@ -161,6 +163,7 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
                 alerts=rooms.alerts,
                 sender=rooms.commands.alert_parts.sender,
                 metrics=metrics,
+                market=market,
             )
         )  # fmt: skip
         stack.push_async_callback(server.api.state.forwarder.close)

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "login": ("openpai.cli.login:login", "Log in at a server; later commands use it."),
     "logout": ("openpai.cli.login:logout", "Log out: revoke the saved token of a server."),
     "job": ("openpai.cli.job:app", "Jobs: submit, watch, read, stop."),
+    "market": ("openpai.cli.market:app", "The marketplace: templates, data sets and models of all users."),
     "sweep": ("openpai.cli.sweep:app", "Sweeps: many jobs of one file, as one."),
     "run": ("openpai.cli.run:run", "Run a command as a job, with the code in this directory."),
     "lab": ("openpai.cli.lab:lab", "Start JupyterLab as a job, and print its address."),

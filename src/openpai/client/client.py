@@ -31,6 +31,7 @@ from openpai.client.calls.groups import Groups
 from openpai.client.calls.job_changes import JobChanges
 from openpai.client.calls.job_events import JobEvents
 from openpai.client.calls.jobs import Jobs
+from openpai.client.calls.market import Market
 from openpai.client.calls.metrics import Metrics
 from openpai.client.calls.nodes import Nodes
 from openpai.client.calls.quotas import Quotas
@@ -57,6 +58,7 @@ Http = TypeVar("Http", httpx.BaseTransport, httpx.AsyncBaseTransport)
 class Connected(
     Jobs, JobChanges, JobEvents, Applications, Tokens, Users, Groups, Nodes, Clusters, Scheduler,
     Storages, Quotas, Reports, Audit, Alerts, AlertRules, AlertChannels, ExitSpecs, Code, SshKeys, Sweeps, Metrics,
+    Market,
     Generic[Http],
 ):  # fmt: skip
     """What both clients are: the methods of all nouns over a connection to one platform for one user.

@@ -44,6 +44,7 @@ from openpai.orchestrator.submitting import (
     check_size,
     check_virtual_cluster,
     no_room,
+    submitted_event,
 )
 from openpai.orchestrator.sweeps import digest_of, sweep_again, sweep_jobs
 from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
@@ -54,14 +55,14 @@ from openpai.ports.code import CodeStore
 from openpai.ports.identity import Sealer
 from openpai.ports.platform import Checked, Holding, Submitted, SubmittedSweep, Submitter
 from openpai.ports.storages import StorageStore
-from openpai.ports.store import AlreadySubmitted, Event, JobRecord, JobStore, NewJob
+from openpai.ports.store import AlreadySubmitted, JobRecord, JobStore, NewJob
 from openpai.ports.task_usage import TaskUse
 from openpai.ports.usage import BeyondQuota, UsageStore
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import PRIORITY_OF, asked_class, is_private, placement_of, priority, time_limit_ms
 from openpai.protocol.reading import LONG_JOB_BYTES, Read, read_job
-from openpai.protocol.sweeps import as_sent, is_sweep
+from openpai.protocol.sweeps import MARKET_TAG, as_sent, is_sweep
 from openpai.protocol.writing import dump_masked
 from openpai.runtime.builtin_plugins import BUILT_IN
 from openpai.runtime.plugins import Plugins, plugin_faults, plugin_warnings
@@ -109,9 +110,9 @@ class PlatformCommands(
         self._check_room()
         record_, spec, warnings, quotas = await self._checked(by, text)
         await hold_code(spec, by, record_.job.id, self._code)
-        event = Event(record_.job.id, record_.job.submitted_at_ms, "Submitted", f"{by.user} submitted the job", 0)
+        event, tags = submitted_event(by, record_.job), (f"{MARKET_TAG}{by.made_from}",) if by.made_from else ()
         config = dump_masked(spec)
-        new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit, quotas)
+        new = NewJob(record_, config, spec.gpus_total, event, by.idempotency_key, by.audit, quotas, tags)
         try:
             await self._store_new(new)
         except AlreadySubmitted as already:

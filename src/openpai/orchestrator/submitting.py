@@ -13,13 +13,14 @@ from typing import Any, Final
 
 from openpai.access.model import Principal, Role
 from openpai.access.quotas import Quota, quotas_for
+from openpai.lifecycle.model import Job
 from openpai.orchestrator import gangs
 from openpai.orchestrator.job_keys import without_keys
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.secrets import hidden
 from openpai.ports.identity import Sealer
 from openpai.ports.platform import Submitter
-from openpai.ports.store import JobRecord
+from openpai.ports.store import Event, JobRecord
 from openpai.ports.usage import BeyondQuota, UsageStore
 from openpai.protocol.dependencies import dependencies_of
 from openpai.protocol.documents import document_of
@@ -43,6 +44,12 @@ def submitter_of(who: Principal) -> Submitter:
     return Submitter(
         who.name, who.virtual_clusters, storages, who.default_storages, since_ms=who.since_ms, principal=who
     )
+
+
+def submitted_event(by: Submitter, job: Job) -> Event:
+    """Return the first line of a job's history."""
+    origin = f" from item {by.made_from} of the marketplace, revision {by.item_revision}" if by.made_from else ""
+    return Event(job.id, job.submitted_at_ms, "Submitted", f"{by.user} submitted the job{origin}", 0)
 
 
 def check_virtual_cluster(by: Submitter, name: str, known: frozenset[str]) -> None:

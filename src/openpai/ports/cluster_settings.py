@@ -54,6 +54,10 @@ that nodes are blamed for, the oldest first; written by the leader."""
 LEMON_POLICY: Final = "lemon-policy"
 """`{"threshold": NUMBER}`: the score at which a node is drained; 0 for never."""
 
+MARKET: Final = "market"
+"""`{"approval": true or false, "seeded": [NAME, ...]}`: whether administrators approve items of the marketplace, and
+which built-in ones were added once."""
+
 KUBERNETES: Final = "kubernetes"
 """`{"secret": HEX}`: what seals the pods of the platform; made by the first server that needs it."""
 

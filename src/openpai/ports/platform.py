@@ -54,6 +54,9 @@ class Submitter:
     """With their rights, which decide which jobs they may wait for; None: only their own."""
     audit: AuditEntry | None = None
     """The entry to add to the audit log in the same transaction."""
+    made_from: str = ""
+    """The item of the marketplace that the job is made from."""
+    item_revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)

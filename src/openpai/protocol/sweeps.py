@@ -17,6 +17,8 @@ from openpai.protocol.job import JobSpec
 
 SWEEP_JOBS_MAX: Final = 1000
 SWEEP_NAME_MAX: Final = 240
+MARKET_TAG: Final = "market:"
+"""How the tag of a job begins that was submitted from an item of the marketplace; the item's name follows."""
 SWEEP_TAG: Final = "sweep:"
 """Jobs of a sweep have a tag with this and the name of the sweep; users cannot set or remove such tags."""
 LATER_TAG: Final = "sweep-job"
@@ -70,8 +72,8 @@ def tags_of(membership: Membership) -> tuple[str, ...]:
 
 
 def is_reserved(tag: str) -> bool:
-    """Return whether a tag says that a job belongs to a sweep."""
-    return tag.startswith(SWEEP_TAG) or tag == LATER_TAG
+    """Return whether a tag says that a job belongs to a sweep, or what it was made from."""
+    return tag.startswith((SWEEP_TAG, MARKET_TAG)) or tag == LATER_TAG
 
 
 def is_sweep(spec: JobSpec) -> bool:

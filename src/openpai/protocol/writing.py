@@ -30,10 +30,11 @@ def dump_masked(spec: JobSpec) -> str:
 
 def masked_yaml(text: str) -> str:
     """Return the text of `dump_masked` as YAML for users; only now, since writing YAML is ten times as slow as JSON."""
-    return _yaml(json.loads(text))
+    return yaml_text(json.loads(text))
 
 
-def _yaml(document: Mapping[str, Any]) -> str:
+def yaml_text(document: Mapping[str, Any]) -> str:
+    """Return a document as YAML for people."""
     text: str = yaml.dump(
         document,
         Dumper=_Dumper,

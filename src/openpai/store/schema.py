@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from openpai.lifecycle.model import JobPhase, TaskPhase
 from openpai.store.alert_tables import alert_tables
+from openpai.store.market_tables import market_tables
 
 metadata: Final = sa.MetaData(
     naming_convention={
@@ -396,3 +397,4 @@ audit: Final = sa.Table(
 )
 
 alerts, alert_actions, notices, channels = alert_tables(metadata)
+market_items, market_revisions, market_marks, market_stars, market_uses = market_tables(metadata)

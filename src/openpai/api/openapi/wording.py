@@ -31,6 +31,8 @@ _NAMED: Final = {
     "attempt": "number of the task's attempt, counted from 0",
     "port": "TCP port that the task listens on",
     "application": "name of the application",
+    "item": "name of the item",
+    "revision": "number of the revision",
     "vc": "name of the virtual cluster",
     "username": "name of the user",
     "groupname": "name of the group",

@@ -33,6 +33,7 @@ TAGS: Final = {
     "storages": "Named places for data.",
     "code": "The code that is sent along with jobs.",
     "exit specs": "Causes of failures, and the rules that find them.",
+    "market": "Job templates, data sets and models that users publish for each other.",
     "metrics": "What is measured of the platform, its nodes and jobs.",
     "sweeps": "Jobs of a parameter matrix, seen and stopped as one.",
     "quotas": "Limits for users.",
@@ -54,6 +55,7 @@ _MISSING: Final = {
     "/users/{username}": "NoUserError",
     "/groups/{groupname}": "NoGroupError",
     "/nodes/{name}": "NoNodeError",
+    "/market/items/{item}": "NoMarketItemError",
     "/storages?/": "NoStorageError",
 }
 _MODE: Final[JsonSchemaMode] = "validation"

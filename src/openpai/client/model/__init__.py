@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from openpai.client.model.groups import *
     from openpai.client.model.job_events import *
     from openpai.client.model.jobs import *
+    from openpai.client.model.market import *
     from openpai.client.model.metrics import *
     from openpai.client.model.nodes import *
     from openpai.client.model.quotas import *
@@ -42,6 +43,7 @@ _PLACE: Final = {
     "groups": "Group",
     "job_events": "Estimate Event JobChanges Wait",
     "jobs": "JobDetail JobPage JobSummary Result Results Submitted",
+    "market": "MarketCategory MarketDetail MarketEdit MarketItem MarketPage MarketRevision MarketRun MarketSettings",
     "metrics": "JobEfficiency MetricChart MetricInfo MetricSeries ResourceEfficiency RoleEfficiency",
     "nodes": "Amount Held Holding NodeDetail NodeView",
     "quotas": "Quota",
