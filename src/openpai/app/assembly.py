@@ -44,7 +44,7 @@ from openpai.logs.retention import Limits, Retention
 from openpai.logs.write_times import Moments
 from openpai.orchestrator.alert_state import AlertParts
 from openpai.orchestrator.commands import PlatformCommands
-from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.leader import KeptLimit, Leader
 from openpai.orchestrator.log_progress import LogProgress, pattern_in
 from openpai.orchestrator.task_ports import PORT_END, PORT_FIRST
 from openpai.ports.applications import Applications
@@ -237,6 +237,7 @@ async def _leadership(
         settings=rooms.kept,
         usage=rooms.usage,
         measures=rooms.commands.measures,
+        kept=KeptLimit(rooms.work, rooms.queries, int(settings.work_kept_gb * (1 << 30))),
         alert_parts=rooms.commands.alert_parts,
         storages=rooms.storages,
         plugins=rooms.plugins,

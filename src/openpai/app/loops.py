@@ -24,6 +24,8 @@ from openpai.orchestrator.fairness import save_accuracy
 from openpai.orchestrator.hangs import HangWatch, watch_hangs
 from openpai.orchestrator.idle_jobs import EVERY_S as IDLE_EVERY_S
 from openpai.orchestrator.idle_jobs import IdleWatch, watch_idle
+from openpai.orchestrator.kept_work import EVERY_S as KEPT_EVERY_S
+from openpai.orchestrator.kept_work import KeptWatch, watch_kept_work
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.lending import count_lending
 from openpai.orchestrator.node_sync import sync_nodes
@@ -63,6 +65,7 @@ async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable
         _every(leader, CHECKPOINTS_EVERY_S, lambda: note_checkpoints(leader)),
         _every(leader, HANGS_EVERY_S, partial(watch_hangs, leader, HangWatch())),
         _every(leader, IDLE_EVERY_S, partial(watch_idle, leader, IdleWatch())),
+        _every(leader, KEPT_EVERY_S, partial(watch_kept_work, leader, KeptWatch())),
         _every(leader, ALERTS_EVERY_S, lambda: watch_alerts(leader)),
         _every(leader, MESSAGES_EVERY_S, lambda: serve_subscribers(leader)),
         _every(leader, MESSAGES_EVERY_S, lambda: deliver(leader)),

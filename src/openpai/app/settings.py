@@ -61,6 +61,7 @@ _RETENTION: Final = (
     ("metrics_5m_days", DAYS_MAX, "number of days", "keeps only coarser values"),
     ("metrics_1h_days", DAYS_MAX, "number of days", "keeps only finer values"),
     ("log_retention_gb", GB_MAX, "size", "keeps logs until they are too old"),
+    ("work_kept_gb", GB_MAX, "size", "keeps files until they are too old"),
 )
 """The greatest value of each limit on what is kept, its unit, and what 0 means."""
 
@@ -153,6 +154,11 @@ class Settings:
         "How long the working directories of ended tasks are kept for `pai job fetch`; 0 keeps nothing. "
         "Of containers, PAI_WORK_DIR is kept, if the server runs as root.",
         24.0,
+    )
+    work_kept_gb: float = setting(
+        "Limit on the kept working directories of one user together, in GiB, beyond which the oldest are removed; "
+        "0 sets no limit.",
+        100.0,
     )
     work_fetch_mb: int = setting(
         "Limit on what is fetched of the working directory of a task on Kubernetes, in MiB; 0 fetches nothing.", 256

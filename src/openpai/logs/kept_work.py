@@ -57,6 +57,16 @@ class KeptDirectories:
         self._clock = clock
         self._kept_ms = kept_ms
 
+    async def all(self) -> Mapping[AttemptKey, int]:
+        return await asyncio.to_thread(self._all)
+
+    async def count(self, key: AttemptKey) -> KeptAttempt | None:
+        since_ms = (await self.all()).get(key)
+        return None if since_ms is None else await asyncio.to_thread(self._counted, key, since_ms)
+
+    async def discard(self, key: AttemptKey) -> None:
+        await asyncio.to_thread(self._remove, key.path())
+
     async def of_job(self, job: str) -> tuple[KeptAttempt, ...]:
         return await asyncio.to_thread(self._of_job, job)
 
@@ -103,17 +113,21 @@ class KeptDirectories:
             self._remove(name)
         return len(old)
 
-    def _of_job(self, job: str) -> tuple[KeptAttempt, ...]:
-        kept = []
-        for name, since_ms in self._names():
+    def _all(self) -> Mapping[AttemptKey, int]:
+        found: dict[AttemptKey, int] = {}
+        for name, since_ms in sorted(self._names(), key=lambda each: each[1]):
             with contextlib.suppress(ValueError):
-                key = AttemptKey.parse(name)
-                if key.job == job:
-                    sizes = [found.about.st_size for found in _files(f"{self._root}/{name}", ALL)]
-                    until_ms = since_ms + self._kept_ms
-                    is_all = len(sizes) < FILES_MAX
-                    kept.append(KeptAttempt(key, len(sizes), sum(sizes), until_ms, is_counted=is_all))
+                found[AttemptKey.parse(name)] = since_ms
+        return found
+
+    def _of_job(self, job: str) -> tuple[KeptAttempt, ...]:
+        kept = [self._counted(key, since_ms) for key, since_ms in self._all().items() if key.job == job]
         return tuple(sorted(kept, key=lambda one: one.key))
+
+    def _counted(self, key: AttemptKey, since_ms: int) -> KeptAttempt:
+        sizes = [found.about.st_size for found in _files(f"{self._root}/{key.path()}", ALL)]
+        until_ms = since_ms + self._kept_ms
+        return KeptAttempt(key, len(sizes), sum(sizes), until_ms, is_counted=len(sizes) < FILES_MAX)
 
     def _names(self) -> Iterator[tuple[str, int]]:
         """Yield the kept directories, each with its time. The task may have set any earlier time."""

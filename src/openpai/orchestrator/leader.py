@@ -27,8 +27,10 @@ from openpai.ports.clock import Clock
 from openpai.ports.cluster_settings import NodeNote, Setting, SettingsStore
 from openpai.ports.code import CodeStore
 from openpai.ports.identity import Sealer
+from openpai.ports.kept_work import KeptWork
 from openpai.ports.logs import LogReader
 from openpai.ports.platform import NotLeading
+from openpai.ports.queries import JobQueries
 from openpai.ports.storages import StorageStore
 from openpai.ports.store import LEASE_MS, JobRecord, JobStore, LeaseLost
 from openpai.ports.task_usage import TaskUsage
@@ -139,6 +141,16 @@ class Sharing:
     """Held while nodes and limits are read and passed on, so that older values never replace newer ones."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeptLimit:
+    """The files that tasks left, and how much of them is kept of one user."""
+
+    work: KeptWork
+    queries: JobQueries
+    user_bytes_max: int
+    """0 sets no limit."""
+
+
 @dataclass(slots=True)
 class Leader:
     """The adapters and the active jobs of a server that leads under the lease `epoch`."""
@@ -156,6 +168,8 @@ class Leader:
     usage: UsageStore | None = None
     measures: TaskUsage | None = None
     """What running tasks use, where that is measured."""
+    kept: KeptLimit | None = None
+    """What tasks left, where that is kept."""
     storages: StorageStore | None = None
     code: CodeStore | None = None
     plugins: Plugins = field(default_factory=lambda: BUILT_IN)

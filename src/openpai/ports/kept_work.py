@@ -22,7 +22,16 @@ class KeptAttempt:
 
 
 class KeptWork(Protocol):
-    """Finds what tasks left, and gives it out."""
+    """Finds what tasks left, gives it out, and removes it."""
+
+    async def all(self) -> Mapping[AttemptKey, int]:
+        """Return every attempt of which something is kept, with the time since when, oldest first."""
+
+    async def count(self, key: AttemptKey) -> KeptAttempt | None:
+        """Return what is kept of an attempt; None if nothing is."""
+
+    async def discard(self, key: AttemptKey) -> None:
+        """Remove what is kept of an attempt."""
 
     async def of_job(self, job: str) -> tuple[KeptAttempt, ...]:
         """Return what is kept of the attempts of a job's tasks, in their order."""

@@ -284,7 +284,7 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
             with contextlib.suppress(EngineError):
                 await self._engine.remove(attempt.name)
                 if self._keeps_work:
-                    attempt.directory.keep_work()
+                    attempt.directory.keep_work(str(self._logs_root))
                 self._trash.take(attempt.directory)
         finally:
             self._register.removed(attempt)

@@ -219,8 +219,8 @@ class TaskDirectory:
         """Write a message of the platform to the attempt's `runtime` log."""
         _append(f"{logs_root}/{self.key.path()}/runtime.log", f"[openpai-runtime] {text}\n")
 
-    def keep_work(self) -> None:
-        """Move the files that the task left to where users can fetch them; what cannot be moved is not kept."""
+    def keep_work(self, logs_root: str) -> None:
+        """Move the files that the task left to where users can fetch them; its log says if that is impossible."""
         if not self.has_left_work():
             return
         with contextlib.suppress(OSError):
@@ -230,6 +230,10 @@ class TaskDirectory:
             with contextlib.suppress(OSError):
                 # Since when it is kept.
                 os.utime(goal, follow_symlinks=False)
+        else:
+            self.note(
+                logs_root, "the files that the task left are lost: they could not be moved to where files are kept"
+            )
 
     def spare(self, name: str) -> str | None:
         """Move the directory out of the tree and return it cleaned for reuse, or None if that is impossible."""

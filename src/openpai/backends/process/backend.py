@@ -211,7 +211,7 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
     def remove(self, attempt: ProcessAttempt) -> None:
         """Remove the task directory, and return the cgroup."""
         if self._keeps_work:
-            attempt.directory.keep_work()
+            attempt.directory.keep_work(str(self._logs_root))
         self._trash.take(attempt.directory)
         # Not earlier: the directory records that the cgroup belongs to the attempt.
         self._limits.give_back(attempt.cgroup)
