@@ -116,7 +116,10 @@ def test_a_job_says_that_its_image_is_being_pulled(pai: Person, tmp_path: Path) 
     assert "is not waiting" in pai("job", "why", "patient").out
 
 
-@pytest.mark.parametrize("ends", ["while the server is dead", "after the server is back"])
+# That an end while no server looks is found is also a test of the contract, on every backend.
+@pytest.mark.parametrize(
+    "ends", [pytest.param("while the server is dead", marks=pytest.mark.full), "after the server is back"]
+)
 def test_a_killed_server_comes_back_to_its_container(
     ends: str, server: Server, pai: Person, containers: Containers, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from tests.e2e.test_bad_starts import started
 LOGINS = 20
 
 
-@pytest.fixture(params=["tmpfs", "ext4"])
+@pytest.fixture(params=["tmpfs", pytest.param("ext4", marks=pytest.mark.full)])
 def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A disk of a few megabytes."""
     mounted = tmp_path / "disk"

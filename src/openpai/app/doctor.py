@@ -9,10 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, get_type_hints
 
-import typer
-
 from openpai.app.check import Finding, of_database_and_files, report
-from openpai.app.config_file import options_of
+from openpai.app.config_file import ENVIRONMENT_PREFIX, options_of
 from openpai.app.datadir import LAST_BACKUP, look_at_data_dir
 from openpai.app.identity import read_identity
 from openpai.app.machine_check import (
@@ -25,6 +23,7 @@ from openpai.app.machine_check import (
     files_of_certificates,
 )
 from openpai.app.settings import Settings
+from openpai.cli.lazy import load
 from openpai.cli.options import option
 from openpai.cli.output import Json
 from openpai.protocol.errors import BadConfiguration, PaiError
@@ -83,12 +82,10 @@ def examine(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
 
 def settings_of(config: Path | None) -> Settings:
     """Return the settings that `pai up` would use with this file and this environment. Raises Refused."""
-    from openpai.cli.main import app
-
-    up: Any = typer.main.get_command(app).get_command(None, "up")  # type: ignore[attr-defined]
+    up = load("up", "openpai.app.main:up")
     arguments = ["--config", str(config)] if config is not None else []
     try:
-        given = up.make_context("up", arguments, **up.context_settings).params
+        given = up.make_context("up", arguments, auto_envvar_prefix=ENVIRONMENT_PREFIX).params
     except PaiError:
         raise
     except Exception as error:

@@ -44,15 +44,21 @@ def upload(
     from openpai.client.calls.storages import file_path
 
     with this_machine():
-        plan = [(file, f"{to.strip('/')}/{goal}") for source in sources for file, goal in _files(source)]
-        for _, goal in plan:
-            # Refuse a bad path before the first file is sent.
-            file_path(name, goal)
-        total = sum(file.stat().st_size for file, _ in plan)
-        with session.connect() as pai, _bar("uploading", total) as progress:
+        for source in sources:
+            if not source.exists():
+                raise Refused("NoFileError", f"there is no file or directory {source}", "check the path")
+        with session.connect() as pai:
+            # Many files are not looked through for a storage that does not exist.
+            pai.storage(name)
+            plan = [(file, f"{to.strip('/')}/{goal}") for source in sources for file, goal in _files(source)]
+            for _, goal in plan:
+                # Refuse a bad path before the first file is sent.
+                file_path(name, goal)
+            total = sum(file.stat().st_size for file, _ in plan)
             files = pai.files(name)
-            for file, goal in plan:
-                files.upload(file, goal, progress)
+            with _bar("uploading", total) as progress:
+                for file, goal in plan:
+                    files.upload(file, goal, progress)
     _moved(json, name, len(plan), total, f"pai storage ls {name} {to}".rstrip())
 
 
@@ -99,8 +105,6 @@ def _files(source: Path) -> Iterator[tuple[Path, str]]:
     if source.is_file():
         yield source, whole.name
         return
-    if not source.is_dir():
-        raise Refused("NoFileError", f"there is no file or directory {source}", "check the path")
     top = Path(whole.resolve().name)
     waiting = [source]
     # Not `os.walk`: before Python 3.12 it recurses for each level, and a deep directory overflows the stack.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 from typing import Final
 
@@ -60,6 +61,7 @@ def require_known(schema: str) -> None:
     _refuse_newer(ScriptDirectory.from_config(_config()), schema)
 
 
+@cache
 def newest_schema() -> str:
     """Return the schema that this program works with."""
     return ScriptDirectory.from_config(_config()).get_current_head() or ""

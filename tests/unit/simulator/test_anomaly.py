@@ -47,7 +47,15 @@ def test_the_default_case_shows_it_even_when_small() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "policy"), [(0, "hived"), (1, "hived"), (2, "hived"), (3, "hived-shortest")])
+@pytest.mark.parametrize(
+    ("seed", "policy"),
+    [
+        (0, "hived"),
+        pytest.param(1, "hived", marks=pytest.mark.full),
+        pytest.param(2, "hived", marks=pytest.mark.full),
+        (3, "hived-shortest"),
+    ],
+)
 def test_a_team_waits_exactly_as_long_as_in_its_private_cluster(seed: int, policy: str) -> None:
     spec = SyntheticSpec(1_200, 1.5, seed, load=1.1, vcs=4)
     config = read_config(config_text(26, spec.shares()))
