@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from openpai.alerts.expressions import parse, selectors
 from openpai.alerts.series import as_labels
+from openpai.orchestrator.alert_facts import NAMES
 from openpai.orchestrator.alert_input import fetch
 from openpai.series.labels import Labels, Matcher
 from openpai.series.model import Sample
@@ -23,3 +26,8 @@ async def test_a_rule_finds_a_node_by_the_name_that_actions_know() -> None:
     data = await fetch([wanted], {}, Measures(), 0)  # type: ignore[arg-type]
     labels = as_labels({"node": "n2", "node_name": "n2", "gpu": "3", "minor_number": "3"})
     assert data[wanted].newest == {labels: 2.0}
+
+
+def test_each_recorded_value_is_described() -> None:
+    page = (Path(__file__).parents[3] / "docs/alerts.md").read_text("utf-8")
+    assert [name for name in NAMES if f"`{name}`" not in page] == []
