@@ -150,6 +150,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
             self._watcher = self._make_watcher()
             opening.push_async_callback(self._watcher.close)
             self._launcher = self._make_launcher()
+            opening.push_async_callback(self._launcher.close)
             self._leftovers = Leftovers(
                 self._client, self._namespace, self._seals.scope, self._register, self._launcher, self._cluster
             )
@@ -279,6 +280,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
 
     def _start(self, attempt: PodAttempt, action: LaunchTask) -> None:
         attempt.node = action.node
+        self._launcher.expect(action)
         self._creating.add(partial(self._launcher.launch, attempt, action))
 
     def _found(self, attempt: PodAttempt, pod: Pod) -> None:

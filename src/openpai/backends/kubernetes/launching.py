@@ -10,25 +10,26 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import structlog
 
 from openpai.backends.host.register import KILLED_BEFORE_START
 from openpai.backends.kubernetes.attempts import PodAttempt, PodRegister
-from openpai.backends.kubernetes.bundles import Bundle, Bundles, secret_body
+from openpai.backends.kubernetes.bundles import Bundle, Bundles
 from openpai.backends.kubernetes.claiming import Claims
 from openpai.backends.kubernetes.devices import DeviceRequest
-from openpai.backends.kubernetes.pods import Parts, PodOptions, fence_pod, has_peers, network_service, task_pod
-from openpai.backends.kubernetes.refusals import QUOTA_PATIENCE_S, refusal_of
+from openpai.backends.kubernetes.pods import Parts, PodOptions, fence_pod, task_pod
+from openpai.backends.kubernetes.preparing import Preparer
+from openpai.backends.kubernetes.refusals import refusal_of
 from openpai.backends.kubernetes.seals import Identity, Seals
 from openpai.backends.kubernetes.volumes import PodVolumes, VolumeRules, pod_volumes
 from openpai.backends.kubernetes.writes import until_answered
 from openpai.kube.client import KubeClient
 from openpai.kube.connection import backoff_s
 from openpai.kube.errors import KubeError
-from openpai.kube.objects.kinds import PODS, SECRETS, SERVICES, Kind
+from openpai.kube.objects.kinds import PODS
 from openpai.kube.objects.pods import Pod
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask
@@ -36,6 +37,7 @@ from openpai.protocol.errors import PaiError
 
 log: Final = structlog.get_logger(__name__)
 _QUOTA_PAUSE_MAX_S: Final = 30.0
+_NO_VOLUMES: Final = PodVolumes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,23 @@ class Launcher:
         self._register = register
         self._found = found
         self._bundles = Bundles(shared.seals.scope, shared.seals.fingerprint)
-        self._there: dict[str, asyncio.Future[ExitReport | None]] = {}
-        """By name, each shared object that was created or is being created."""
+        self._preparer = Preparer(shared.client, shared.namespace, shared.seals.scope, self._referred)
+
+    async def close(self) -> None:
+        """Stop what is under way beside the launches."""
+        await self._preparer.close()
+
+    def expect(self, action: LaunchTask) -> None:
+        """Prepare for a launch that waits for its turn."""
+        self._preparer.expect(action)
+
+    def forget(self, name: str) -> None:
+        """Note that an object that pods share is being removed."""
+        self._preparer.forget(name)
 
     async def launch(self, attempt: PodAttempt, action: LaunchTask) -> None:
         """Create the pod of an attempt, or end the attempt."""
+        self._preparer.begins(action)
         try:
             report = await self._launch(attempt, action)
         except Exception as error:
@@ -106,14 +120,13 @@ class Launcher:
 
     async def _launch(self, attempt: PodAttempt, action: LaunchTask) -> ExitReport | None:
         try:
-            bundle = self._bundles.of(action)
+            bundle, volumes = self._referred(action)
             request = self._shared.request(action.node, action.devices)
-            volumes = self._volumes(action)
         except LookupError as error:
             return ExitReport(1, ExitReason.LAUNCH_FAILED, f"its devices cannot be used: {_text(error)}")
         except (ValueError, PaiError) as error:
             return ExitReport(1, ExitReason.LAUNCH_REFUSED, f"its pod cannot be made as asked: {_text(error)}")
-        report = await self._prepare(action, bundle, volumes)
+        report = await self._preparer.prepare(action, bundle, volumes)
         if report is not None or attempt.kill_requested.is_set():
             return report or KILLED_BEFORE_START
         shared = self._shared
@@ -174,56 +187,16 @@ class Launcher:
             return None, None
         return (pod, None) if self._shared.seals.identity(pod) is not None else (None, error)
 
+    def _referred(self, action: LaunchTask) -> tuple[Bundle, PodVolumes]:
+        """Return what the pod of a launch refers to. Raises ValueError and PaiError."""
+        return self._bundles.of(action), self._volumes(action)
+
     def _volumes(self, action: LaunchTask) -> PodVolumes:
         if not action.mounts:
-            return PodVolumes()
+            return _NO_VOLUMES
         content = f"{action.key.job} {action.key.job_attempt} {[(mount, mount.options) for mount in action.mounts]}"
         prefix = f"pai-mount-{self._shared.seals.fingerprint(content.encode())}"
         return pod_volumes(action.mounts, prefix, self._shared.volumes)
-
-    async def _prepare(self, action: LaunchTask, bundle: Bundle, volumes: PodVolumes) -> ExitReport | None:
-        """Create what the pod refers to, once for all tasks that share it."""
-        secrets = dict(bundle.bodies)
-        for name, values in volumes.secrets.items():
-            content = {key: text.encode() for key, text in values.items()}
-            secrets[name] = secret_body(self._shared.seals.scope, action.key, "mount", name, content)
-        for name, body in secrets.items():
-            if report := await self._ensure(name, SECRETS, body):
-                return report
-        if has_peers(action):
-            service = network_service(action, self._shared.seals.scope)
-            name = service["metadata"]["name"]
-            return await self._ensure(name, SERVICES, msgspec.json.encode(service))
-        return None
-
-    async def _ensure(self, name: str, kind: Kind[Any], body: bytes) -> ExitReport | None:
-        known = self._there.get(name)
-        if known is not None:
-            return await asyncio.shield(known)
-        made = self._there[name] = asyncio.get_running_loop().create_future()
-        report: ExitReport | None = None
-        try:
-            report = await self._create_shared(kind, body)
-        finally:
-            made.set_result(report)
-            if report is not None:
-                self._there.pop(name, None)
-        return report
-
-    async def _create_shared(self, kind: Kind[Any], body: bytes) -> ExitReport | None:
-        async def call() -> None:
-            try:
-                await self._shared.client.create(kind, body, self._shared.namespace)
-            except KubeError as error:
-                if not error.is_there_already:
-                    raise
-
-        error = await until_answered(call)
-        return refusal_of(error, QUOTA_PATIENCE_S).exit if error is not None else None
-
-    def forget(self, name: str) -> None:
-        """Note that a shared object is being removed."""
-        self._there.pop(name, None)
 
 
 def _text(error: Exception) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from openpai.backends.host.capabilities import kept_capabilities
 from openpai.backends.host.mounts import variable
-from openpai.backends.kubernetes.bundles import ENTRY_FILE, WRAPPER_FILE, Bundle, is_inline, job_labels
+from openpai.backends.kubernetes.bundles import ENTRY_FILE, WRAPPER_FILE, Bundle, job_labels
 from openpai.backends.kubernetes.claims import SCHEDULER
 from openpai.backends.kubernetes.devices import DeviceRequest
 from openpai.backends.kubernetes.names import (
@@ -309,7 +309,7 @@ def _checkpoints(launch: LaunchTask, options: PodOptions) -> dict[str, str]:
 
 
 def _environment(launch: LaunchTask, options: PodOptions, parts: Parts) -> Mapping[str, str]:
-    shared = launch.shared_env if is_inline(launch.shared_env) else {}
+    shared = {} if parts.bundle.env else launch.shared_env
     environment = {**shared, **launch.env, **{variable(mount): mount.mount_path for mount in launch.mounts}}
     environment |= {NOTICE_VARIABLE: f"{TASK}/{NOTICE_FILE}", PROGRESS_VARIABLE: PROGRESS}
     environment |= _checkpoints(launch, options)
