@@ -6,6 +6,7 @@ A loop counts each time round. What the interpreter does by itself, such as copy
 from __future__ import annotations
 
 import sys
+from asyncio import Handle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, ModuleType
@@ -21,6 +22,8 @@ class Lines:
     """A count of lines."""
 
     count = 0
+    most_at_once = 0
+    """The most that the event loop ran without a turn for others, with `counted_turns`."""
 
 
 @contextmanager
@@ -56,3 +59,23 @@ def assert_linear(work_of: Callable[[int], Callable[[], object]], size: int = 20
     small, large = lines_run(work_of(size), *packages), lines_run(work_of(2 * size), *packages)
     assert small > 0
     assert large <= 2 * small * GROWTH_MAX, f"{size}: {small} lines, {2 * size}: {large} lines"
+
+
+@contextmanager
+def counted_turns() -> Iterator[Lines]:
+    """Count the lines that each callback of the event loop runs, in functions called from now on."""
+    with counted_lines() as lines:
+        run = Handle._run
+
+        def counted(handle: Handle) -> Any:
+            before = lines.count
+            try:
+                return run(handle)
+            finally:
+                lines.most_at_once = max(lines.most_at_once, lines.count - before)
+
+        Handle._run = counted  # type: ignore[method-assign]
+        try:
+            yield lines
+        finally:
+            Handle._run = run  # type: ignore[method-assign]

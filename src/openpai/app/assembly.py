@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -48,7 +48,7 @@ from openpai.orchestrator.leader import KeptLimit, Leader
 from openpai.orchestrator.log_progress import LogProgress, pattern_in
 from openpai.orchestrator.task_ports import PORT_END, PORT_FIRST
 from openpai.ports.applications import Applications
-from openpai.ports.backend import Backend, SharedBackend
+from openpai.ports.backend import Backend, SharedBackend, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.ports.task_usage import MeasuresTasks
 from openpai.runtime.plugins import Plugins
@@ -321,13 +321,15 @@ def _guard_room(settings: Settings, rooms: _Rooms, stack: AsyncExitStack, backen
 def _watch_moments(rooms: _Rooms, stack: AsyncExitStack, backend: Backend) -> None:
     moments = Moments()
 
+    def look(seen: Sequence[TaskSeen], now_ms: int) -> None:
+        moments.look([f"{rooms.data.logs}/{task.key.path()}" for task in seen if task.exit is None], now_ms)
+
     async def run() -> None:
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
-            keys = [seen.key for seen in await backend.observe() if seen.exit is None]
-            directories = [f"{rooms.data.logs}/{key.path()}" for key in keys]
-            await asyncio.to_thread(moments.look, directories, rooms.clock.now_ms())
+            seen = await backend.observe()
+            await asyncio.to_thread(look, seen, rooms.clock.now_ms())
             # Checking thousands of logs takes a while, so it happens less often.
             await asyncio.sleep(max(MOMENT_S, 20 * (loop.time() - began_s)))
 

@@ -282,7 +282,8 @@ class PlatformCommands(
             return await waits_for(leader, found)
         if found.job.phase is JobPhase.BACKING_OFF:
             return (_backing_off(found, self._clock.now_ms()),)
-        seen = await leader.backend.observe() if any(map(_is_placed, found.job.tasks.values())) else ()
+        placed = [found.job.key(task) for task in found.job.tasks.values() if _is_placed(task)]
+        seen = await leader.backend.observe(placed) if placed else ()
         return (*_waits(leader, found.job), *_starting(found, seen), *_silent(found, seen))
 
     async def task_use(self, job: str) -> tuple[TaskUse, ...]:

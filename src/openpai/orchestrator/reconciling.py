@@ -9,7 +9,7 @@ import asyncio
 from typing import Final
 
 from openpai.lifecycle.actions import is_current
-from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, TaskPhase
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport, Task, TaskPhase
 from openpai.orchestrator.dependencies import look_again
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.observing import HEARD_PER_PASS, hear, is_as_known
@@ -22,20 +22,13 @@ LOOKED_AT_ONCE: Final = 500
 async def audit(leader: Leader) -> None:
     """Record everything the backend sees; launch missing attempts again, and record vanished ones as lost."""
     look_again(leader)
-    running = {
-        found.job.key(task): task
-        for found in leader.active.records.values()
-        for task in found.job.tasks.values()
-        if task.phase is TaskPhase.RUNNING
-    }
+    running = await _running(leader)
     launched = frozenset(leader.active.launched)
-    there, seen = await _observe(leader)
+    there, seen = await _observe(leader, running)
     # Only attempts from before `observe` can be missing: later launches may not be visible yet.
     now_ms = leader.clock.now_ms()
     gone = ExitReport(1, ExitReason.LOST, "it vanished without a report", ended_at_ms=now_ms)
-    lost = [
-        TaskSeen(key, task.grant or 0, task.started_at_ms, gone) for key, task in running.items() if key not in there
-    ]
+    lost = [TaskSeen(key, task.grant or 0, task.started_at_ms, gone) for key, task in running.items()]
     everything = [*seen, *lost]
     for start in range(0, len(everything), HEARD_PER_PASS):
         await hear(leader, everything[start : start + HEARD_PER_PASS])
@@ -52,12 +45,29 @@ async def audit(leader: Leader) -> None:
             _act_again(leader, found, key)
 
 
-async def _observe(leader: Leader) -> tuple[set[AttemptKey], list[TaskSeen]]:
-    """Return the attempts that the backend sees, and those reports of it that say anything new."""
+async def _running(leader: Leader) -> dict[AttemptKey, Task]:
+    """Return the task attempts that are recorded as running."""
+    running: dict[AttemptKey, Task] = {}
+    looked_at = 0
+    for found in list(leader.active.records.values()):
+        running |= {found.job.key(task): task for task in found.job.tasks.values() if task.phase is TaskPhase.RUNNING}
+        looked_at += len(found.job.tasks)
+        if looked_at > LOOKED_AT_ONCE:
+            looked_at = 0
+            await asyncio.sleep(0)
+    return running
+
+
+async def _observe(leader: Leader, running: dict[AttemptKey, Task]) -> tuple[set[AttemptKey], list[TaskSeen]]:
+    """Return the attempts that the backend sees, and those reports of it that say anything new.
+
+    What it sees is removed from `running`.
+    """
     there: set[AttemptKey] = set()
     new: set[AttemptKey] = set()
     for number, task in enumerate(await leader.backend.observe(), start=1):
         there.add(task.key)
+        running.pop(task.key, None)
         found = leader.active.records.get(task.key.job)
         if found is None or not is_current(found.job, task.key) or not is_as_known(found, task):
             new.add(task.key)
@@ -67,7 +77,7 @@ async def _observe(leader: Leader) -> tuple[set[AttemptKey], list[TaskSeen]]:
     if not new:
         return there, []
     # What was seen before a pause may be over and forgotten by now.
-    return there, [task for task in await leader.backend.observe() if task.key in new]
+    return there, list(await leader.backend.observe(new))
 
 
 def _act_again(leader: Leader, found: JobRecord, key: AttemptKey) -> None:

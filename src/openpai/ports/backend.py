@@ -7,7 +7,7 @@ outlive the server: after a restart `observe` lists what is still there, with th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
@@ -172,8 +172,11 @@ class Backend(Protocol):
     async def apply(self, actions: Sequence[Action]) -> None:
         """Start to carry out `actions`, in order. Repeating them is harmless."""
 
-    async def observe(self) -> tuple[TaskSeen, ...]:
-        """Return every task attempt that runs, or that ended and is not forgotten."""
+    async def observe(self, among: Collection[AttemptKey] | None = None) -> tuple[TaskSeen, ...]:
+        """Return every task attempt that runs, or that ended and is not forgotten; only these if `among` is given.
+
+        Those of `among` are as they are when it returns. Of all, some may have changed meanwhile: there are thousands.
+        """
 
     async def news(self) -> tuple[TaskSeen, ...]:
         """Wait for changes since the last call and return them, many at once if there are."""

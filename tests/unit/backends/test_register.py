@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
@@ -9,9 +10,10 @@ import pytest
 
 from openpai.app.clock import SystemClock
 from openpai.backends.host.grants import NewestGrants
-from openpai.backends.host.register import Attempt, AttemptRegister
+from openpai.backends.host.register import SEEN_AT_ONCE, Attempt, AttemptRegister
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import ForgetTask, KillTask, LaunchTask
+from tests.costs import counted_turns
 
 KEY = AttemptKey("job", 0, "worker", 0, 0)
 LAUNCH = LaunchTask(KEY, 1, "node", (0,), 1, 1, "image", "true")
@@ -103,3 +105,23 @@ def test_the_register_needs_nothing_of_a_host() -> None:
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert "directory" not in found
     assert "attempts" not in found
+
+
+async def test_thousands_of_attempts_are_observed_in_parts_and_some_of_them_at_once(far: Far) -> None:
+    keys = [AttemptKey("job", 0, "worker", index, 0) for index in range(4 * SEEN_AT_ONCE)]
+    for key in keys:
+        far.register.add(Attempt(key, f"pod-{key.index}"))
+    with counted_turns() as lines:
+        observing = asyncio.create_task(far.register.observe())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        gone = [found for found in far.register if found.key in (keys[0], keys[-1])]
+        for attempt in gone:
+            far.register.end(attempt, ExitReport(0))
+            far.register.apply(ForgetTask(attempt.key), far.start)
+        seen = await observing
+    assert lines.most_at_once < 20 * SEEN_AT_ONCE
+    # One was seen before it was forgotten.
+    assert [task.key for task in seen] == keys[:-1]
+    assert await far.register.observe(keys[:2]) == (seen[1],)
+    far.register.close()

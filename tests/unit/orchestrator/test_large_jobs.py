@@ -15,10 +15,11 @@ from openpai.lifecycle.model import AttemptKey, Plan, RolePlan, TaskId, TaskPhas
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.acting import TASKS_OF_ONE_JOB, TASKS_PER_PASS
 from openpai.orchestrator.commands import WAITS_OF_A_ROLE
+from openpai.orchestrator.reconciling import LOOKED_AT_ONCE, audit
 from openpai.orchestrator.recording import TASKS_AT_ONCE
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask
 from openpai.protocol.errors import Unavailable
-from tests.costs import lines_run
+from tests.costs import counted_turns, lines_run
 from tests.unit.orchestrator.servers import Servers, live
 
 PER_NODE = 10
@@ -228,3 +229,20 @@ def test_others_have_their_turn_again_and_again_while_a_large_gang_is_granted(mo
         assert max(seen.values()) <= TASKS_AT_ONCE
 
     live(story, virtual_nodes(300, PER_NODE))
+
+
+def test_an_audit_of_thousands_of_tasks_lets_others_have_their_turn() -> None:
+    async def story(servers: Servers) -> None:
+        for number in range(6):
+            await servers.submit(f"job-{number}", instances=200)
+        for number in range(6):
+            await servers.in_phase(f"job-{number}", "running")
+        backend = servers.leader.backend
+        with counted_turns() as alone:
+            # In a task of its own: a server counts what each of its loops does at once.
+            assert len(await asyncio.create_task(backend.observe())) == 1_200
+        with counted_turns() as lines:
+            await asyncio.create_task(audit(servers.leader))
+        assert lines.most_at_once < alone.most_at_once + 15 * LOOKED_AT_ONCE
+
+    live(story, virtual_nodes(120, PER_NODE))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -37,9 +37,9 @@ class HostBackend(Generic[H]):
     _checkpoints: CheckpointDirectories
     _clock: Clock
 
-    async def observe(self) -> tuple[TaskSeen, ...]:
+    async def observe(self, among: Collection[AttemptKey] | None = None) -> tuple[TaskSeen, ...]:
         """Return every attempt that starts, runs, or is not forgotten."""
-        return self._register.observe()
+        return await self._register.observe(among)
 
     async def news(self) -> tuple[TaskSeen, ...]:
         """Wait for attempts that began or ended and return them as they are now."""

@@ -23,6 +23,8 @@ KILLED: Final = ExitReport(137, ExitReason.EXITED, "killed: it had not ended wit
 KILLED_BEFORE_START: Final = ExitReport(143, ExitReason.EXITED, "killed before it began")
 NOTHING_TO_KILL: Final = ExitReport(143, ExitReason.ABSENT, "there was no task to kill")
 """143 as for any task that SIGTERM ended: 0 would read as success where only the code is shown."""
+SEEN_AT_ONCE: Final = 500
+"""Of thousands of attempts, before others have their turn."""
 _KILL_DELAY_S: Final = 1.5
 """How much longer than the grace period a wrapper may take to end its task before the runner destroys it."""
 
@@ -154,9 +156,17 @@ class AttemptRegister(Generic[A]):
             case ForgetTask():
                 self._forget(action.key)
 
-    def observe(self) -> tuple[TaskSeen, ...]:
-        """Return every attempt that starts, runs, or is not forgotten."""
-        return tuple(attempt.seen() for attempt in self._attempts.values())
+    async def observe(self, among: Collection[AttemptKey] | None = None) -> tuple[TaskSeen, ...]:
+        """Return every attempt that starts, runs, or is not forgotten; only these, without a pause, for `among`."""
+        if among is not None:
+            return tuple([self._attempts[key].seen() for key in among if key in self._attempts])
+        seen: list[TaskSeen] = []
+        for number, attempt in enumerate(list(self._attempts.values()), start=1):
+            if self._attempts.get(attempt.key) is attempt:
+                seen.append(attempt.seen())
+            if number % SEEN_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return tuple(seen)
 
     async def news(self) -> tuple[TaskSeen, ...]:
         """Wait until an attempt changed; return all that did, as they are now."""

@@ -207,9 +207,9 @@ class KubernetesBackend(RunsShells[PodAttempt]):
             if number % _ACTIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
 
-    async def observe(self) -> tuple[TaskSeen, ...]:
+    async def observe(self, among: Collection[AttemptKey] | None = None) -> tuple[TaskSeen, ...]:
         """Return every attempt that starts, runs, or is not forgotten."""
-        return self._register.observe()
+        return await self._register.observe(among)
 
     async def news(self) -> tuple[TaskSeen, ...]:
         """Wait for attempts that began or ended and return them as they are now."""

@@ -7,7 +7,7 @@ Under the event loop one timer waits for the next event. A simulator that contro
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from openpai.backends.simulated.cluster import Feed, SimulatedCluster
@@ -66,9 +66,10 @@ class SimulatedBackend:
         self._cluster.submit(actions, self._now_ms())
         self._wait_for_next()
 
-    async def observe(self) -> tuple[TaskSeen, ...]:
+    async def observe(self, among: Collection[AttemptKey] | None = None) -> tuple[TaskSeen, ...]:
         """Return every task that runs or is not forgotten."""
-        return self._cluster.observe()
+        seen = self._cluster.observe()
+        return seen if among is None else tuple([task for task in seen if task.key in among])
 
     async def news(self) -> tuple[TaskSeen, ...]:
         """Wait for news and return all of it."""
