@@ -89,6 +89,7 @@ async def _fill(sharing: Sharing, root: Path) -> None:
         ("POST", "/storages", {"name": "datasets", "type": "local", "data": {"path": str(root / "shared")}}),
         ("PUT", "/storages/datasets/groups/default", None),
         ("PUT", "/quotas", {"virtualCluster": "vision", "user": "ann", "gpusRunning": 8}),
+        ("PUT", "/budgets", {"kind": "vc", "name": "vision", "gpuHours": 5000}),
     ):
         answer = await sharing.ask(method, path, json=body)
         assert answer.status_code < 300, answer.text

@@ -40,6 +40,8 @@ vc.change              -     -    -    -    -    +      -      +      -     -
 quota.own              +     +    +    +    +    +      +      +      +     +
 quota.list             -     -    -    +    -    +      -      +      -     -
 quota.change           -     -    -    +    -    +      -      +      -     -
+budget.own             +     +    +    +    +    +      +      +      +     +
+budget.change          -     -    -    -    -    +      -      +      -     -
 node.list              +     +    +    +    +    +      +      +      +     +
 node.change            -     -    -    -    -    +      -      +      -     -
 cluster.read           -     -    -    -    -    +      -      +      -     -
@@ -269,6 +271,9 @@ GET     /api/v2/exit-specs/{name}                                       exit_spe
 PUT     /api/v2/exit-specs/{name}                                       exit_spec.change
 DELETE  /api/v2/exit-specs/{name}                                       exit_spec.change
 GET     /api/v2/quotas/me                                               quota.own
+GET     /api/v2/budgets                                                 budget.own
+PUT     /api/v2/budgets                                                 budget.change
+DELETE  /api/v2/budgets                                                 budget.change
 GET     /api/v2/reports/use                                             report.own
 GET     /api/v2/audit                                                   audit.own
 
@@ -308,4 +313,8 @@ BODIES: Final[Mapping[str, Any]] = {
 _SEARCH: Final = (
     "GET /api/v2/jobs/{job}/attempts/{number}/taskRoles/{role}/taskIndex/{index}/attempts/{attempt}/logs/{name}/search"
 )
-QUERIES: Final[Mapping[str, str]] = {"DELETE /api/v2/quotas": "?virtualCluster=team", _SEARCH: "?text=x"}
+QUERIES: Final[Mapping[str, str]] = {
+    "DELETE /api/v2/quotas": "?virtualCluster=team",
+    "DELETE /api/v2/budgets": "?kind=vc&name=team",
+    _SEARCH: "?text=x",
+}

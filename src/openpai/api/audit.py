@@ -35,7 +35,8 @@ _WORDS: Final = (
     "username", "groupname", "name", "user", "virtualCluster", "grouplist", "admin", "viewer", "scope", "expiration",
     "drained", "deadlineSeconds", "badDevices", "reason", "force",
     "promise", "promises", "version", "vcStatus", "halfLifeHours", "threshold", "action", "tag",
-    "gpusRunning", "gpusPerJob", "jobsUnfinished", "gpuHoursPerMonth", "patch", "kind", "readOnly", "shared",
+    "gpusRunning", "gpusPerJob", "jobsUnfinished", "gpuHoursPerMonth", "gpuHours", "period", "stops",
+    "noticeMinutes", "contact", "patch", "kind", "readOnly", "shared",
 )  # fmt: skip
 _TARGETS: Final = ("username", "groupname", "name", "user", "virtualCluster")
 _WORD_MAX: Final = 200

@@ -19,6 +19,8 @@ from openpai.orchestrator.alert_outbox import EVERY_S as MESSAGES_EVERY_S
 from openpai.orchestrator.alert_outbox import deliver, serve_subscribers
 from openpai.orchestrator.alert_watch import EVERY_S as ALERTS_EVERY_S
 from openpai.orchestrator.alert_watch import watch_alerts
+from openpai.orchestrator.budgets import EVERY_S as BUDGETS_EVERY_S
+from openpai.orchestrator.budgets import BudgetWatch, watch_budgets
 from openpai.orchestrator.checkpoints import note_checkpoints
 from openpai.orchestrator.fairness import save_accuracy
 from openpai.orchestrator.hangs import HangWatch, watch_hangs
@@ -69,6 +71,7 @@ async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable
         _every(leader, ALERTS_EVERY_S, lambda: watch_alerts(leader)),
         _every(leader, MESSAGES_EVERY_S, lambda: serve_subscribers(leader)),
         _every(leader, MESSAGES_EVERY_S, lambda: deliver(leader)),
+        _every(leader, BUDGETS_EVERY_S, partial(watch_budgets, leader, BudgetWatch())),
         _every(leader, INBOX_EVERY_S, lambda: take_inbox(leader)),
         _every(leader, RENEW_EVERY_S, lambda: _renew(leader, holder)),
         _every(leader, 3600.0, housekeeping),

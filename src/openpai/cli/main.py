@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "ssh-key": ("openpai.cli.ssh_key:app", "SSH keys: the public keys of your profile."),
     "storage": ("openpai.cli.storage:app", "Storages: named places for data."),
     "quota": ("openpai.cli.quota:app", "Quotas: limits for users."),
+    "budget": ("openpai.cli.budget:app", "Budgets: GPU hours in a month, a quarter or in total."),
     "exit-spec": ("openpai.cli.exit_spec:app", "Exit specs: causes of failures, and the rules that find them."),
     "report": ("openpai.cli.report:report", "Report use in hours of GPUs, CPUs and memory."),
     "metrics": ("openpai.cli.metrics:app", "Metrics: what is measured of the platform."),

@@ -24,6 +24,7 @@ from openpai.client.calls.alert_rules import AlertRules
 from openpai.client.calls.alerts import Alerts
 from openpai.client.calls.applications import Applications
 from openpai.client.calls.audit import Audit
+from openpai.client.calls.budgets import Budgets
 from openpai.client.calls.clusters import Clusters
 from openpai.client.calls.code import Code
 from openpai.client.calls.exit_specs import ExitSpecs
@@ -57,8 +58,8 @@ Http = TypeVar("Http", httpx.BaseTransport, httpx.AsyncBaseTransport)
 
 class Connected(
     Jobs, JobChanges, JobEvents, Applications, Tokens, Users, Groups, Nodes, Clusters, Scheduler,
-    Storages, Quotas, Reports, Audit, Alerts, AlertRules, AlertChannels, ExitSpecs, Code, SshKeys, Sweeps, Metrics,
-    Market,
+    Storages, Quotas, Budgets, Reports, Audit, Alerts, AlertRules, AlertChannels, ExitSpecs, Code, SshKeys, Sweeps,
+    Metrics, Market,
     Generic[Http],
 ):  # fmt: skip
     """What both clients are: the methods of all nouns over a connection to one platform for one user.

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from openpai.access.budgets import in_words, renewal, whom_to_ask
 from openpai.access.model import Principal, Role
 from openpai.access.quotas import Quota, quotas_for
 from openpai.lifecycle.model import Job
@@ -21,7 +22,7 @@ from openpai.orchestrator.secrets import hidden
 from openpai.ports.identity import Sealer
 from openpai.ports.platform import Submitter
 from openpai.ports.store import Event, JobRecord
-from openpai.ports.usage import BeyondQuota, UsageStore
+from openpai.ports.usage import BeyondQuota, OverBudget, UsageStore
 from openpai.protocol.dependencies import dependencies_of
 from openpai.protocol.documents import document_of
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
@@ -85,6 +86,8 @@ async def check_again(found: JobRecord, usage: UsageStore) -> tuple[Quota, ...]:
 
 def no_room(user: str, beyond: BeyondQuota, more: int = 1) -> Refused:
     """Return the refusal for a quota that leaves no room for so many more jobs."""
+    if isinstance(beyond, OverBudget):
+        return _used_up(beyond)
     quota, count, used = beyond.quota, beyond.count, beyond.gpu_hours
     if used is not None:
         limit = exact(quota.gpu_hours_per_month or 0)
@@ -98,6 +101,12 @@ def no_room(user: str, beyond: BeyondQuota, more: int = 1) -> Refused:
     return _beyond(
         quota, message, _ends_first(count + more - (quota.jobs_unfinished or 0)) if quota.jobs_unfinished else ""
     )
+
+
+def _used_up(over: OverBudget) -> Refused:
+    budget, hours = over.budget, over.gpu_hours or 0
+    message = f"the budget of {budget.label} is used up: {in_words(budget, hours)}"
+    return Refused("NoEnoughQuotaError", message, f"{renewal(budget, over.now_ms)}; for more, {whom_to_ask(budget)}")
 
 
 def _ends_first(jobs: int) -> str:

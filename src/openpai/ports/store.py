@@ -159,7 +159,9 @@ class JobStore(Protocol):
         """Add a submitted job; durable when this returns. Raises Refused ConflictJobError for a name that exists.
 
         Archived jobs do not keep their names. Raises `AlreadySubmitted` for an idempotency key its owner used before,
-        and `BeyondQuota` for a job that its `quotas` leave no room for, however many servers add jobs at the same time.
+        and `BeyondQuota` for a job that its `quotas` leave no room for, however many servers add jobs at the same time,
+        and `OverBudget` for one that asks for GPUs while a budget of its owner, a group or its virtual cluster is used
+        up.
 
         Unless `epoch` is the newest lease, the job goes into the inbox of the leader.
         """
@@ -193,7 +195,7 @@ class JobStore(Protocol):
 
         `epoch` is the lease under which the caller leads: raises LeaseLost, writing nothing, when it is no longer
         the newest. None for a server that does not lead and may only record requests. Raises `BeyondQuota`, writing
-        nothing, when the `quotas` of a change leave no room.
+        nothing, when the `quotas` of a change, or budgets, leave no room for a final job to run again.
         """
 
     async def take_inbox(self, limit: int, epoch: int) -> tuple[str, ...]:

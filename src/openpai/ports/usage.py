@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from openpai.access.budgets import Budget, BudgetState, Kind, Period
 from openpai.access.quotas import Quota
 
 LIMITS: Final = ("gpus_running", "gpus_per_job", "jobs_unfinished", "gpu_hours_per_month")
@@ -19,6 +20,23 @@ class BeyondQuota(Exception):
         self.quota = quota
         self.count = count
         self.gpu_hours = gpu_hours
+
+
+class OverBudget(BeyondQuota):
+    """`budget` was used up at `now_ms`: `hours` of its GPU hours are used."""
+
+    def __init__(self, budget: Budget, hours: float, now_ms: int) -> None:
+        super().__init__(Quota(), gpu_hours=hours)
+        self.budget = budget
+        self.now_ms = now_ms
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUse:
+    """A budget, and the GPU hours that count for it in its present period."""
+
+    budget: Budget
+    hours: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +163,21 @@ class UsageStore(Protocol):
 
         The same hours as in `use`, with those of running jobs until now.
         """
+
+    async def budgets(self, now_ms: int) -> tuple[BudgetUse, ...]:
+        """Return every budget with its use, by kind, name and period."""
+
+    async def budgets_of(self, user: str, virtual_clusters: Sequence[str], now_ms: int) -> tuple[BudgetUse, ...]:
+        """Return the budgets of a user, of their groups, and of these virtual clusters, with their use."""
+
+    async def set_budget(self, budget: Budget) -> None:
+        """Add or replace a budget; its state stays."""
+
+    async def remove_budget(self, kind: Kind, name: str, period: Period) -> bool:
+        """Delete a budget; return whether it existed."""
+
+    async def set_budget_state(self, budget: Budget, state: BudgetState, epoch: int | None) -> None:
+        """Record what was done about a budget; raise LeaseLost, writing nothing, if `epoch` is over."""
 
     async def use(
         self, from_ms: int, to_ms: int, *, users: Sequence[str] = (), virtual_clusters: Sequence[str] = ()

@@ -42,6 +42,7 @@ STATUS_OF: Final[dict[str, int]] = {
     "NoStorageError": 404,
     "NoFileError": 404,
     "NoQuotaError": 404,
+    "NoBudgetError": 404,
     "NoSettingError": 404,
     "NoExitSpecError": 404,
     "NoAlertError": 404,

@@ -15,6 +15,7 @@ from openpai.ports.usage import BeyondQuota
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.store import rows
 from openpai.store.accounting import add_lent_use
+from openpai.store.budgets import over_budget
 from openpai.store.database import Database
 from openpai.store.forgetting import forget_older, forget_where
 from openpai.store.leases import SqlLeases
@@ -90,6 +91,9 @@ class SqlJobStore(SqlLeases):
                 if known is not None:
                     raise AlreadySubmitted(known.job, known.name)
             refused = beyond(connection, owner, first.quotas, first.record.job.submitted_at_ms, len(new))
+            if refused is None and any(one.gpus_total for one in new):
+                job = first.record
+                refused = over_budget(connection, owner, job.virtual_cluster, job.job.submitted_at_ms)
             if refused is not None:
                 return refused
             if first.idempotency_key:
@@ -178,10 +182,8 @@ class SqlJobStore(SqlLeases):
             if epoch is not None:
                 check_lease(connection, epoch)
             for change in changes:
-                if change.quotas and change.before.job.is_final:
-                    refused = beyond(connection, change.before.user, change.quotas, change.after.job.attempt_at_ms or 0)
-                    if refused is not None:
-                        raise refused
+                if change.before.job.is_final and not change.after.job.is_final:
+                    _check_room(connection, change)
             try:
                 with connection.begin_nested():
                     self._write(connection, changes, notify=notify)
@@ -276,6 +278,16 @@ class SqlJobStore(SqlLeases):
         _execute(connection, _ADD_EVENT, [rows.event_columns(e) for change in changes for e in change.events])
         if notify:
             _execute(connection, _ADD_NEWS, [{"job": change.after.job.id} for change in changes])
+
+
+def _check_room(connection: sa.Connection, change: Change) -> None:
+    """Raise BeyondQuota for a final job that is to run again without room for it."""
+    of, now_ms = change.before, change.after.job.attempt_at_ms or 0
+    refused = beyond(connection, of.user, change.quotas, now_ms)
+    if refused is None and of.spec.gpus_total:
+        refused = over_budget(connection, of.user, of.virtual_cluster, now_ms)
+    if refused is not None:
+        raise refused
 
 
 def _name_taken(new: Sequence[NewJob]) -> Refused:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from openpai.lifecycle.model import JobPhase, TaskPhase
 from openpai.store.alert_tables import alert_tables
+from openpai.store.budget_tables import budget_tables
 from openpai.store.market_tables import market_tables
 
 metadata: Final = sa.MetaData(
@@ -369,16 +370,6 @@ lent_use: Final = sa.Table(
     sa.Column("preempted_gpu_ms", sa.Double, nullable=False, server_default="0"),
 )
 
-# The use of ended task attempts in each month (UTC), added up as they end, for the check at each submission.
-month_use: Final = sa.Table(
-    "month_use",
-    metadata,
-    sa.Column("owner", sa.String(255), primary_key=True),
-    sa.Column("month_ms", MS, primary_key=True, autoincrement=False),
-    sa.Column("virtual_cluster", sa.String(255), primary_key=True),
-    sa.Column("gpu_ms", sa.BigInteger, nullable=False),
-)
-
 audit: Final = sa.Table(
     "audit",
     metadata,
@@ -398,3 +389,4 @@ audit: Final = sa.Table(
 
 alerts, alert_actions, notices, channels = alert_tables(metadata)
 market_items, market_revisions, market_marks, market_stars, market_uses = market_tables(metadata)
+month_use, budgets = budget_tables(metadata)

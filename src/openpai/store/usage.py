@@ -10,10 +10,13 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from openpai.access.budgets import Budget, BudgetState, Kind
+from openpai.access.budgets import Period as BudgetPeriod
 from openpai.access.quotas import Quota
 from openpai.lifecycle.model import JOB_FINAL
-from openpai.ports.usage import LIMITS, AuditEntry, AuditFilter, AuditRow, LentUse, RunTimeRow, UseRow
+from openpai.ports.usage import LIMITS, AuditEntry, AuditFilter, AuditRow, BudgetUse, LentUse, RunTimeRow, UseRow
 from openpai.store.accounting import Period, add_lent_use, held
+from openpai.store.budgets import all_budgets, budgets_of, delete_budget, hours_of, write_budget, write_state
 from openpai.store.database import Stored
 from openpai.store.forgetting import forget_older
 from openpai.store.locks import check_lease
@@ -58,6 +61,28 @@ class SqlUsageStore(Stored):
 
     async def gpu_hours_this_month(self, user: str, now_ms: int) -> Mapping[str, float]:
         return await self._database.read(lambda connection: gpu_hours(connection, user, now_ms))
+
+    async def budgets(self, now_ms: int) -> tuple[BudgetUse, ...]:
+        return await self._database.read(lambda connection: _used(connection, all_budgets(connection), now_ms))
+
+    async def budgets_of(self, user: str, virtual_clusters: Sequence[str], now_ms: int) -> tuple[BudgetUse, ...]:
+        return await self._database.read(
+            lambda connection: _used(connection, budgets_of(connection, user, virtual_clusters), now_ms)
+        )
+
+    async def set_budget(self, budget: Budget) -> None:
+        await self._database.write(lambda connection: write_budget(connection, budget))
+
+    async def remove_budget(self, kind: Kind, name: str, period: BudgetPeriod) -> bool:
+        return await self._database.write(lambda connection: delete_budget(connection, kind, name, period))
+
+    async def set_budget_state(self, budget: Budget, state: BudgetState, epoch: int | None) -> None:
+        def work(connection: sa.Connection) -> None:
+            if epoch is not None:
+                check_lease(connection, epoch)
+            write_state(connection, budget, state)
+
+        await self._database.write(work)
 
     async def use(
         self, from_ms: int, to_ms: int, *, users: Sequence[str] = (), virtual_clusters: Sequence[str] = ()
@@ -116,6 +141,10 @@ class SqlUsageStore(Stored):
 
     async def forget_audit(self, before_ms: int) -> int:
         return await forget_older(self._database, audit, before_ms)
+
+
+def _used(connection: sa.Connection, found: Iterable[Budget], now_ms: int) -> tuple[BudgetUse, ...]:
+    return tuple(BudgetUse(budget, hours_of(connection, budget, now_ms)) for budget in found)
 
 
 def audit_columns(entry: AuditEntry, *, target: str = "") -> dict[str, Any]:

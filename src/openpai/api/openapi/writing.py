@@ -37,6 +37,7 @@ TAGS: Final = {
     "metrics": "What is measured of the platform, its nodes and jobs.",
     "sweeps": "Jobs of a parameter matrix, seen and stopped as one.",
     "quotas": "Limits for users.",
+    "budgets": "GPU hours in a period.",
     "reports": "Reports of use.",
     "audit": "The log of changes.",
     "alerts": "What needs attention.",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from openpai.client.model.alerts import *
     from openpai.client.model.applications import *
     from openpai.client.model.audit import *
+    from openpai.client.model.budgets import *
     from openpai.client.model.clusters import *
     from openpai.client.model.exit_specs import *
     from openpai.client.model.groups import *
@@ -46,6 +47,7 @@ _PLACE: Final = {
     "market": "MarketCategory MarketDetail MarketEdit MarketItem MarketPage MarketRevision MarketRun MarketSettings",
     "metrics": "JobEfficiency MetricChart MetricInfo MetricSeries ResourceEfficiency RoleEfficiency",
     "nodes": "Amount Held Holding NodeDetail NodeView",
+    "budgets": "Budget",
     "quotas": "Quota",
     "reports": "Report Use",
     "ssh_keys": "SshKey",
