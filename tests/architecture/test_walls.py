@@ -1,4 +1,4 @@
-"""The walls between rooms, and the size and manners of files."""
+"""The walls between rooms, and the size and style of files."""
 
 from __future__ import annotations
 

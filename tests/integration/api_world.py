@@ -241,11 +241,11 @@ async def open_world(root: Path, database_url: str = "", **settings: Any) -> Asy
     kept = SqlSettingsStore(database)
     code = CodeFiles(root / "code", partial(_is_job_over, store))
     commands = Here(store, vault, clock, Names(), settings=kept, code=code)
-    manners = Settings(**{"version": "1.2.3", "keep_alive_s": 0.05, **settings})
+    api_settings = Settings(**{"version": "1.2.3", "keep_alive_s": 0.05, **settings})
     world: World
     storages = StorageService(SqlStorageStore(database), vault, clock, keep_out=(root / "logs",))
     services = Services(
-        commands, queries, users, logs, clock, manners, lambda: world.is_ready, cluster_settings=kept,
+        commands, queries, users, logs, clock, api_settings, lambda: world.is_ready, cluster_settings=kept,
         usage=SqlUsageStore(database), storages=storages, sealer=vault, check_database=DatabaseHealth(database).check,
         code=code, alerts=SqlAlertStore(database), sender=Messenger(),
         market=MarketService(SqlMarketStore(database), kept, clock, Names()),

@@ -127,7 +127,7 @@ class ApplicationWorld:
             writer.close()
 
     async def chat(self, connection: ServerConnection) -> None:
-        """Send back what comes, and close when told so."""
+        """Send back what comes, and close when it asks for that."""
         self.sockets.append(connection.request)
         async for message in connection:
             if message == "close":

@@ -226,7 +226,7 @@ def _save_and_restore(world: World) -> None:
     with world.login():
         listed = json.loads(world.pai("job", "list", "--json").stdout)
     assert {job["name"] for job in listed["data"]} == {"before"}
-    # The job of that time starts again, which a lower term of office would not allow.
+    # The job of that time starts again, which a lower epoch would not allow.
     _await(lambda: world.running("before"), "job of the backup", 120)
 
 

@@ -57,7 +57,7 @@ async def lists_again(cache: Reflector[Any], proxy: BadProxy) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while cache.lists < 2:
             await proxy.end_with_410()
-            # Another one while it is being listed again would begin that anew.
+            # Another one while it is being listed again would begin that again.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE_S / 6):
                     await until(lambda: cache.lists >= 2)

@@ -17,7 +17,7 @@ from typing import Any, Final
 import openpai
 from openpai.api.app import create_api
 from openpai.api.services import Services, SshGateway
-from openpai.api.services import Settings as Manners
+from openpai.api.services import Settings as ApiSettings
 from openpai.app.alerting import StorageHealth, disk_free, messenger, read_commands
 from openpai.app.backend import make_backend
 from openpai.app.clock import SystemClock, SystemIdentities
@@ -142,10 +142,10 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
             None, leadership, rooms.logs.hang_up, ssh_host_key=rooms.data.ssh_host_key, root=rooms.data.root
         )
         market = await open_market(rooms.database, rooms.kept, rooms.clock, is_seeded=not settings.api_only)
-        manners = Manners(version=version("openpai"), logs_requests=settings.log_requests)
+        shown = ApiSettings(version=version("openpai"), logs_requests=settings.log_requests)
         server.api = create_api(
             Services(
-                rooms.commands, rooms.queries, rooms.users, rooms.logs, rooms.clock, manners, lambda: server.is_ready,
+                rooms.commands, rooms.queries, rooms.users, rooms.logs, rooms.clock, shown, lambda: server.is_ready,
                 cluster_settings=rooms.kept,
         usage=rooms.usage,
                 storages=storages,

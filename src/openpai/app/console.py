@@ -83,7 +83,7 @@ class Console:
         host = self._settings.host
         self._console.print(f"SSH: pai ssh-key add FILE.pub, then ssh -p {port} USER+JOB@{host}", markup=False)
 
-    def goodbye(self) -> None:
+    def ended(self) -> None:
         """Print that the server ended and that tasks did not."""
         if self._settings.api_only:
             return

@@ -112,7 +112,7 @@ async def _serve(
             leading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await leading
-    console.goodbye()
+    console.ended()
 
 
 @contextlib.asynccontextmanager

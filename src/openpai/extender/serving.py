@@ -14,7 +14,7 @@ class Held(Protocol):
 
     @property
     def holder(self) -> str:
-        """Who was seen to hold it last."""
+        """Return the last known holder."""
         ...
 
     @property

@@ -29,7 +29,7 @@ class Election:
     def __init__(self, client: KubeClient, namespace: str, name: str, identity: str) -> None:
         """`identity` differs from that of every other process."""
         self.holder = ""
-        """Who was seen to hold the lease last."""
+        """The last known holder of the lease."""
         self._client = client
         self._namespace = namespace
         self._name = name

@@ -31,7 +31,7 @@ actions: {actions}
 """
 
 
-class Mouth:
+class KeepingSender:
     """Keeps what is sent; the server behind it may be away."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Alerting:
         self.servers = servers
         self.store = SqlAlertStore(servers.database)
         self.users = SqlAccountStore(servers.database)
-        self.mouth = Mouth()
+        self.sender = KeepingSender()
 
     async def begin(self) -> None:
         groups = (Group(DEFAULT_GROUP),)
@@ -69,7 +69,7 @@ class Alerting:
     def connect(self) -> None:
         commands = self.servers.commands
         parts = AlertParts(
-            self.store, self.mouth, self.users, self.servers.queries, self.servers.usage, commands,
+            self.store, self.sender, self.users, self.servers.queries, self.servers.usage, commands,
             commands={"page": ("/bin/true",)},
         )  # fmt: skip
         commands.alert_parts = self.servers.leader.alert_parts = parts
@@ -112,7 +112,7 @@ def test_an_alert_notifies_and_acts_once_and_the_audit_log_names_its_rule() -> N
         ]
         stops = [each.event.message for each in await servers.events("train") if each.event.reason == "StopRequested"]
         assert stops == ["alert rule Long stopped the job: alert Long: job ann~train runs"] or "Long" in stops[0]
-        firing, resolved = alerting.mouth.sent
+        firing, resolved = alerting.sender.sent
         assert firing[0] == "chat"
         assert firing[1].subject == "[firing] Long (warn): job ann~train runs"
         assert resolved[1].subject == "[resolved] Long (warn): job ann~train runs"
@@ -162,11 +162,11 @@ def test_a_crash_neither_repeats_a_message_nor_starts_the_time_of_an_alert_again
             alerting.connect()
             await asyncio.sleep(100)
         await asyncio.sleep(120)
-        assert len(alerting.mouth.sent) == 1
+        assert len(alerting.sender.sent) == 1
         await servers.restart()
         alerting.connect()
         await asyncio.sleep(300)
-        assert len(alerting.mouth.sent) == 1
+        assert len(alerting.sender.sent) == 1
 
     story(tell)
 
@@ -224,11 +224,11 @@ def test_a_dry_rule_and_a_silenced_alert_do_nothing() -> None:
         made = await servers.commands.silence(["Long"], servers.clock.now_ms() + 600_000, "root", "")
         await servers.submit("train")
         await asyncio.sleep(300)
-        assert (await alerting.actions(), alerting.mouth.sent) == ([], [])
+        assert (await alerting.actions(), alerting.sender.sent) == ([], [])
         await servers.commands.end_silence(made.id, "root")
         await asyncio.sleep(60)
         assert [row.state for row in await alerting.actions()] == ["dry"]
-        assert len(alerting.mouth.sent) == 1
+        assert len(alerting.sender.sent) == 1
         assert (await servers.row("train")).phase == "running"
         with pytest.raises(Refused, match="there is no silence"):
             await servers.commands.end_silence(made.id, "root")
@@ -238,16 +238,16 @@ def test_a_dry_rule_and_a_silenced_alert_do_nothing() -> None:
 
 def test_a_message_waits_while_its_server_is_away_and_is_given_up_at_last() -> None:
     async def tell(servers: Servers, alerting: Alerting) -> None:
-        alerting.mouth.is_away = True
+        alerting.sender.is_away = True
         await alerting.rule()
         await servers.submit("train")
         await asyncio.sleep(150)
         [waiting] = await alerting.store.notices(("waiting",), 10)
         assert waiting.tries >= 2
         assert waiting.error == "the mail server mail:587 cannot be reached"
-        alerting.mouth.is_away = False
+        alerting.sender.is_away = False
         await asyncio.sleep(130)
-        assert len(alerting.mouth.sent) == 1
+        assert len(alerting.sender.sent) == 1
         assert [each.state for each in await alerting.store.notices(("waiting", "sent"), 10)] == ["sent"]
 
     story(tell)
@@ -269,7 +269,7 @@ def test_users_hear_of_their_own_jobs_as_they_asked_to() -> None:
         await servers.submit("late", instances=4, gpus=4)
         await servers.in_phase("short", "succeeded")
         await asyncio.sleep(180)
-        heard = [(channel, message.to, message.subject) for channel, message in alerting.mouth.sent]
+        heard = [(channel, message.to, message.subject) for channel, message in alerting.sender.sent]
         to = ("ann@example.org",)
         assert ("mail", to, "job ann~short succeeded") in heard
         assert ("mail", to, "job ann~late waits for a long time") in heard
@@ -285,7 +285,7 @@ def test_a_job_file_asks_as_in_openpai_and_a_flood_is_cut() -> None:
         for number in range(PER_HOUR + 5):
             await servers.submit(f"j{number}", command="sleep 1", extras=asked)
         await asyncio.sleep(150)
-        subjects = [message.subject for _, message in alerting.mouth.sent]
+        subjects = [message.subject for _, message in alerting.sender.sent]
         assert len(subjects) == PER_HOUR + 1
         assert "more messages about your jobs are left out" in subjects
 

@@ -113,7 +113,7 @@ async def remove_tasks(client: KubeClient, namespace: str) -> int:
         except KubeError as error:
             if not (error.is_missing or error.is_conflict):
                 raise
-    # Newest grants and terms of office: those of a restored or new database are lower and would be refused.
+    # Newest numbers of grants and epochs of leases: those of a restored or new database are lower and would be refused.
     for one in await read_list(client, f"/api/v1/namespaces/{namespace}/configmaps", labelSelector=TASK):
         await client.delete(CONFIG_MAPS, one["metadata"]["name"], namespace)
     return len(pods)

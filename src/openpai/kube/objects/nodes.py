@@ -77,7 +77,7 @@ class Node(Resource, frozen=True, kw_only=True):
 
 
 class LeaseSpec(Part, frozen=True, kw_only=True):
-    """Who holds a lease, and how long without renewal."""
+    """The holder of a lease, and for how long without renewal."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
