@@ -122,6 +122,20 @@ async def test_an_idle_session_ends(world: World, tmp_path: Path) -> None:
         assert (await ssh.entries())[-1].detail["endedBy"] == "idle"
 
 
+async def test_a_silent_session_stays_beside_one_that_is_used(world: World, tmp_path: Path) -> None:
+    idle_s = 1.0
+    async with ssh_world(world, tmp_path, {"look_every_s": 0.05, "idle_s": idle_s}) as ssh, ssh.client() as client:
+        silent = await client.create_process("cat")
+        busy = await client.create_process("while read -r line; do echo $line; done")
+        started_at_s = asyncio.get_running_loop().time()
+        while asyncio.get_running_loop().time() - started_at_s < 3 * idle_s:
+            busy.stdin.write("x\n")
+            assert await busy.stdout.readline() == "x\n"
+            await asyncio.sleep(0.05)
+        silent.stdin.write("still here\n")
+        assert await silent.stdout.readline() == "still here\n"
+
+
 async def test_failed_logins_and_sessions_are_limited(world: World, tmp_path: Path) -> None:
     async with ssh_world(world, tmp_path, logins=3, shells_per_user=2) as ssh:
         for _ in range(3):

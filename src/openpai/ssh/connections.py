@@ -182,16 +182,17 @@ class TaskConnection(asyncssh.SSHServer, Opening):
         return self._to
 
     async def _look(self) -> None:
-        """End sessions that were idle for too long, and everything once the right is lost."""
+        """End the sessions once all of them were idle for too long, and everything once the right is lost."""
         limits = self._services.limits
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(min(limits.look_every_s, limits.idle_s))
-            for each in tuple(self._open):
-                if loop.time() - each.active_at_s >= limits.idle_s:
-                    each.end(
-                        "idle", f"the session was closed: nothing happened in it for {limits.idle_s / 60:g} minutes"
-                    )
+            # Of all of them together: an editor has a command that says nothing beside the ports that it works through.
+            active_at_s = max((each.active_at_s for each in self._open), default=loop.time())
+            if loop.time() - active_at_s >= limits.idle_s:
+                message = f"the session was closed: nothing happened in it for {limits.idle_s / 60:g} minutes"
+                for each in tuple(self._open):
+                    each.end("idle", message)
             try:
                 refused = await self._services.rights.may_go_on(self._destination, self._blob) if self._open else None
             except PaiError:

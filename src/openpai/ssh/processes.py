@@ -20,11 +20,14 @@ from openpai.protocol.wording import harmless_line
 from openpai.ssh.commands import KEYS, SIGNALS, run_words, signal_words
 from openpai.ssh.model import REFUSED
 from openpai.ssh.rights import Reached
-from openpai.ssh.sessions import Open, Opening, start
+from openpai.ssh.sessions import DISCONNECTED, Open, Opening, start
 
 PIECE: Final = 32 * 1024
 COMMAND_MAX: Final = 100_000
 _SHOWN_MAX: Final = 1000
+_LEAVE_S: Final = 2.0
+_LOST_MAX: Final = 1 << 20
+"""How many bytes of a command's output are read when no client is there for them."""
 _COMMON: Final = (80, 24)
 _log = structlog.get_logger(__name__)
 
@@ -115,10 +118,24 @@ class TaskProcess(asyncssh.SSHServerProcess[bytes]):
                 finally:
                     await record.end(self._session.ended_by, shell.exit_code)
             finally:
-                await asyncio.shield(shell.close())
+                await asyncio.shield(self._leave(shell))
         if self._session.message:
             self._complain(self._session.message)
         return REFUSED if shell.exit_code is None else shell.exit_code
+
+    async def _leave(self, shell: Shell) -> None:
+        """End a command; one without a terminal whose client is gone may first end by itself, at the end of its input.
+
+        Then what it has started in the background goes on, as with any SSH server: an editor finds its own there again.
+        """
+        if self.term_type is None and self._session.ended_by == DISCONNECTED:
+            lost = 0
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LEAVE_S):
+                    await shell.close_stdin()
+                    while lost < _LOST_MAX and (piece := await shell.read()) is not None:
+                        lost += len(piece.data)
+        await shell.close()
 
     def _wanted(self) -> ShellCommand:
         command = self.command

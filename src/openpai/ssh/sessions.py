@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from openpai.ports.shells import Shell as TaskShell
 from openpai.ports.shells import ShellCommand, Stream
 from openpai.ssh.model import Services
 from openpai.ssh.recording import Recorder
 from openpai.ssh.rights import Reached
+
+DISCONNECTED: Final = "disconnected"
+"""Why a session ended whose client is gone."""
 
 
 class Open:
@@ -19,7 +22,7 @@ class Open:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.active_at_s = self._loop.time()
-        self.ended_by = "disconnected"
+        self.ended_by = DISCONNECTED
         """Why it ended, for the audit log."""
         self.message = ""
         """What its user is to read at the end, empty for nothing."""
@@ -37,7 +40,7 @@ class Open:
 
     def hang_up(self) -> None:
         """End it because its client is gone."""
-        self.end("disconnected")
+        self.end(DISCONNECTED)
 
 
 class Opening(Protocol):

@@ -79,10 +79,16 @@ def try_sessions(host: Host, kinds: tuple[int, ...]) -> None:
                 assert second.answer["type"] == "ok"
         with pytest.raises(ConnectionRefusedError):
             window.connect(host="192.0.2.1")
-        window.token = "wrong"
+        token, window.token = window.token, "wrong"
         with pytest.raises(AssertionError, match="error"), window.session(MANAGEMENT, version):
             pass
         assert window.ssh.poll() is None
+        window.lose()
+    # The laptop is back: the server and what it runs are still there.
+    with Window(host, "server") as again:
+        assert (again.pid, again.port, again.token) == (window.pid, window.port, token)
+        with again.session(MANAGEMENT, version) as session:
+            assert session.answer["type"] == "ok"
         assert host.run("bash -s", stdin=b"echo $((40 + 2))") == "42\n"
 
 

@@ -52,6 +52,10 @@ class PodShell:
         """Wait for output and return it; None once the command has ended."""
         try:
             piece = await anext(self._pieces)
+        except asyncio.CancelledError:
+            # A generator ends with what was awaited in it; the output goes on.
+            self._pieces = aiter(self._run)
+            raise
         except StopAsyncIteration:
             self._code = _LOST if self._run.exit_code is None else self._run.exit_code
             return None
