@@ -151,8 +151,13 @@ def test_no_object_of_the_chart_has_a_field_that_kubernetes_does_not_know(cluste
         f"{FRAMEWORKS.format(place=cluster.name)},frameworks.crd=false"
     )
     options = ("--set", f"{every},jobs.namespace={cluster.jobs}", "--namespace", cluster.name)
+    single = template(
+        "--set", "applications.host=*.apps.a.b,applications.tlsSecret=a", "--namespace", cluster.name
+    ).stdout
+    more = [one for one in yaml.safe_load_all(single) if one["metadata"]["name"].endswith("-applications")]
+    assert len(more) == 2
     cluster.kubectl("create", "namespace", cluster.jobs)
-    for number, document in enumerate(yaml.safe_load_all(template(*options).stdout)):
+    for number, document in enumerate([*yaml.safe_load_all(template(*options).stdout), *more]):
         if document["kind"] == "Namespace":
             continue
         file = tmp_path / f"{number}.json"

@@ -41,6 +41,11 @@ def test_the_definition_of_frameworks_in_the_chart_is_that_of_the_program() -> N
         ("replicas=2,postgresql.enabled=true", "2 replicas share their logs: set storage.accessModes={ReadWriteMany}"),
         ("postgresql.enabled=true,database.existingSecret=x", "either postgresql.enabled or database.existingSecret"),
         ("ingress.enabled=true", "ingress.enabled needs ingress.host"),
+        (
+            "applications.host=*.a.b,replicas=2,postgresql.enabled=true,storage.accessModes={ReadWriteMany}",
+            "applications.host needs replicas=1",
+        ),
+        ("applications.host=apps.a.b", "applications.host"),
         ("replica=2", "Additional property replica is not allowed"),
         ("jobs.namespace=Jobs", "jobs.namespace"),
         ("storage.size=many", "storage.size"),
@@ -74,6 +79,36 @@ def test_the_values_of_each_distribution_are_accepted_and_reach_the_objects(tmp_
         assert by_kind["Ingress"]["spec"]["ingressClassName"] == values["ingress"]["className"]
         # The server reads it as it reads any configuration: unknown settings would end it.
         _settings_of(by_kind["ConfigMap"]["data"]["openpai.yaml"], tmp_path)
+
+
+@needs_helm
+def test_applications_have_a_wildcard_host_that_leads_to_a_port_of_their_own(tmp_path: Path) -> None:
+    own = "ingress.enabled=true,ingress.host=pai.a.b,ingress.className=nginx"
+    applications = "applications.host=*.apps.a.b,applications.tlsSecret=wildcard"
+    rendered = template("--set", f"{own},{applications}")
+    assert rendered.returncode == 0, rendered.stderr
+    found = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(rendered.stdout)}
+    spec = found["Ingress", "pai-openpai-applications"]["spec"]
+    assert spec["ingressClassName"] == "nginx"
+    assert spec["tls"] == [{"hosts": ["*.apps.a.b"], "secretName": "wildcard"}]
+    (rule,) = spec["rules"]
+    backend = rule["http"]["paths"][0]["backend"]["service"]
+    assert (rule["host"], backend["name"]) == ("*.apps.a.b", "pai-openpai-applications")
+    # No request for an application reaches the port of the API, and none for the API the port of applications.
+    (port,) = found["Service", backend["name"]]["spec"]["ports"]
+    (container,) = found["Deployment", "pai-openpai"]["spec"]["template"]["spec"]["containers"]
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    assert (port["name"], ports[port["targetPort"]]) == (backend["port"]["name"], 9300)
+    assert found["Service", "pai-openpai"]["spec"]["ports"] == [{"name": "http", "port": 80, "targetPort": "http"}]
+    (entry,) = found["NetworkPolicy", "pai-openpai"]["spec"]["ingress"]
+    assert [one["port"] for one in entry["ports"]] == ["http", "applications"]
+    text = found["ConfigMap", "pai-openpai"]["data"]["openpai.yaml"]
+    settings = yaml.safe_load(text)
+    assert (settings["app-url"], settings["app-ports"]) == ("https://*.apps.a.b", "9300")
+    _settings_of(text, tmp_path)
+    # Without a host no page could be reached, and none is offered.
+    (plain,) = (one for one in yaml.safe_load_all(template().stdout) if one["kind"] == "ConfigMap")
+    assert yaml.safe_load(plain["data"]["openpai.yaml"])["app-ports"] == "none"
 
 
 @pytest.mark.parametrize("page", ["distributions.md", "kubernetes.md", "frameworks.md", "../README.md"])

@@ -39,4 +39,7 @@ app.kubernetes.io/component: server
 {{- if and .Values.ingress.enabled (not .Values.ingress.host) }}
 {{- fail "ingress.enabled needs ingress.host" }}
 {{- end }}
+{{- if and .Values.applications.host (gt (int .Values.replicas) 1) }}
+{{- fail "applications.host needs replicas=1: only the server that leads reaches tasks, and a Service does not know it" }}
+{{- end }}
 {{- end }}
