@@ -10,6 +10,7 @@ SIGTERM; the exit code is that of the task's commands, or of the first plugin th
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ STORAGE_PLUGIN: Final = "teamwise_storage"
 """OpenPAI's old way to ask for storages. `orchestrator.job_storages` reads it; it runs nothing here."""
 SSH_PLUGIN: Final = "ssh"
 EXIT_CODE: Final = "PAI_TASK_EXIT_CODE"
+_ODD: Final = re.compile(r"[^\w.@/-]")
 
 Plugins = Mapping[str, RuntimePlugin]
 """The plugins that a server knows, by name."""
@@ -113,13 +115,12 @@ def with_plugins(
     exports: list[str] = []
     for use in uses(spec):
         if context.role in use.roles:
-            is_ignored = use.is_failure_ignored
             made = _made(use, context, render, known)
             if use.name != COMMAND_PLUGIN:
                 made = _quoted(made)
-            before.extend(_before(made.before, is_ignored))
+            before.extend(_before(made.before, use))
             exports.extend(f'export {name}="{value}"' for name, value in made.environment.items())
-            after[:0] = [*_after(made.after_success, is_ignored, "= 0"), *_after(made.after, is_ignored, "")]
+            after[:0] = [*_after(made.after_success, use, "= 0"), *_after(made.after, use, "")]
     if not after:
         return "\n".join([*before, *exports, commands])
     # An `exit 0` in the task's own commands must not skip what runs after them, nor must SIGTERM.
@@ -174,25 +175,30 @@ def _unknown(use: Use, known: Plugins) -> Finding:
     return Finding(path, f"there is no runtime plugin called {use.name!r}", listed(names), nearest(use.name, names))
 
 
-def _before(text: str, is_ignored: bool) -> list[str]:
+def _before(text: str, use: Use) -> list[str]:
     # As in OpenPAI, in a shell of its own: an `exit 0`, `cd` or `export` must not affect the task.
-    block = _block(text, is_ignored)
+    block = _block(text, use)
     return [block] if block else []
 
 
-def _after(text: str, is_ignored: bool, only_if: str) -> list[str]:
-    block = _block(text, is_ignored)
+def _after(text: str, use: Use, only_if: str) -> list[str]:
+    block = _block(text, use)
     if not block:
         return []
     if only_if:
         block = f'[ "${EXIT_CODE}" != 0 ] || {block}'
-    return [block] if is_ignored else [block, "pai_post=$?", '[ "$pai_end" != 0 ] || pai_end=$pai_post']
+    return [block] if use.is_failure_ignored else [block, "pai_post=$?", '[ "$pai_end" != 0 ] || pai_end=$pai_post']
 
 
-def _block(text: str, is_ignored: bool) -> str:
+def _block(text: str, use: Use) -> str:
     if not text.strip():
         return ""
-    return f"{in_subshell(text, stops_at_failure=False)} || true" if is_ignored else in_subshell(text)
+    name = _ODD.sub("_", use.name)
+    end = ", which the job ignores" if use.is_failure_ignored else ""
+    said = f'echo "runtime plugin {name} failed with exit code $pai_plugin{end}" >&2'
+    # Not by `||` after it, which would switch `set -e` off in there.
+    block = f"trap 'pai_plugin=$?; case $pai_plugin in 0 | 143) ;; *) {said} ;; esac' EXIT\n{text}"
+    return f"{in_subshell(block, stops_at_failure=False)} || true" if use.is_failure_ignored else in_subshell(block)
 
 
 _CHECKED_BY_PROTOCOL: Final = frozenset({COMMAND_PLUGIN})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -76,7 +77,22 @@ def test_commands_go_before_and_after_in_opposite_order() -> None:
 
 def test_an_ignored_failure_does_not_end_the_task() -> None:
     spec = a_spec([{"plugin": "cmd", "failurePolicy": "ignore", "parameters": {"preCommands": ["pre"]}}])
-    assert lines(spec) == ["(", "trap 'exit 143' TERM", "set +e", "pre", ") || true", "main"]
+    begin, term, policy, said, *rest = lines(spec)
+    assert [begin, term, policy, *rest] == ["(", "trap 'exit 143' TERM", "set +e", "pre", ") || true", "main"]
+    assert "which the job ignores" in said
+
+
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+@pytest.mark.parametrize(("commands", "code"), [(["false", "true"], 1), (["exit 3"], 3), (["true"], 0)])
+def test_a_plugin_that_fails_is_named(policy: str, commands: list[str], code: int) -> None:
+    spec = a_spec([{"plugin": "cmd", "failurePolicy": policy, "parameters": {"preCommands": commands}}])
+    text = "set -e\n" + script(spec).replace("main", "echo main")
+    done = subprocess.run(["/bin/sh", "-c", text], check=False, capture_output=True, text=True)
+    if policy == "ignore" and commands[-1] == "true":
+        code = 0
+    end = ", which the job ignores" if policy == "ignore" else ""
+    assert done.stderr == (f"runtime plugin cmd failed with exit code {code}{end}\n" if code else "")
+    assert (done.returncode, done.stdout) == ((code, "") if code and policy == "fail" else (0, "main\n"))
 
 
 def test_a_plugin_for_other_roles_is_left_out() -> None:
@@ -180,7 +196,7 @@ def test_what_parameters_say_reaches_the_shell_as_data() -> None:
     evil = "$(touch /tmp/evil)'; touch /tmp/evil #"
     spec = a_spec([{"plugin": "git", "parameters": {"repo_uri": evil, "ref": "@REPO@"}}])
     text = script(spec)
-    word, inside = shlex.split(text.split("TERM\nset -e\n")[1].rpartition("\n)")[0])
+    word, inside = shlex.split(text.split(" EXIT\n", 1)[1].rpartition("\n)")[0])
     assert word == "eval"
     assert f"repo={shlex.quote(evil)} ref=@REPO@ goal=code" in inside
 
