@@ -102,12 +102,14 @@ class World:
 
     def running(self, name: str) -> dict[str, Any] | None:
         """Return the pod of a job if it runs."""
+        pods = self.get("pods", "-l", "openpai/scope", namespace="openpai-jobs")["items"]
+        pod = next((pod for pod in pods if pod["status"].get("phase") == "Running"), None)
+        if pod is None:
+            return None
+        # A login through a forwarded port takes seconds, so the platform is asked only when it may say yes.
         with self.login():
             shown = json.loads(self.pai("job", "show", name, "--json").stdout)
-        if shown["jobStatus"]["state"] != "RUNNING":
-            return None
-        pods = self.get("pods", "-l", "openpai/scope", namespace="openpai-jobs")["items"]
-        return next((pod for pod in pods if pod["status"].get("phase") == "Running"), None)
+        return pod if shown["jobStatus"]["state"] == "RUNNING" else None
 
     def pods_of_jobs(self) -> set[tuple[str, str, str, int]]:
         """Return each pod of a task: its name, UID, container and number of restarts."""
