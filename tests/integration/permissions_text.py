@@ -83,6 +83,7 @@ market.publish         -     +    +    +    +    +      +      +      -     -
 market.publish:theirs  -     -    -    -    +    +      +      +      -     -
 market.approve         -     -    -    -    -    +      -      +      -     -
 report.own             +     +    +    +    +    +      +      +      +     +
+report.read            -     -    -    +    -    +      -      +      -     -
 metrics.read           -     -    -    -    -    +      -      +      -     -
 audit.own              +     +    +    +    +    +      +      +      +     +
 """
@@ -271,6 +272,7 @@ GET     /api/v2/exit-specs/{name}                                       exit_spe
 PUT     /api/v2/exit-specs/{name}                                       exit_spec.change
 DELETE  /api/v2/exit-specs/{name}                                       exit_spec.change
 GET     /api/v2/quotas/me                                               quota.own
+GET     /api/v2/reports/weekly                                          report.read
 GET     /api/v2/budgets                                                 budget.own
 PUT     /api/v2/budgets                                                 budget.change
 DELETE  /api/v2/budgets                                                 budget.change

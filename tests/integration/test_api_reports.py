@@ -223,3 +223,17 @@ async def test_a_long_report_is_written_while_others_have_their_turn(
     await world.ask("GET", "/reports/use", "root", params=DAYS | {"format": "csv"})
     assert threading.main_thread() not in writers
     assert len(writers) == 1
+
+
+async def test_the_weekly_report_is_for_managers_and_administrators(world: World) -> None:
+    await SqlUsageStore(world.database).add_lent_use(
+        [LentUse(name, "ann", idle_gpu_ms=HOUR_MS) for name in ("vision", "speech")],
+        world.clock.at_ms - 7 * DAY_MS,
+        None,
+    )
+    of_max = await world.get("/reports/weekly", "max")
+    assert of_max["subject"].startswith("GPU hours of vision in the week of")
+    assert "Virtual cluster speech" not in of_max["text"]
+    assert "Virtual cluster speech" in (await world.get("/reports/weekly", "root"))["text"]
+    answer = await world.ask("GET", "/reports/weekly", "ann")
+    assert (answer.status_code, answer.json()["code"]) == (403, "ForbiddenUserError")

@@ -35,6 +35,8 @@ from openpai.orchestrator.reconciling import audit
 from openpai.orchestrator.recording import take_inbox
 from openpai.orchestrator.timers import retry_due
 from openpai.orchestrator.turning import turn
+from openpai.orchestrator.weekly_reports import EVERY_S as WEEKLY_EVERY_S
+from openpai.orchestrator.weekly_reports import mail_reports
 from openpai.ports.store import LEASE_MS, LeaseLost
 from openpai.protocol.errors import Unavailable
 from openpai.system.supervision import ENDINGS, note_failure
@@ -72,6 +74,7 @@ async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable
         _every(leader, MESSAGES_EVERY_S, lambda: serve_subscribers(leader)),
         _every(leader, MESSAGES_EVERY_S, lambda: deliver(leader)),
         _every(leader, BUDGETS_EVERY_S, partial(watch_budgets, leader, BudgetWatch())),
+        _every(leader, WEEKLY_EVERY_S, lambda: mail_reports(leader)),
         _every(leader, INBOX_EVERY_S, lambda: take_inbox(leader)),
         _every(leader, RENEW_EVERY_S, lambda: _renew(leader, holder)),
         _every(leader, 3600.0, housekeeping),

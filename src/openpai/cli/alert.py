@@ -33,7 +33,7 @@ COMMANDS: Final = {
 app = group("Alerts: what needs attention, and what is done about it.", COMMANDS)
 STYLE: Final = {"fatal": "bold red", "error": "red", "warn": "yellow", "info": "dim"}
 FORBIDDEN: Final = "ForbiddenUserError"
-EVENTS: Final = ("start", "end", "failure", "waiting", "retry")
+EVENTS: Final = ("start", "end", "failure", "waiting", "retry", "weekly")
 
 
 def list_(json: output.Json = False) -> None:
@@ -198,6 +198,7 @@ def subscribe(
 ) -> None:
     """Choose what you hear of your own jobs: start, end, failure, waiting (for too long) and retry.
 
+    Managers of virtual clusters also choose weekly: a report of what these used (`pai report --weekly` shows it).
     Without events, show what you chose.
     """
     with session.connect() as pai:

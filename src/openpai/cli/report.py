@@ -25,12 +25,18 @@ def report(
     ] = None,
     to: Annotated[str | None, option("--to DAY", "Day after the last one [default: now].")] = None,
     csv: Annotated[Path | None, option("--csv FILE", "Write CSV to a file; - is standard output.")] = None,
+    weekly: Annotated[
+        bool, option("--weekly", "Print the message about the last week that `pai alert subscribe weekly` sends.")
+    ] = False,
     json: output.Json = False,
 ) -> None:
     """Report use in hours of GPUs, CPUs and memory.
 
     Your own use; managers see that of their virtual clusters, administrators that of all users.
     """
+    if weekly:
+        _weekly(json, bool(by or from_ or to or csv))
+        return
     words = tuple(dict.fromkeys(split(by))) or ("user",)
     if strange := [word for word in words if word not in WORDS]:
         raise InvalidParameters(f"--by: {strange[0]!r} is not a key", f"choose from {', '.join(WORDS)}")
@@ -68,6 +74,18 @@ def report(
         message = f"{moved}; {found.total.gpu_hours_moved:.2f} GPU hours of their work were done again"
         output.say_marked_up(f"[dim]{message}; by row with --csv or --json[/]")
     output.next_step(f"pai report --by {','.join(words)} --csv report.csv")
+
+
+def _weekly(json: bool, is_more: bool) -> None:
+    if is_more:
+        raise InvalidParameters("--weekly is about the last week, in one form", "give no other option of a report")
+    with session.connect() as pai:
+        found = pai.weekly_report()
+    if output.as_json(json, found.document):
+        return
+    output.say(found.subject)
+    output.say()
+    output.say(found.text)
 
 
 def _cell(row: Use, word: str) -> str:

@@ -82,7 +82,8 @@ class Subscription(Document):
     """What a user hears of their own jobs."""
 
     on: Annotated[
-        Sequence[Literal["start", "end", "failure", "waiting", "retry"]], Doc("the events", example=["failure"])
+        Sequence[Literal["start", "end", "failure", "waiting", "retry", "weekly"]],
+        Doc("the events; weekly: a report of the virtual clusters that one manages", example=["failure"]),
     ]
     waitingMinutes: Annotated[float, Doc("how long a job may wait before a message", example=30)]
     url: Annotated[str, Doc("a webhook of one's own; empty: mail", example="")]

@@ -37,6 +37,13 @@ class UsageRow(UsageTotal):
     virtualCluster: NotRequired[Annotated[str, Doc(example="vision")]]
 
 
+class WeeklyReport(Document):
+    """The message about the last week."""
+
+    subject: Annotated[str, Doc(example="GPU hours of vision in the week of 2026-11-16")]
+    text: Annotated[str, Doc(example="GPU hours from 2026-11-16 to 2026-11-22 (UTC)")]
+
+
 # `from` is a keyword, so it needs this form.
 _From = TypedDict("_From", {"from": Ms})
 

@@ -130,3 +130,13 @@ def test_a_report_says_how_many_jobs_moved_if_any_did(pai, platform):
     assert message in " ".join(pai("report").out.split())
     platform.on("GET", "/reports/use", report)
     assert "moved" not in pai("report").out
+
+
+def test_the_weekly_report_is_shown_as_it_would_be_sent(pai, platform):
+    platform.on(
+        "GET", "/reports/weekly", {"subject": "GPU hours of vision", "text": "Virtual cluster vision\n  used 1.0"}
+    )
+    shown = pai("report", "--weekly").out
+    assert "GPU hours of vision" in shown
+    assert "  used 1.0" in shown
+    assert pai("report", "--weekly", "--by", "vc").code == 2

@@ -99,6 +99,7 @@ DOCUMENTS = {
     "RoleEfficiency": metrics.RoleEfficiency,
     "Quota": quotas.OwnQuota,
     "Report": reports.UsageReport,
+    "WeeklyReport": reports.WeeklyReport,
     "Resources": clusters.Resources,
     "Accuracy": clusters.Accuracy,
     "Moves": clusters.Moves,

@@ -44,7 +44,9 @@ class SilenceBody(Body, example={"matchers": ["node_name=n1"], "minutes": 120, "
 class SubscriptionBody(Body, example={"on": ["end", "failure"]}):
     """What to hear of one's own jobs."""
 
-    on: list[Literal["start", "end", "failure", "waiting", "retry"]] = Field(max_length=5, description="The events.")
+    on: list[Literal["start", "end", "failure", "waiting", "retry", "weekly"]] = Field(
+        max_length=6, description="The events."
+    )
     waitingMinutes: float = Field(30, ge=1, le=100_000, description="How long a job may wait before a message.")
     url: str = Field("", max_length=2000, description="A webhook of one's own; empty: mail.")
     shape: Literal["webhook", "slack", "teams"] = Field("webhook", description="The form of what the webhook gets.")
@@ -177,8 +179,8 @@ def _subscription(user: User | None) -> wire.Subscription:
     found = subscription_of(user) if user is not None else None
     if found is None:
         return {"on": [], "waitingMinutes": 30, "url": "", "shape": "webhook"}
-    words: tuple[Literal["start", "end", "failure", "waiting", "retry"], ...]
-    words = ("start", "end", "failure", "waiting", "retry")
+    words: tuple[Literal["start", "end", "failure", "waiting", "retry", "weekly"], ...]
+    words = ("start", "end", "failure", "waiting", "retry", "weekly")
     shape: Literal["webhook", "slack", "teams"] = (
         "slack" if found.shape == "slack" else "teams" if found.shape == "teams" else "webhook"
     )

@@ -14,14 +14,15 @@ from starlette.responses import Response
 from openpai.access.accounts import Group
 from openpai.access.deciding import refusal
 from openpai.access.model import NOTHING, Thing
-from openpai.api.answers import CSV, CSV_HEADERS, Reply, encoded, encoded_list, text, wants_csv
+from openpai.api.answers import CSV, CSV_HEADERS, Reply, encoded, encoded_list, reply, text, wants_csv
 from openpai.api.bodies import invalid
 from openpai.api.context import ApiContext, context_of, needs
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import reports as shapes
+from openpai.orchestrator.weekly_reports import weekly_report
 from openpai.ports.usage import UseRow
-from openpai.wire.reports import UsageReport
+from openpai.wire.reports import UsageReport, WeeklyReport
 
 router = Router("reports")
 PERIOD_MAX_MS: Final = 3 * 366 * 86_400_000
@@ -74,6 +75,20 @@ async def report_use(
         return text(await asyncio.to_thread(shapes.report_csv, entries, words, total), CSV, headers)
     head = encoded({"from": from_ms, "to": to_ms, "by": words, "total": total})[:-1]
     return Reply(head + b',"rows":' + await encoded_list(entries, dict) + b"}")
+
+
+@router.serves("GET /api/v2/reports/weekly", "Preview the weekly report")
+async def preview_weekly_report(
+    request: Request, caller: Annotated[Caller, needs("report.read")]
+) -> Reply[WeeklyReport]:
+    """Return the message about the last week to which managers of virtual clusters and administrators may subscribe."""
+    services, who = context_of(request).services, caller.principal
+    if not who.managed:
+        caller.check(Thing(label="what virtual clusters used"))
+    sees_all = refusal(who, "report.read", NOTHING) is None
+    clusters = () if sees_all else tuple(sorted(who.managed))
+    subject, message = await weekly_report(services.usage, clusters, services.clock.now_ms())
+    return reply({"subject": subject, "text": message})
 
 
 def _names(given: Sequence[str] | None) -> tuple[str, ...]:

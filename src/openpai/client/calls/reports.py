@@ -35,6 +35,11 @@ class Reports:
         """Return the same report as CSV."""
         return Call("GET", "/reports/use", as_text, {**_query(options), "format": "csv"})
 
+    @asks
+    def weekly_report(self) -> Call[model.WeeklyReport]:
+        """Return the message about the last week that managers of virtual clusters may subscribe to."""
+        return Call("GET", "/reports/weekly", whole(model.WeeklyReport.read))
+
 
 def _query(options: ReportOptions) -> dict[str, str]:
     known(options, ReportOptions, "a report")

@@ -49,7 +49,7 @@ _PLACE: Final = {
     "nodes": "Amount Held Holding NodeDetail NodeView",
     "budgets": "Budget",
     "quotas": "Quota",
-    "reports": "Report Use",
+    "reports": "Report Use WeeklyReport",
     "ssh_keys": "SshKey",
     "storages": "FilePage FileView StorageTest StorageView",
     "sweeps": "SubmittedSweep Sweep SweepJob",

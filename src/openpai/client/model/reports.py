@@ -46,3 +46,12 @@ class Report(Answer):
     rows: tuple[Use, ...] = parts(Use, "rows", is_needed=True)
     total: Use = part(Use, "total", is_needed=True)
     document: Document = whole()
+
+
+@dataclass(frozen=True, slots=True)
+class WeeklyReport(Answer):
+    """The message about the last week."""
+
+    subject: str = text("subject")
+    text: str = text("text")
+    document: Document = whole()
