@@ -21,6 +21,7 @@ from openpai.api.request_ids import HEADER as REQUEST_ID
 from openpai.ports.identity import Sealer
 from openpai.ports.platform import NotLeading
 from openpai.protocol.errors import Unavailable
+from openpai.system.tracing import continued
 
 ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
 _ASKED: Final = frozenset(
@@ -54,6 +55,7 @@ class Forwarder:
         mark = FORWARDED, sealed_address(self._sealer, address_of(request.scope))
         number = REQUEST_ID, request.state.request_id
         headers = [*_chosen(request.headers.items(), _ASKED), mark, number, ("accept-encoding", "identity")]
+        headers.extend(continued().items())
         if authorization := getattr(request.state, "authorization", ""):
             headers.append(("authorization", authorization))
         asked = self._open().build_request(request.method, url, headers=headers, content=await request.body())

@@ -29,6 +29,7 @@ from openpai.api.request_times import RequestTimes
 from openpai.api.sessions import Sessions
 from openpai.ports.identity import Sealer
 from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
+from openpai.system.tracing import Span, span
 
 _log = structlog.get_logger(__name__)
 
@@ -92,7 +93,9 @@ class Gate:
         passage = _Passage(scope, receive, send, limit_bytes)
         passage.add_header(*header_of(request_id))
         try:
-            await self._pass(scope, passage, receive)
+            with span("request", scope["headers"], **{"pai.request_id": request_id}) as begun:
+                await self._pass(scope, passage, receive)
+                _describe(begun, scope, passage.status)
         finally:
             if passage.answered_s is not None:
                 self._times.add(scope, passage.status, passage.answered_s)
@@ -153,6 +156,13 @@ class Gate:
             # Too late for an error: only a broken connection shows that the answer is incomplete.
             raise error
         await refusal(error)(passage.scope, passage.receive, passage.send)
+
+
+def _describe(span: Span, scope: Scope, status: int) -> None:
+    route = getattr(scope.get("route"), "path", "")
+    span.name(f"{scope['method']} {route}".rstrip())
+    names = {"http.request.method": scope["method"], "http.route": route}
+    span.note(**names, **{"http.response.status_code": status})
 
 
 def _shown_path(scope: Scope) -> str:

@@ -40,6 +40,7 @@ from openpai.orchestrator.weekly_reports import mail_reports
 from openpai.ports.store import LEASE_MS, LeaseLost
 from openpai.protocol.errors import Unavailable
 from openpai.system.supervision import ENDINGS, note_failure
+from openpai.system.tracing import span
 
 AUDIT_EVERY_S: Final = 30.0
 NODES_EVERY_S: Final = 10.0
@@ -100,7 +101,8 @@ async def _turns(leader: Leader) -> None:
     while True:
         await leader.nudges.work.wait()
         began_s = perf_counter()
-        has_more = await _guarded(leader, turn(leader))
+        with span("leader.turn"):
+            has_more = await _guarded(leader, turn(leader))
         leader.turns, leader.turn_s = leader.turns + 1, leader.turn_s + perf_counter() - began_s
         if has_more:
             leader.nudges.work.set()
@@ -129,7 +131,9 @@ async def _timers(leader: Leader) -> None:
 async def _every(leader: Leader, every_s: float, one_pass: Callable[[], Awaitable[Any]]) -> None:
     while True:
         await asyncio.sleep(every_s)
-        await _guarded(leader, one_pass())
+        work = one_pass()
+        with span(f"leader.{getattr(work, '__name__', 'pass')}"):
+            await _guarded(leader, work)
 
 
 async def _renew(leader: Leader, holder: str) -> None:

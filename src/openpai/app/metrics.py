@@ -18,6 +18,7 @@ from openpai.metrics.devices import readings_of
 from openpai.metrics.keeping import KeptHistory
 from openpai.metrics.machine import Machine, of_process
 from openpai.metrics.prometheus import PrometheusHistory
+from openpai.metrics.remote_write import RemoteWriter
 from openpai.metrics.service import History, MeasuredMetrics
 from openpai.orchestrator import readings
 from openpai.orchestrator.leader import Leader
@@ -142,10 +143,15 @@ async def measuring(
 ) -> AsyncIterator[None]:
     """Measure everything while the server runs."""
     lag, machine = LoopLag(), ThisMachine(settings, data_dir, find)
+    writer = None if settings.remote_write_url is None else RemoteWriter(settings.remote_write_url)
     metrics.add_source("this server", partial(of_server, database, lag))
     loops = [supervise("watch the event loop", lag.watch)]
     if not settings.api_only:
         metrics.add_source("this machine", machine.readings)
+        if writer is not None:
+            metrics.add_source("remote write", writer.readings)
+            metrics.on_round(lambda _: writer.take(metrics.newest))
+            loops.append(supervise("send values by remote write", writer.run))
         loops.append(supervise("read this machine", machine.watch))
     # A server that only answers measures itself, for `/metrics`, and keeps nothing.
     await metrics.open(keeps=not settings.api_only)

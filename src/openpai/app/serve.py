@@ -28,6 +28,7 @@ from openpai.app.http_guard import BoundedSocket, bounded_heads
 from openpai.app.settings import Settings, is_loopback
 from openpai.app.ssh_gateway import described, read_host_key, ssh_gateway
 from openpai.app.startup import ADMIN, ensure_admin, ensure_groups
+from openpai.app.tracing import traces
 from openpai.protocol.errors import BadConfiguration
 from openpai.system.allocator import give_memory_back
 from openpai.system.garbage import collect_forever
@@ -43,6 +44,7 @@ def serve(settings: Settings, admin_password: str | None) -> None:
     ports_in(settings.app_ports)
     give_memory_back()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(traces(settings))
         listener = stack.enter_context(_listen(settings.host, settings.port, "--port"))
         ssh = None
         if settings.ssh_port is not None:

@@ -175,6 +175,10 @@ class Settings:
     metrics_url: str | None = setting(
         "Prometheus or VictoriaMetrics with the measured values, http://..., instead of keeping them here."
     )
+    remote_write_url: str | None = setting(
+        "Prometheus or another store that is sent each round of values by remote write, such as "
+        "https://metrics.example.org/api/v1/write."
+    )
     connections_per_address: int = setting(
         "Limit on open connections of one address or IPv6 network of 64 bits.", PER_ADDRESS
     )
@@ -188,6 +192,10 @@ class Settings:
         "auto",
     )
     log_requests: bool = setting("Write a line into the server's log for each request that is answered.", False)
+    traces_url: str | None = setting(
+        "Collector of OpenTelemetry traces that takes OTLP over HTTP, such as http://127.0.0.1:4318 [default: none]."
+    )
+    traces_ratio: float = setting("Which part of the traces is sent, from 0 to 1, unless the caller decides.", 1.0)
     ready_file: Path | None = setting("Write {url, pid} here, as JSON, once the server answers.")
 
     @property
@@ -207,8 +215,7 @@ class Settings:
         if self.gpus_per_node is not None and self.gpus_per_node < 0:
             raise BadConfiguration(f"--gpus-per-node {self.gpus_per_node} is negative", "use 0 or more")
         self._check_retention()
-        if self.metrics_url is not None and not self.metrics_url.startswith(("http://", "https://")):
-            raise BadConfiguration("--metrics-url is not the address of a server", "use http://... or https://...")
+        self._check_addresses()
         if self.cluster is not None and self.share is not None:
             raise BadConfiguration("--cluster and --share both define the virtual clusters", "give one of them")
         if self.api_only and (self.cluster is not None or self.share is not None):
@@ -226,6 +233,14 @@ class Settings:
                 f"--backend process gives every job {self.rights}, and --host {self.host} lets other machines reach it",
                 "use --backend docker, listen on 127.0.0.1, or add --allow-remote to permit it",
             )
+
+    def _check_addresses(self) -> None:
+        for name in ("metrics_url", "remote_write_url", "traces_url"):
+            if not (getattr(self, name) or "http://").startswith(("http://", "https://")):
+                message = f"--{name.replace('_', '-')} is not the address of a server"
+                raise BadConfiguration(message, "use http://... or https://...")
+        if not 0 <= self.traces_ratio <= 1:
+            raise BadConfiguration(f"--traces-ratio {self.traces_ratio:g} is not a part of all", "use 0 to 1")
 
     def _check_ssh(self) -> None:
         if self.ssh_port is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from openpai.protocol.errors import Unavailable
 from openpai.series.catalogue import METRICS
 from openpai.series.labels import Labels
-from openpai.series.rounds import Round
+from openpai.series.rounds import Round, published
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -46,13 +46,8 @@ class _Collector:
         from prometheus_client.core import HistogramMetricFamily
 
         by_name: dict[str, list[tuple[Labels, float]]] = {}
-        for labels, values in self._now.values.items():
-            for name, value in values.items():
-                if METRICS[name].kind == "gauge":
-                    by_name.setdefault(name, []).append((labels, value))
-        for labels, totals in self._now.totals.items():
-            for name, value in totals.items():
-                by_name.setdefault(name, []).append((labels, value))
+        for name, labels, value in published(self._now):
+            by_name.setdefault(name, []).append((labels, value))
         for name, samples in sorted(by_name.items()):
             yield _family(name, name, samples)
             if name in _ALIASES:

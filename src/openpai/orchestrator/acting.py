@@ -23,6 +23,7 @@ from openpai.ports.storages import Storage
 from openpai.ports.store import JobRecord
 from openpai.protocol.errors import Broken, PaiError, Refused
 from openpai.protocol.placement import grace_of
+from openpai.system.tracing import span
 
 TASKS_PER_PASS: Final = 1024
 TASKS_OF_ONE_JOB: Final = 256
@@ -73,7 +74,8 @@ async def _send(leader: Leader, taken: Mapping[str, Sequence[TaskId]]) -> None:
     if actions:
         _remember(leader, actions)
         try:
-            await leader.backend.apply(actions)
+            with span("backend.apply", actions=len(actions)):
+                await leader.backend.apply(actions)
         except BaseException:
             _unremember(leader, actions)
             raise

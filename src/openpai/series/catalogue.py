@@ -36,6 +36,7 @@ _PLATFORM: Final = {
     "pai_loop_failures_total": "Errors that background work of this server survived.",
     "pai_series": "Series that are measured at the moment.",
     "pai_series_dropped": "Series that are not measured because there are too many.",
+    "pai_remote_write_waiting_bytes": "What waits for the store of --remote-write-url.",
     "pai_leads": "1 on the server that leads.",
     "pai_backend_up": "1 while the backend reports nodes.",
 }
@@ -48,6 +49,7 @@ _PLATFORM_COUNTERS: Final = {
     "pai_grants_total": "Grants of resources to tasks by this leader.",
     "pai_commits_total": "Transactions that the database committed.",
     "pai_writes_total": "Writes in these transactions.",
+    "pai_remote_write_dropped_total": "Messages that the store of --remote-write-url never took.",
     "pai_turns_total": "Turns of the leader.",
     "pai_api_requests_total": "Requests that the API answered, by route, method and class of status.",
 }

@@ -85,3 +85,14 @@ class Rounds:
             value = values.get(name)
             if value is not None and accepted(matchers, labels):
                 yield Sample(name, labels, value, self.newest.at_ms)
+
+
+def published(now: Round) -> Iterator[tuple[str, Labels, float]]:
+    """Yield the series of a round as others scrape them: gauges as they are, counters as totals."""
+    for labels, values in now.values.items():
+        for name, value in values.items():
+            if METRICS[name].kind == "gauge":
+                yield name, labels, value
+    for labels, totals in now.totals.items():
+        for name, value in totals.items():
+            yield name, labels, value

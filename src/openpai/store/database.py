@@ -22,6 +22,7 @@ from openpai.protocol.errors import BadConfiguration
 from openpai.store.db_errors import Outage
 from openpai.store.sqlite_files import OpenFiles
 from openpai.store.writer import AT_ONCE, Work, Writer, run_alone
+from openpai.system.tracing import span
 
 T = TypeVar("T")
 
@@ -67,7 +68,8 @@ class Database:
         a `work` with the same `lock`. One that `is_long`, because it writes many rows, runs in a thread.
         """
         if self._writer is not None:
-            return await self._writer.write(work, lock, is_long=is_long)
+            with span("database.write"):
+                return await self._writer.write(work, lock, is_long=is_long)
         try:
             return run_alone(self.engine, work, lock, self.check_files)
         except exc.DBAPIError as error:
@@ -77,7 +79,8 @@ class Database:
         """Run `work` over a consistent view. Raises Unavailable when the database cannot be read."""
         if self._readers is None:
             return self._read_now(work)
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read_now, work)
+        with span("database.read"):
+            return await asyncio.get_running_loop().run_in_executor(self._readers, self._read_now, work)
 
     async def read_inline(self, work: Work[T]) -> T:
         """Read a few rows by their keys like `read`, but on the event loop, which is faster than waking a thread.

@@ -15,6 +15,7 @@ from typing import Final
 from openpai.app.pages.commands import commands
 from openpai.app.pages.exit_codes import exit_codes
 from openpai.app.pages.job_states import job_states
+from openpai.app.pages.metrics import metrics
 from openpai.app.pages.permissions import permissions
 from openpai.app.pages.protocol import protocol
 from openpai.app.pages.rest import rest
@@ -28,6 +29,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "protocol.md": protocol,
     "cli.md": commands,
     "settings.md": settings,
+    "metric-names.md": metrics,
 }
 
 
