@@ -19,6 +19,7 @@ from openpai.api.rate_limits import TooManyRequests
 from openpai.api.services import Settings
 from openpai.ports.shells import STDOUT, Output, Shell, Stream
 from openpai.protocol.errors import PaiError
+from openpai.system.supervision import until_first
 
 LOOK_EVERY_S: Final = 15.0
 _WAIT_S: Final = 30.0
@@ -90,13 +91,9 @@ class Session:
 
     async def run(self) -> None:
         """Pass everything on until one side ends, then end the other."""
-        works = [asyncio.create_task(work) for work in (self._outwards(), self._inwards(), self._look())]
         try:
-            await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+            results = await until_first(self._outwards(), self._inwards(), self._look())
         finally:
-            for work in works:
-                work.cancel()
-            results = await asyncio.gather(*works, return_exceptions=True)
             await asyncio.shield(self._shell.close())
         for result in results:
             if isinstance(result, Exception) and not isinstance(result, WebSocketDisconnect | RuntimeError | OSError):

@@ -6,7 +6,6 @@ sends. Cookies are never read here.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
@@ -25,6 +24,7 @@ from openpai.api.sessions import Caller
 from openpai.api.shell_frames import MESSAGE_MAX, SUBPROTOCOL
 from openpai.ports.platform import NotLeading
 from openpai.protocol.errors import Refused, Unavailable
+from openpai.system.supervision import until_first
 
 _OPEN_S: Final = 10.0
 _PORTS: Final = {"http": "80", "https": "443"}
@@ -90,13 +90,7 @@ async def pass_on(websocket: WebSocket, context: ApiContext, error: NotLeading) 
         raise Unavailable("the server that leads does not answer", "ask again in a few seconds") from gone
     async with leader:
         await websocket.accept(chosen_subprotocol(websocket))
-        works = [asyncio.create_task(work) for work in (_to_leader(websocket, leader), _from_leader(websocket, leader))]
-        try:
-            await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for work in works:
-                work.cancel()
-            await asyncio.gather(*works, return_exceptions=True)
+        await until_first(_to_leader(websocket, leader), _from_leader(websocket, leader))
 
 
 def chosen_subprotocol(websocket: WebSocket) -> str | None:

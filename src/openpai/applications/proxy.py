@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -20,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from openpai.applications.connections import Upstreams
 from openpai.applications.cookies import Cookies
+from openpai.applications.incoming import Incoming
 from openpai.applications.labels import Named, named
 from openpai.applications.model import Services, Visitor
 from openpai.applications.origin_checks import comes_from_elsewhere
@@ -173,18 +175,18 @@ class ApplicationProxy:
         self, scope: Scope, receive: Receive, send: Send, label: str, place: PlacedApplication, cookies: Cookies,
         session: str,
     ) -> None:  # fmt: skip
-        limits, scheme = self._services.limits, self._services.origins.scheme
+        limits = self._services.limits
         touch = partial(self._watch.touch, label)
-        may_go_on: Callable[[], Awaitable[bool]] = partial(self._sessions.may_go_on, session, label)
+        incoming = Incoming(
+            scope, receive, send, place, cookies, self._services.origins.scheme, touch,
+            partial(self._sessions.may_go_on, session, label), limits.look_every_s,
+        )  # fmt: skip
         try:
             if scope["type"] == "websocket":
                 with self._one_socket(label):
                     stream = await self._services.platform.connect(*_where(place))
                     try:
-                        await SocketExchange(
-                            scope, receive, send, place=place, cookies=cookies, scheme=scheme, touch=touch,
-                            may_go_on=may_go_on, look_every_s=limits.look_every_s,
-                        ).run(stream)  # fmt: skip
+                        await SocketExchange(incoming).run(stream)
                     finally:
                         await stream.close()
                 return
@@ -192,11 +194,12 @@ class ApplicationProxy:
             is_use = self._watch.is_use(kind, scope["method"], scope["path"].encode(), scope["query_string"])
             if is_use:
                 touch()
-            await Exchange(
-                scope, receive, send, place=place, cookies=cookies, scheme=scheme,
-                touch=touch if is_use else _nothing, answer_s=limits.answer_s, stalled_s=limits.stalled_s,
-                may_go_on=may_go_on, look_every_s=limits.look_every_s,
-            ).run(self._upstreams)  # fmt: skip
+            exchange = Exchange(
+                incoming if is_use else replace(incoming, touch=_nothing),
+                answer_s=limits.answer_s,
+                stalled_s=limits.stalled_s,
+            )
+            await exchange.run(self._upstreams)
         except Unavailable as error:
             where = f"job {place.full_name} is running; `pai job logs {place.full_name}` shows what its task does"
             advice = error.advice if error.advice and "start the program" not in error.advice else where

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 import h11
-from starlette.types import Receive, Scope, Send
 
 from openpai.applications import headers as passing
 from openpai.applications.connections import Upstream, Upstreams
-from openpai.applications.cookies import Cookies
-from openpai.ports.applications import PlacedApplication
+from openpai.applications.incoming import Incoming
 from openpai.protocol.errors import Unavailable
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "REPORT"})
@@ -28,34 +25,18 @@ ABORT: Final = "pai.abort"
 class Exchange:
     """One request to an application."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        *,
-        place: PlacedApplication,
-        cookies: Cookies,
-        scheme: str,
-        touch: Callable[[], None],
-        answer_s: float,
-        stalled_s: float,
-        may_go_on: Callable[[], Awaitable[bool]],
-        look_every_s: float,
-    ) -> None:
-        self._scope, self._receive, self._send = scope, receive, send
-        self._place, self._cookies, self._touch = place, cookies, touch
+    def __init__(self, incoming: Incoming, *, answer_s: float, stalled_s: float) -> None:
+        self._in = incoming
         self._answer_s, self._stalled_s = answer_s, stalled_s
-        self._may_go_on, self._look_every_s = may_go_on, look_every_s
-        self._head = self._request(scheme)
+        self._head = self._request()
         self._has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in self._head.headers)
         self._is_begun = False
 
     async def run(self, upstreams: Upstreams) -> None:
         """Carry the request out; raise Unavailable if the application gives no answer."""
         # A server may close a connection while it is not used, and only what is harmless twice is sent again.
-        is_new = self._has_body or self._scope["method"] not in _SAFE
-        upstream = await upstreams.open(self._place, is_new=is_new)
+        is_new = self._has_body or self._in.scope["method"] not in _SAFE
+        upstream = await upstreams.open(self._in.place, is_new=is_new)
         try:
             try:
                 await self._attempt(upstream, upstreams)
@@ -65,7 +46,7 @@ class Exchange:
                 if not upstream.is_used:
                     raise Unavailable(f"the application gave no valid answer: {error}", "") from error
                 # The application closed the connection after its last answer.
-                await self._attempt(await upstreams.open(self._place, is_new=True), upstreams)
+                await self._attempt(await upstreams.open(self._in.place, is_new=True), upstreams)
         except h11.RemoteProtocolError as error:
             if not self._is_begun:
                 raise Unavailable(f"the application gave no valid answer: {error}", "") from error
@@ -81,13 +62,13 @@ class Exchange:
         try:
             is_whole = await self._carry(upstream)
         finally:
-            upstreams.leave(self._place, upstream, is_whole=is_whole)
+            upstreams.leave(self._in.place, upstream, is_whole=is_whole)
 
     async def _carry(self, upstream: Upstream) -> bool:
         """Return whether the whole answer was passed on."""
         inwards = asyncio.create_task(self._inwards(upstream))
         outwards = asyncio.create_task(self._outwards(upstream))
-        looks = asyncio.create_task(self._look())
+        looks = asyncio.create_task(self._in.until_forbidden())
         try:
             # The browser is gone when `inwards` returns, and has lost its right when `looks` does.
             await asyncio.wait({inwards, outwards, looks}, return_when=asyncio.FIRST_COMPLETED)
@@ -111,13 +92,13 @@ class Exchange:
         if not self._has_body:
             await upstream.send(h11.EndOfMessage())
         while True:
-            message = await self._receive()
+            message = await self._in.receive()
             if message["type"] == "http.disconnect":
                 return
             if not self._has_body:
                 continue
             if data := message.get("body", b""):
-                self._touch()
+                self._in.touch()
                 await upstream.send(h11.Data(data=data))
             if not message.get("more_body", False):
                 await upstream.send(h11.EndOfMessage())
@@ -134,11 +115,11 @@ class Exchange:
             raise Unavailable(message, "") from error
         if not isinstance(answer, h11.Response):
             raise h11.RemoteProtocolError("the application closed the connection")
-        head = passing.outwards(answer.headers, self._cookies, answer.status_code)
+        head = passing.outwards(answer.headers, self._in.cookies, answer.status_code)
         self._is_begun = True
         await self._pass({"type": "http.response.start", "status": answer.status_code, "headers": head})
         while isinstance(event := await upstream.next(), h11.Data):
-            self._touch()
+            self._in.touch()
             await self._pass({"type": "http.response.body", "body": bytes(event.data), "more_body": True})
         if not isinstance(event, h11.EndOfMessage):
             raise h11.RemoteProtocolError("the answer was cut off")
@@ -147,42 +128,26 @@ class Exchange:
     async def _pass(self, message: dict[str, object]) -> None:
         try:
             async with asyncio.timeout(self._stalled_s):
-                await self._send(message)
+                await self._in.send(message)
         except TimeoutError:
             self._abort()
             raise h11.RemoteProtocolError("the browser does not read") from None
 
-    async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(self._look_every_s)
-            if not await self._may_go_on():
-                return
-
     def _abort(self) -> None:
-        abort = self._scope.get("state", {}).get(ABORT)
+        abort = self._in.scope.get("state", {}).get(ABORT)
         if abort is not None:
             with contextlib.suppress(OSError):
                 abort()
 
-    def _request(self, scheme: str) -> h11.Request:
-        given: passing.Headers = self._scope["headers"]
-        client = self._scope.get("client")
-        head = passing.inwards(
-            given, self._cookies, token=self._place.token, scheme=scheme, client=client[0] if client else ""
-        )
+    def _request(self) -> h11.Request:
+        given: passing.Headers = self._in.scope["headers"]
+        head = self._in.headers()
         lengths = {value.strip() for name, value in given if name == b"content-length"}
         is_chunked = any(name == b"transfer-encoding" for name, _ in given)
         if len(lengths) > 1 or (lengths and is_chunked):
             raise Unavailable("the request says twice how long it is", "")
         head += [(b"transfer-encoding", b"chunked")] if is_chunked else [(b"content-length", one) for one in lengths]
         try:
-            return h11.Request(method=self._scope["method"], target=target_of(self._scope), headers=head)
+            return h11.Request(method=self._in.scope["method"], target=self._in.target(), headers=head)
         except h11.LocalProtocolError as error:
             raise Unavailable(f"the request cannot be passed on: {error}", "") from error
-
-
-def target_of(scope: Scope) -> bytes:
-    """Return the path and query of a request as the browser sent them."""
-    path: bytes = scope.get("raw_path") or scope["path"].encode()
-    query: bytes = scope["query_string"]
-    return path.partition(b"?")[0] + (b"?" + query if query else b"")

@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Final
 
-from starlette.types import Receive, Scope, Send
 from websockets.client import ClientProtocol
 from websockets.datastructures import Headers
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
@@ -19,11 +18,10 @@ from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
 from openpai.applications import headers as passing
-from openpai.applications.cookies import Cookies
-from openpai.applications.requests import target_of
-from openpai.ports.applications import PlacedApplication
+from openpai.applications.incoming import Incoming
 from openpai.ports.shells import Stream
 from openpai.protocol.errors import Unavailable
+from openpai.system.supervision import until_first
 
 MESSAGE_MAX: Final = 16 << 20
 _OPEN_S: Final = 30.0
@@ -122,48 +120,21 @@ class RemoteSocket:
 class SocketExchange:
     """One WebSocket between a browser and an application."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        *,
-        place: PlacedApplication,
-        cookies: Cookies,
-        scheme: str,
-        touch: Callable[[], None],
-        may_go_on: Callable[[], Awaitable[bool]],
-        look_every_s: float,
-    ) -> None:
-        self._scope, self._receive, self._send = scope, receive, send
-        self._place, self._cookies, self._scheme = place, cookies, scheme
-        self._touch, self._may_go_on, self._look_every_s = touch, may_go_on, look_every_s
+    def __init__(self, incoming: Incoming) -> None:
+        self._in = incoming
 
     async def run(self, stream: Stream) -> None:
         """Pass messages on until one side closes; raise Unavailable or Denied if the application does not open it."""
-        client = self._scope.get("client")
-        given = passing.inwards(
-            self._scope["headers"], self._cookies, token=self._place.token, scheme=self._scheme,
-            client=client[0] if client else "",
-        )  # fmt: skip
-        remote = RemoteSocket(stream, list(self._scope.get("subprotocols", ())))
+        remote = RemoteSocket(stream, list(self._in.scope.get("subprotocols", ())))
         try:
             async with asyncio.timeout(_OPEN_S):
-                await remote.open(target_of(self._scope), given)
+                await remote.open(self._in.target(), self._in.headers())
         except (InvalidHandshake, WebSocketException, TimeoutError, OSError, EOFError) as error:
             raise Unavailable(f"the application does not open this WebSocket: {error}", "") from error
         # The request for the connection comes first.
-        await self._receive()
-        await self._send({"type": "websocket.accept", "subprotocol": remote.subprotocol, "headers": []})
-        works = [
-            asyncio.create_task(work) for work in (self._outwards(remote), self._inwards(remote), self._look(remote))
-        ]
-        try:
-            await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for work in works:
-                work.cancel()
-            await asyncio.gather(*works, return_exceptions=True)
+        await self._in.receive()
+        await self._in.send({"type": "websocket.accept", "subprotocol": remote.subprotocol, "headers": []})
+        await until_first(self._outwards(remote), self._inwards(remote), self._look(remote))
 
     async def _outwards(self, remote: RemoteSocket) -> None:
         parts: list[bytes] = []
@@ -179,33 +150,30 @@ class SocketExchange:
                     code, reason = 1009, "the message is too long"
                     break
                 if frame.fin:
-                    self._touch()
+                    self._in.touch()
                     data = b"".join(parts)
                     parts, size = [], 0
                     kind = {"text": data.decode()} if is_text else {"bytes": data}
-                    await self._send({"type": "websocket.send", **kind})
+                    await self._in.send({"type": "websocket.send", **kind})
             elif frame.opcode is Opcode.CLOSE:
                 code = int.from_bytes(frame.data[:2], "big") if len(frame.data) >= 2 else 1000
                 reason = bytes(frame.data[2:]).decode("utf-8", "replace")
                 break
         # 1006 says that a connection was lost, and cannot be sent.
-        await self._send({"type": "websocket.close", "code": code if code in _CODES else 1011, "reason": reason})
+        await self._in.send({"type": "websocket.close", "code": code if code in _CODES else 1011, "reason": reason})
 
     async def _inwards(self, remote: RemoteSocket) -> None:
         while True:
-            message = await self._receive()
+            message = await self._in.receive()
             if message["type"] == "websocket.disconnect":
                 await remote.close(message.get("code") or 1005, message.get("reason") or "")
                 return
-            self._touch()
+            self._in.touch()
             text = message.get("text")
             await remote.send(text if text is not None else message["bytes"])
 
     async def _look(self, remote: RemoteSocket) -> None:
-        while True:
-            await asyncio.sleep(self._look_every_s)
-            if not await self._may_go_on():
-                await remote.close(_GOING_AWAY, "the user may not use the application any more")
-                message = {"type": "websocket.close", "code": _REFUSED, "reason": "you may not use it any more"}
-                await self._send(message)
-                return
+        await self._in.until_forbidden()
+        await remote.close(_GOING_AWAY, "the user may not use the application any more")
+        message = {"type": "websocket.close", "code": _REFUSED, "reason": "you may not use it any more"}
+        await self._in.send(message)

@@ -8,7 +8,6 @@ has tasks which cannot be measured gets an event that says so.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,12 +18,12 @@ from openpai.lifecycle.model import AttemptKey, Job, JobPhase, TaskId, TaskPhase
 from openpai.lifecycle.rescaling import is_removed
 from openpai.orchestrator.changes import JobUpdate, Remark
 from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.log_progress import log_size
 from openpai.orchestrator.nccl_ras import ask_ras
 from openpai.orchestrator.recording import change_jobs
 from openpai.ports.shells import Shells
 from openpai.ports.store import Event, JobRecord
 from openpai.ports.task_usage import KeepsEvidence, TaskUse
-from openpai.protocol.errors import PaiError
 from openpai.protocol.placement import HangDetection, hang_detection
 from openpai.runtime.inspecting import WAITS_IN
 
@@ -221,13 +220,7 @@ def _named(tasks: Sequence[TaskId]) -> str:
 
 async def _sign(leader: Leader, key: AttemptKey, use: TaskUse) -> Sign:
     sample = use.sample
-    size = 0
-    for stream in ("stdout", "stderr"):
-        try:
-            size += (await leader.logs.read(key, stream, 0, 0)).size
-        except (PaiError, OSError):
-            continue
-    await asyncio.sleep(0)
+    size = await log_size(leader.logs, key)
     shares = [gpu.power_w / gpu.power_limit_w for gpu in sample.devices if gpu.power_w and gpu.power_limit_w]
     return Sign(
         sample.at_ms,

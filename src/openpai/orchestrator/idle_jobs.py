@@ -7,16 +7,15 @@ on hangs, and never counts as idle.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
 from openpai.lifecycle.idleness import Gpu, Rest, Sign, Verdict, judge, rested
 from openpai.lifecycle.model import AttemptKey, TaskPhase
 from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.log_progress import log_size
 from openpai.ports.task_usage import TaskUse
 from openpai.ports.usage import LentUse
-from openpai.protocol.errors import PaiError
 
 EVERY_S: Final = 15.0
 SHOWN_S: Final = 60.0
@@ -63,13 +62,7 @@ async def watch_idle(leader: Leader, watch: IdleWatch) -> None:
 
 async def _sign(leader: Leader, key: AttemptKey, use: TaskUse) -> Sign:
     sample, counters = use.sample, use.sample.counters
-    size = 0
-    for stream in ("stdout", "stderr"):
-        try:
-            size += (await leader.logs.read(key, stream, 0, 0)).size
-        except (PaiError, OSError):
-            continue
-    await asyncio.sleep(0)
+    size = await log_size(leader.logs, key)
     moved = (
         counters.disk_read_bytes, counters.disk_written_bytes,
         counters.network_received_bytes, counters.network_sent_bytes,

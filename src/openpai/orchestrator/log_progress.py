@@ -38,6 +38,18 @@ class _Seen:
     at_ms: int = 0
 
 
+async def log_size(logs: LogReader, key: AttemptKey) -> int:
+    """Return how many bytes a task has written to its log, and let others run."""
+    size = 0
+    for stream in _STREAMS:
+        try:
+            size += (await logs.read(key, stream, 0, 0)).size
+        except (PaiError, OSError):
+            continue
+    await asyncio.sleep(0)
+    return size
+
+
 class LogProgress:
     """Remembers how far the tasks of jobs with a pattern are."""
 

@@ -19,6 +19,7 @@ from openpai.protocol.wording import harmless_line
 from openpai.ssh.commands import socket_words
 from openpai.ssh.recording import Recorder
 from openpai.ssh.sessions import Open, Opening, connect, start
+from openpai.system.supervision import until_first
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "ip6-localhost", ""})
 PATH_MAX: Final = 107
@@ -101,13 +102,9 @@ class _Forwarded:
         self._has_room.set()
 
     async def _run(self) -> None:
-        works = [asyncio.create_task(each) for each in (self._outwards(), self._inwards(), self._session.over.wait())]
         try:
-            await asyncio.wait((works[0], works[2]), return_when=asyncio.FIRST_COMPLETED)
+            await until_first(self._outwards(), self._session.over.wait(), beside=[self._inwards()])
         finally:
-            for work in works:
-                work.cancel()
-            await asyncio.gather(*works, return_exceptions=True)
             self._session.over.set()
             if self._channel is not None:
                 self._channel.close()

@@ -21,6 +21,7 @@ from openpai.ssh.commands import KEYS, SIGNALS, run_words, signal_words
 from openpai.ssh.model import REFUSED
 from openpai.ssh.rights import Reached
 from openpai.ssh.sessions import DISCONNECTED, Open, Opening, start
+from openpai.system.supervision import until_first
 
 PIECE: Final = 32 * 1024
 COMMAND_MAX: Final = 100_000
@@ -153,17 +154,8 @@ class TaskProcess(asyncssh.SSHServerProcess[bytes]):
 
     async def _pass_on(self, shell: Shell) -> None:
         """Pass everything on until the command, its client or the platform ends the session."""
-        works = [
-            asyncio.create_task(work) for work in (self._outwards(shell), self._inwards(shell), self._until_over())
-        ]
-        outwards, _, over = works
-        try:
-            # The end of the client's input is not the end of the command.
-            await asyncio.wait((outwards, over), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for work in works:
-                work.cancel()
-            results = await asyncio.gather(*works, return_exceptions=True)
+        # The end of the client's input is not the end of the command.
+        results = await until_first(self._outwards(shell), self._until_over(), beside=[self._inwards(shell)])
         for result in results:
             if isinstance(result, Exception) and not isinstance(result, OSError | asyncssh.Error):
                 raise result

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import structlog
@@ -83,6 +83,18 @@ class Background:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until_first(*works: Coroutine[Any, Any, Any], beside: Sequence[Coroutine[Any, Any, Any]] = ()) -> list[Any]:
+    """Run all until one of `works` ends, then cancel the others; return the result or the exception of each."""
+    tasks = [asyncio.create_task(work) for work in (*works, *beside)]
+    try:
+        await asyncio.wait(tasks[: len(works)], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    return results
 
 
 def count_what_nobody_catches(loop: asyncio.AbstractEventLoop) -> None:
