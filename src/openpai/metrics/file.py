@@ -43,6 +43,7 @@ CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value INTEGER NOT NULL)
 """
 _VERSION: Final = 1
 _BATCH: Final = 500
+_PAGES_AT_ONCE: Final = 64
 _JOB: Final = "job_name"
 
 
@@ -57,6 +58,8 @@ def open_file(path: Path) -> sqlite3.Connection:
     try:
         # A block of 3 KB would leave a quarter of a page of 4 KB empty.
         connection.execute("PRAGMA page_size = 16384")
+        # So that the journal of an hour that is over gives its space back; it has no effect on a file that exists.
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         # Memory is for the values of the present hour.
@@ -106,7 +109,8 @@ class Writer:
             self._block_ms, self._new, self._last = block_ms, [], array("f")
         # Those of rounds that could not be written come with the next.
         self._new.extend(new)
-        columns = json.dumps([[labels.pairs, name] for labels, name in self._new]) if self._new else ""
+        # Compressed: labels of thousands of series are alike.
+        columns = zlib.compress(json.dumps([[labels.pairs, name] for labels, name in self._new]).encode(), 1)
         with _transaction(self._connection):
             self._connection.execute(
                 "INSERT OR REPLACE INTO journal VALUES (?, ?, ?, ?)",
@@ -121,7 +125,9 @@ class Writer:
         labels_of: dict[str, Labels] = {}
         for block_ms, at_ms, columns, data in rows:
             new = []
-            for pairs, name in json.loads(columns) if columns else ():
+            # Earlier versions wrote text, empty for no columns.
+            text = columns if isinstance(columns, str) else zlib.decompress(columns)
+            for pairs, name in json.loads(text or "[]"):
                 labels = Labels(tuple((label, value) for label, value in pairs))
                 new.append((labels_of.setdefault(repr(labels.pairs), labels), name))
             block = blocks.setdefault(block_ms, OpenBlock(block_ms))
@@ -137,6 +143,22 @@ class Writer:
             yield
         with _transaction(self._connection):
             self._connection.execute("DELETE FROM journal WHERE block_ms = ?", (block.start_ms,))
+        yield from self._give_back()
+
+    def _give_back(self) -> Iterator[None]:
+        """Return free pages to the disk, a part at a time."""
+        left = self._free_pages()
+        while left:
+            # Its rows have to be fetched: each is a page.
+            self._connection.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").fetchall()
+            yield
+            before, left = left, self._free_pages()
+            if left >= before:
+                # A file of an earlier version keeps its pages, and uses them again.
+                return
+
+    def _free_pages(self) -> int:
+        return int(self._connection.execute("PRAGMA freelist_count").fetchone()[0])
 
     def _write(self, block: OpenBlock, labels: Labels, columns: dict[str, list[float]]) -> None:
         last_ms = block.start_ms + block.length * STEP_MS

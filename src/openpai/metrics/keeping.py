@@ -19,7 +19,7 @@ import structlog
 
 from openpai.metrics.file import Reader, Writer, open_file, spans_of
 from openpai.protocol.errors import Broken, Unavailable
-from openpai.series.labels import Labels, accepted
+from openpai.series.labels import Labels
 from openpai.series.model import Answer, Query, Series
 from openpai.series.open_block import STEP_MS, OpenBlock
 from openpai.series.rounds import Round
@@ -107,9 +107,8 @@ class KeptHistory:
         for block in self._blocks:
             if block.start_ms > query.end_ms or block.start_ms + block.length * STEP_MS <= query.start_ms:
                 continue
-            for labels, columns in block.columns.items():
-                if query.name in columns and accepted(query.matchers, labels):
-                    found.setdefault(labels, []).append((block, columns[query.name]))
+            for labels, column in block.matching(query.name, query.matchers):
+                found.setdefault(labels, []).append((block, column))
         return found
 
     def _read(

@@ -8,12 +8,13 @@ closed early when they are too wide.
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from openpai.series.labels import Labels
+from openpai.series.labels import Labels, Matcher, accepted
 from openpai.series.model import MISSING
-from openpai.series.rounds import Round
+from openpai.series.rounds import JOB, Round
 from openpai.series.tiers import HOUR_MS, MINUTE_MS
 
 STEP_MS: Final = 10_000
@@ -33,6 +34,7 @@ class OpenBlock:
         self.start_ms = at_ms // ALIGNED_MS * ALIGNED_MS
         self._end_ms = (at_ms // HOUR_MS + 1) * HOUR_MS
         self.columns: dict[Labels, dict[str, int]] = {}
+        self._of_jobs: defaultdict[str, list[Labels]] = defaultdict(list)
         self.width = 0
         self.slots: list[int] = []
         self.rows: list[array[float]] = []
@@ -53,7 +55,7 @@ class OpenBlock:
         new: list[Key] = []
         row = array("f", [MISSING]) * self.width
         for labels, values in now.values.items():
-            columns = self.columns.setdefault(labels, {})
+            columns = self._columns_of(labels)
             for name, value in values.items():
                 column = columns.get(name)
                 if column is None:
@@ -69,10 +71,27 @@ class OpenBlock:
     def restore(self, at_ms: int, new: Sequence[Key], row: array[float]) -> None:
         """Add what `add` returned before a restart."""
         for labels, name in new:
-            self.columns.setdefault(labels, {})[name] = self.width
+            self._columns_of(labels)[name] = self.width
             self.width += 1
         self.slots.append((at_ms - self.start_ms) // STEP_MS)
         self.rows.append(row[: self.width])
+
+    def _columns_of(self, labels: Labels) -> dict[str, int]:
+        columns = self.columns.get(labels)
+        if columns is None:
+            columns = self.columns[labels] = {}
+            self._of_jobs[labels.get(JOB)].append(labels)
+        return columns
+
+    def matching(self, name: str, matchers: Sequence[Matcher]) -> Iterator[tuple[Labels, int]]:
+        """Yield the labels and columns of the series with this name that match."""
+        jobs = next((one.values for one in matchers if one.label == JOB and one.operator == "="), None)
+        # A chart of one job must not look at the labels of all.
+        among = self.columns if jobs is None else [one for job in sorted(jobs) for one in self._of_jobs.get(job, ())]
+        for labels in among:
+            column = self.columns[labels].get(name)
+            if column is not None and accepted(matchers, labels):
+                yield labels, column
 
     @property
     def length(self) -> int:

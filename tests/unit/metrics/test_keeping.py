@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -226,3 +228,43 @@ async def test_rounds_that_could_not_be_written_do_not_confuse_later_ones(tmp_pa
     await again.close()
     assert [value for _, value in jobs.series[0].points()] == [1.0, 3.0]
     assert [value for _, value in nodes.series[0].points()] == [8.0]
+
+
+async def test_an_hour_that_is_over_leaves_no_free_pages_of_its_journal(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.db"
+    history = KeptHistory(path, pause_s=0)
+    await history.open(START_MS)
+    many = [Labels.of({"node": f"n{number}"}) for number in range(300)]
+    for at_ms in range(START_MS, START_MS + HOUR_MS, 10_000):
+        history.keep(Round(at_ms, {labels: {NAME: hash((labels, at_ms)) % 9973 / 7} for labels in many}))
+    await history.written()
+    with sqlite3.connect(path) as connection:
+        rows, peak = connection.execute("SELECT count(*), sum(length(data)) FROM journal").fetchone()
+        history.keep(Round(START_MS + HOUR_MS, {N1: {NAME: 1.0}}))
+        await settled(history)
+        await history.written()
+        assert (rows, connection.execute("SELECT count(*) FROM journal").fetchone()[0]) == (360, 1)
+        assert connection.execute("PRAGMA freelist_count").fetchone()[0] == 0
+    connection.close()
+    await history.close()
+    assert peak > 50_000
+
+
+async def test_a_journal_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.db"
+    history = KeptHistory(path, pause_s=0)
+    await history.open(START_MS)
+    for at_ms in (START_MS, START_MS + 10_000):
+        history.keep(round_at(at_ms))
+    await history.written()
+    await history.close()
+    with sqlite3.connect(path) as connection:
+        columns = [[[["node", "n1"]], NAME]]
+        for at_ms, text in ((START_MS, json.dumps(columns)), (START_MS + 10_000, "")):
+            connection.execute("UPDATE journal SET columns = ? WHERE at_ms = ?", (text, at_ms))
+    connection.close()
+    again = KeptHistory(path, pause_s=0)
+    await again.open(START_MS + 20_000)
+    answer = await again.range(Query(NAME, (), START_MS, START_MS + 20_000, 10_000), START_MS + 20_000)
+    await again.close()
+    assert [at_ms for at_ms, _ in answer.series[0].points()] == [START_MS, START_MS + 10_000]
