@@ -87,6 +87,40 @@ MEASUREMENTS: dict[str, tuple[tuple[str, ...], tuple[Bar, ...]]] = {
             Bar("cold_decision_s", at_most=4),
         ),
     ),
+    "monitoring": (
+        ("monitoring",),
+        (
+            Bar("hour_core_percent", at_most=2),
+            Bar("hour_memory_mb", at_most=60),
+            Bar("hour_bytes_per_sample", at_most=1),
+            Bar("hour_file_bytes_per_sample", at_most=1),
+            Bar("hour_chart_ms", at_most=50),
+            Bar("day_chart_ms", at_most=50),
+        ),
+    ),
+    "idleness": (
+        ("idleness",),
+        (
+            Bar("wrong_stops", at_most=0),
+            Bar("idle_found_percent", at_least=95),
+            Bar("rules_processor_s", at_most=1),
+        ),
+    ),
+    "portal": (
+        ("portal",),
+        (
+            Bar("first_paint_ms", at_most=600),
+            Bar("interactive_ms", at_most=1200),
+            Bar("initial_script_kb", at_most=240),
+            Bar("css_kb", at_most=40),
+            Bar("largest_chunk_kb", at_most=120),
+            Bar("jump_p95_ms", at_most=500),
+            Bar("change_p95_ms", at_most=400),
+            Bar("tabs_streams", at_most=1),
+            Bar("line_p95_ms", at_most=300),
+            Bar("log_tab_mb", at_most=150),
+        ),
+    ),
     "idle": (("idle",), (Bar("memory_mb", at_most=150), Bar("core_percent", at_most=1))),
 }
 

@@ -12,6 +12,7 @@ import random
 import time
 from collections import Counter
 
+from bench.server import answer
 from openpai.alerts.evaluating import evaluate
 from openpai.alerts.expressions import parse, selectors
 from openpai.alerts.rules import Rule
@@ -99,10 +100,12 @@ def rules() -> float:
 def main() -> None:
     """Print both."""
     wrong, idle, found, deadlocks = verdicts()
-    print(
-        f"wrong stops: {wrong} (0); idle found within 30 min: {found / idle:.1%} (95 %); deadlocks: {dict(deadlocks)}"
+    answer(
+        wrong_stops=wrong,
+        idle_found_percent=round(100 * found / idle, 1),
+        deadlocks=dict(deadlocks),
+        rules_processor_s=round(rules(), 3),
     )
-    print(f"1,000 rules over 12,000 series: {rules():.2f} s of a processor (1)")
 
 
 if __name__ == "__main__":
