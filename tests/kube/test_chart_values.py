@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 import yaml
 
 from openpai.app.main import app
+from openpai.app.pages.dashboards import DASHBOARDS, dashboard
 from tests.kube.test_chart import CHART, FRAMEWORKS, ROOT, needs_helm, template
 
 
@@ -25,6 +27,17 @@ def test_the_definition_of_frameworks_in_the_chart_is_that_of_the_program() -> N
     found = [one for one in yaml.safe_load_all(rendered.stdout) if one["kind"] == "CustomResourceDefinition"]
     assert found[0]["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
     assert found[0] == yaml.safe_load(crd())
+
+
+@needs_helm
+def test_dashboards_are_as_grafana_reads_them_and_on_request() -> None:
+    rendered = template("--set", "dashboards.enabled=true,dashboards.labels.team=gpu")
+    assert rendered.returncode == 0, rendered.stderr
+    maps = [one for one in yaml.safe_load_all(rendered.stdout) if "-dashboard-" in one["metadata"]["name"]]
+    found = {name: json.loads(text) for one in maps for name, text in one["data"].items()}
+    assert found == {f"openpai-{name}.json": json.loads(dashboard(name)) for name in DASHBOARDS}
+    assert all(one["metadata"]["labels"].items() >= {"grafana_dashboard": "1", "team": "gpu"}.items() for one in maps)
+    assert "-dashboard-" not in template().stdout
 
 
 @needs_helm

@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from openpai.app.pages.commands import commands
+from openpai.app.pages.dashboards import DASHBOARDS, dashboard
 from openpai.app.pages.exit_codes import exit_codes
 from openpai.app.pages.job_states import job_states
 from openpai.app.pages.metrics import metrics
@@ -30,6 +32,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "cli.md": commands,
     "settings.md": settings,
     "metric-names.md": metrics,
+    **{f"../deploy/chart/files/dashboards/{name}.json": partial(dashboard, name) for name in DASHBOARDS},
 }
 
 
