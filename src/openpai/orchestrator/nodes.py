@@ -5,6 +5,7 @@ Only the leader knows the nodes. Any other server answers with NotLeading, which
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from openpai.orchestrator.draining import set_deadline
@@ -24,7 +25,7 @@ class NodeCommands(LeaderCommands):
     """The part of `ports.platform.Platform` about nodes."""
 
     async def nodes(self) -> tuple[NodeView, ...]:
-        return node_views(await self._leading())
+        return tuple(node_views(await self._leading()))
 
     async def change_node(self, name: str, change: NodeChange, by: str) -> NodeView:
         async with self._as_leader() as leader:
@@ -87,22 +88,20 @@ class _Used:
     virtual_clusters: set[str] = field(default_factory=set)
 
 
-def node_views(leader: Leader) -> tuple[NodeView, ...]:
-    """Return every node by name, with the nodes that are away."""
+def node_views(leader: Leader) -> Iterator[NodeView]:
+    """Yield every node by name, with the nodes that are away."""
     used = _used(leader)
     notes = leader.sharing.notes
     away = {name: _away(note) for name, note in notes.items() if name not in leader.nodes}
     nodes = {**leader.nodes, **away}
-    return tuple(
-        _view(
+    for name, node in sorted(nodes.items()):
+        yield _view(
             node,
             notes.get(name) or NodeNote(name),
             used.get(name) or _Used(),
             leader.sharing.deadlines.get(name),
             leader.lemons.score_of(name, leader.clock.now_ms()),
         )
-        for name, node in sorted(nodes.items())
-    )
 
 
 def _away(note: NodeNote) -> NodeSeen:

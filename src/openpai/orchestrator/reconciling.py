@@ -6,6 +6,7 @@ It finds what the other passes, which follow single reports, missed.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from openpai.lifecycle.actions import is_current
@@ -23,8 +24,8 @@ async def audit(leader: Leader) -> None:
     """Record everything the backend sees; launch missing attempts again, and record vanished ones as lost."""
     look_again(leader)
     running = await _running(leader)
-    launched = frozenset(leader.active.launched)
-    there, seen = await _observe(leader, running)
+    missing = set(leader.active.launched)
+    seen = await _observe(leader, running, missing)
     # Only attempts from before `observe` can be missing: later launches may not be visible yet.
     now_ms = leader.clock.now_ms()
     gone = ExitReport(1, ExitReason.LOST, "it vanished without a report", ended_at_ms=now_ms)
@@ -32,7 +33,7 @@ async def audit(leader: Leader) -> None:
     everything = [*seen, *lost]
     for start in range(0, len(everything), HEARD_PER_PASS):
         await hear(leader, everything[start : start + HEARD_PER_PASS])
-    for key in sorted(launched - there):
+    for key in sorted(missing):
         found = leader.active.records.get(key.job)
         if found is not None and is_current(found.job, key) and found.job.tasks[key.task].phase is TaskPhase.STARTING:
             leader.active.launched.discard(key)
@@ -58,15 +59,11 @@ async def _running(leader: Leader) -> dict[AttemptKey, Task]:
     return running
 
 
-async def _observe(leader: Leader, running: dict[AttemptKey, Task]) -> tuple[set[AttemptKey], list[TaskSeen]]:
-    """Return the attempts that the backend sees, and those reports of it that say anything new.
-
-    What it sees is removed from `running`.
-    """
-    there: set[AttemptKey] = set()
+async def _observe(leader: Leader, running: dict[AttemptKey, Task], missing: set[AttemptKey]) -> Sequence[TaskSeen]:
+    """Return those reports of the backend that say anything new; remove what it sees from `running` and `missing`."""
     new: set[AttemptKey] = set()
     for number, task in enumerate(await leader.backend.observe(), start=1):
-        there.add(task.key)
+        missing.discard(task.key)
         running.pop(task.key, None)
         found = leader.active.records.get(task.key.job)
         if found is None or not is_current(found.job, task.key) or not is_as_known(found, task):
@@ -74,10 +71,8 @@ async def _observe(leader: Leader, running: dict[AttemptKey, Task]) -> tuple[set
         if number % LOOKED_AT_ONCE == 0:
             # Thousands of tasks that are as they were must not keep the loop from everything else.
             await asyncio.sleep(0)
-    if not new:
-        return there, []
     # What was seen before a pause may be over and forgotten by now.
-    return there, list(await leader.backend.observe(new))
+    return await leader.backend.observe(new) if new else ()
 
 
 def _act_again(leader: Leader, found: JobRecord, key: AttemptKey) -> None:

@@ -15,6 +15,7 @@ from openpai.lifecycle.model import AttemptKey, Plan, RolePlan, TaskId, TaskPhas
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.acting import TASKS_OF_ONE_JOB, TASKS_PER_PASS
 from openpai.orchestrator.commands import WAITS_OF_A_ROLE
+from openpai.orchestrator.readings import of_nodes
 from openpai.orchestrator.reconciling import LOOKED_AT_ONCE, audit
 from openpai.orchestrator.recording import TASKS_AT_ONCE
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask
@@ -246,3 +247,14 @@ def test_an_audit_of_thousands_of_tasks_lets_others_have_their_turn() -> None:
         assert lines.most_at_once < alone.most_at_once + 15 * LOOKED_AT_ONCE
 
     live(story, virtual_nodes(120, PER_NODE))
+
+
+def test_metrics_of_many_nodes_are_worked_out_node_by_node() -> None:
+    async def story(servers: Servers) -> None:
+        readings = of_nodes(lambda: servers.leader)
+        first = lines_run(lambda: next(readings))
+        rest = lines_run(lambda: list(readings))
+        # Between two readings others may have their turn.
+        assert first < rest / 4
+
+    live(story, virtual_nodes(200, 0, cpus=1))

@@ -69,6 +69,8 @@ async def test_full_collections_are_rare_and_regular(monkeypatch: pytest.MonkeyP
         async with asyncio.timeout(60):
             await collected.wait()
         assert gc.get_threshold()[2] > 1000 * before[2]
+        # No pause in between visits more than some ten thousand objects.
+        assert gc.get_threshold()[0] * (gc.get_threshold()[1] + 1) <= 20_000
     finally:
         collecting.cancel()
         gc.set_threshold(*before)
