@@ -6,7 +6,7 @@ import re
 import tomllib
 from typing import Final
 
-from openpai.store.opening import newest_schema
+from openpai.store.revisions import newest_schema
 from tests.architecture.places import ROOT
 
 _SECTION: Final = re.compile(r"^## (\d+)\.(\d+)\.(\d+)\n+Database schema (\d{4})\.", re.MULTILINE)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.script import ScriptDirectory
 
 from openpai.lifecycle.model import Outcome, Plan, RolePlan, TaskId, Verdict
 from openpai.ports.queries import JobFilter
@@ -19,6 +23,7 @@ from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from openpai.store.opening import migrate
 from openpai.store.queries import SqlJobQueries
+from openpai.store.revisions import newest_schema, schemas
 from openpai.store.usage import SqlUsageStore
 from tests.contracts.held import SPEC
 from tests.postgres import fresh_database
@@ -116,3 +121,28 @@ def test_a_database_that_cannot_hold_every_letter_is_refused(postgres_server: st
             assert "createdb --encoding UTF8" in message.value.advice
         finally:
             database.close()
+
+
+def test_the_schemas_are_those_of_alembic() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(files("openpai.store") / "migrations"))
+    script = ScriptDirectory.from_config(config)
+    assert newest_schema() == script.get_current_head()
+    assert schemas() == {revision.revision for revision in script.walk_revisions()}
+
+
+def test_a_database_of_the_newest_schema_is_opened_without_alembic(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/openpai.db"
+    made = Database(url)
+    migrate(made)
+    made.close()
+    code = f"""
+import sys
+from openpai.app import assembly, health
+from openpai.store.database import Database
+from openpai.store.opening import migrate
+migrate(Database({url!r}))
+print([name for name in sys.modules if name.startswith(("alembic", "mako"))])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"

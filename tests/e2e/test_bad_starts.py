@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from alembic.script import ScriptDirectory
 
-from openpai.store import opening
+from openpai.store import opening, revisions
 from openpai.store.database import Database
 from openpai.store.schema import storages
 from openpai.store.vault import Vault, key_from
@@ -134,16 +133,14 @@ def test_an_older_database_is_brought_up_to_date(
     """The next version, which knows one more revision, opens what this version made; then this one refuses it."""
     newer = tmp_path / "migrations"
     shutil.copytree(str(files("openpai.store") / "migrations"), newer)
-    config = opening._config()
-    first = ScriptDirectory.from_config(config).get_current_head()
+    first = revisions.newest_schema()
     (newer / "versions" / "9999_more.py").write_text(SECOND.format(first=first))
     server = started(database.parent, tmp_path)
     assert server.submit("old", "true").status_code == 202
     assert server.ended("old") == "SUCCEEDED"
     assert server.end() == 0
-    config.set_main_option("script_location", str(newer))
     with monkeypatch.context() as patch:
-        patch.setattr(opening, "_config", lambda: config)
+        patch.setattr(revisions, "migrations", lambda: newer)
         opened = Database(f"sqlite:///{database}")
         opening.migrate(opened)
         opened.close()

@@ -26,7 +26,8 @@ from openpai.app.archive import unpack
 from openpai.app.datadir import open_data_dir
 from openpai.protocol.errors import PaiError
 from openpai.store.database import Database
-from openpai.store.opening import migrate, newest_schema
+from openpai.store.opening import migrate
+from openpai.store.revisions import newest_schema
 from openpai.store.schema import job_details
 from openpai.store.vault import Vault, key_from, new_key
 from tests.newest import fill

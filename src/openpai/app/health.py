@@ -15,7 +15,7 @@ from openpai.orchestrator.leader import Leader
 from openpai.ports.store import LEASE_MS, JobStore
 from openpai.protocol.errors import PaiError, Unavailable
 from openpai.store.database import Database
-from openpai.store.opening import newest_schema
+from openpai.store.revisions import newest_schema
 from openpai.store.schema import lease
 
 T = TypeVar("T")

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
-from alembic.migration import MigrationContext
 from sqlalchemy import exc
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.store.database import Database
 from openpai.store.db_errors import translate
-from openpai.store.opening import newest_schema, require_known
+from openpai.store.opening import require_known
 from openpai.store.resealing import KEPT
+from openpai.store.revisions import newest_schema, schema_of
 from openpai.store.schema import jobs, metadata, task_attempts
 from openpai.store.vault import Vault
 
@@ -52,7 +52,7 @@ class Checking:
     def schema(self) -> tuple[str, bool]:
         """Return the schema, and whether it is the newest. Raises Refused for one of a newer program."""
         with _reading(self._database) as connection:
-            at = MigrationContext.configure(connection).get_current_revision() or ""
+            at = schema_of(connection) or ""
         if at:
             require_known(at)
         return at, at == newest_schema()

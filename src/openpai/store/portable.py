@@ -17,7 +17,8 @@ from sqlalchemy import exc
 from openpai.protocol.errors import BadConfiguration
 from openpai.store.database import Database
 from openpai.store.db_errors import translate
-from openpai.store.opening import migrate, newest_schema, require_newest
+from openpai.store.opening import migrate, require_newest
+from openpai.store.revisions import newest_schema
 from openpai.store.schema import metadata
 
 ROWS_AT_ONCE: Final = 1_000

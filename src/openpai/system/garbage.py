@@ -11,7 +11,7 @@ from typing import Final
 FULL_EVERY_S: Final = 600.0
 _YOUNG: Final = 5_000
 _MIDDLE: Final = 2
-"""What survived so many young collections is visited once more; with Python's 10 it is as much work, in longer pauses."""
+"""What survived so many young collections is visited once more; with Python's 10 as often, in longer pauses."""
 _SELDOM: Final = 1_000_000
 
 
