@@ -73,6 +73,11 @@ EXCEPTIONS: Final = (
     ),
     (
         _VALID,
+        "an item has what its kind needs, its job file is one, and a run gives the parameters of that",
+        ("publishMarketItem", "editMarketItem", "runMarketItem"),
+    ),
+    (
+        _VALID,
         "the keys of a channel depend on its kind, and its server must answer",
         ("setAlertChannel", "testAlertChannel"),
     ),

@@ -9,12 +9,13 @@ interface LinkButtonProps extends ButtonProps {
   to: string;
   query?: Query;
   icon?: IconName;
+  onClick?: () => void;
   children: ReactNode;
 }
 
-export function LinkButton({ to, query, icon, children, ...rest }: LinkButtonProps) {
+export function LinkButton({ to, query, icon, onClick, children, ...rest }: LinkButtonProps) {
   return (
-    <Button size="xs" leftSection={icon && <Icon name={icon} size={15} />} {...rest} renderRoot={(props) => <Link to={to} query={query} {...props} />}>
+    <Button size="xs" leftSection={icon && <Icon name={icon} size={15} />} {...rest} onClick={onClick} renderRoot={(props) => <Link to={to} query={query} {...props} />}>
       {children}
     </Button>
   );

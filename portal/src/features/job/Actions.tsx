@@ -34,6 +34,7 @@ export function Actions({ job, name }: { job: JobDetail; name: string }) {
   return (
     <>
       <LinkButton to="/submit" query={{ clone: full }} variant="default" icon="clone">{i18n.t("Clone")}</LinkButton>
+      <LinkButton to="/publish" query={{ job: full }} variant="default" icon="market">{i18n.t("Publish")}</LinkButton>
       <Button size="xs" variant="default" leftSection={<Icon name="restart" size={15} />} onClick={() => setAsked("restart")}>{i18n.t("Restart")}</Button>
       {!isOver(state) && <Button size="xs" color="red" disabled={state === "STOPPING"} leftSection={<Icon name="stop" size={15} />} onClick={() => setAsked("stop")}>{i18n.t("Stop")}</Button>}
       <Modal opened={asked !== null} onClose={() => setAsked(null)} centered closeButtonProps={{ "aria-label": i18n.t("Close") }}

@@ -10,7 +10,9 @@ import { useMe } from "@/api/session";
 import { useAddress } from "@/ui/address";
 import { CopyCommand } from "@/ui/Copy";
 import type { Mark } from "@/ui/Editor";
+import { handOver } from "@/ui/handed";
 import { Icon } from "@/ui/Icon";
+import { LinkButton } from "@/ui/LinkButton";
 import { Problem } from "@/ui/Loaded";
 import { notify } from "@/ui/notices";
 import { Card, Page } from "@/ui/Page";
@@ -50,7 +52,12 @@ export default function SubmitPage() {
   const from = clone.startsWith(`${me?.username}~`) ? `?cloneOf=${encodeURIComponent(clone)}` : "";
   return (
     <div className={css.page}>
-      <Page wide title={i18n.t("Submit a job")} actions={<CopyCommand words={["job", "submit", "job.yaml"]} />}
+      <Page wide title={i18n.t("Submit a job")} actions={
+        <>
+          <CopyCommand words={["job", "submit", "job.yaml"]} />
+          <LinkButton to="/publish" variant="default" icon="market" onClick={() => handOver(text)}>{i18n.t("Save as template")}</LinkButton>
+        </>
+      }
         lead={clone ? i18n.t("A copy of {name}", { name: clone }) : i18n.t("Fill in the form or edit the file; they are the same.")}>
         {cloned.error && <Problem error={cloned.error} />}
         <Group gap="xs" role="group" aria-label={i18n.t("Examples")}>
