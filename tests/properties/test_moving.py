@@ -193,7 +193,9 @@ class World:
         for victim in decision.victims:
             gang, _ = self.running[victim]
             if victim not in decision.moved:
-                assert victim in self.movers or not guarantees.get(victim, False), (
+                # A gang with a higher priority may have preempted it in the same round.
+                others = cluster.gangs[victim].threats - {decision.gang}
+                assert victim in self.movers or others or not guarantees.get(victim, False), (
                     "a gang with a guarantee lost its cells without being moved"
                 )
                 continue
@@ -208,8 +210,8 @@ class World:
             self.moved_ms[name].append(self.now_ms)
         recent = [at_ms for at_ms in self.moved_ms[name] if self.now_ms - at_ms < HOUR_MS]
         assert len(recent) <= MOVES_AN_HOUR
-        others = self.guarantees()
-        lost = {gang for gang, has in guarantees.items() if has and not others.get(gang, True)}
+        after = self.guarantees()
+        lost = {gang for gang, has in guarantees.items() if has and not after.get(gang, True)}
         # With several priorities, others may have been preempted in the same round.
         assert not self.is_calm or lost <= self.movers, "a move took a guarantee"
         self.room_for[decision.gang] = set(decision.victims)

@@ -3,15 +3,17 @@
 A gang that many smaller ones pass never finds all of its cells free at one moment. Therefore one gang of each virtual
 cluster at a time gets cells kept: those that are idle for the least device time until they are free, or for a gang of
 one member those that are free soonest, estimated from run times of gangs similar to those on them. Other gangs start
-on free parts of these cells only if they should end before the cells are needed. The cells are chosen again from time
-to time until they are *closed*: then no other gang starts on them, and only cells are chosen whose gangs ran on them
-when they were closed. So the gang starts at the latest when all gangs have ended that ran when its cells were closed.
+on free parts of these cells only as *guests*, if they should end before the cells are needed. The cells are chosen
+again from time to time until they are *closed*: then only cells are chosen whose gangs ran on them when they were
+closed, or are guests, and guests start only while one of the former still runs there, on cells kept for a gang of
+several members. So the gang starts at the latest when all gangs have ended that ran when its cells were closed, and the
+guests that started before they did.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -98,8 +100,12 @@ class Piece(NamedTuple):
 class Leaving(NamedTuple):
     """A gang that will leave its devices."""
 
-    at_ms: int
+    gang: str
     requests: GangRequests
+    by: Callable[[float], int]
+    """Returns the time by which it has left with a given probability."""
+    at_ms: int
+    """The time by which it has left with an even chance."""
 
 
 @dataclass(slots=True)
@@ -113,8 +119,12 @@ class Kept:
     chosen_ms: int
     free_ms: int
     """The time at which all of them should be free."""
+    awaited: tuple[str, ...] = ()
+    """The gangs that ran on them when they were chosen."""
     closed_ms: int | None = None
-    """The time from which no other gang starts on them."""
+    """The time from which only guests start on them."""
+    guests: tuple[str, ...] = ()
+    """The gangs that started on them after that."""
     idle_ms: int = 0
     """Device time for which cells kept for the gang were idle."""
     idle_devices: int = 0
@@ -166,12 +176,15 @@ class Kept:
     def dump(self) -> dict[str, Any]:
         """Return it as plain data."""
         row = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "journal"}
-        return {**row, "pieces": [list(piece) for piece in self.pieces]}
+        row["pieces"] = [list(piece) for piece in self.pieces]
+        return {**row, "awaited": list(self.awaited), "guests": list(self.guests)}
 
 
 def kept_in(row: dict[str, Any]) -> Kept:
     """Return the value of a row from `dump`."""
-    return Kept(**{**row, "pieces": tuple([Piece(*piece) for piece in row["pieces"]])})
+    pieces = tuple([Piece(*piece) for piece in row["pieces"]])
+    awaited, guests = tuple(row.get("awaited", ())), tuple(row.get("guests", ()))
+    return Kept(**{**row, "pieces": pieces, "awaited": awaited, "guests": guests})
 
 
 def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_ms: int) -> Kept | None:
@@ -214,8 +227,16 @@ def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_m
                 pieces, most = fewer, middle
     gang = waiting.gang
     chosen = {piece.place_in(cluster, gang.virtual_cluster) for piece in pieces}
-    free_ms = max([end.at_ms for end in ends[:most] if not chosen.isdisjoint(_places(cluster, end))], default=now_ms)
-    return Kept(gang.id, gang.virtual_cluster, gang.priority, pieces, now_ms, max(now_ms, free_ms))
+    awaited = [end for end in ends[:most] if not chosen.isdisjoint(_places(cluster, end))]
+    free_ms = max(now_ms, _all_left_ms(awaited)) if awaited else now_ms
+    names = tuple([end.gang for end in awaited])
+    return Kept(gang.id, gang.virtual_cluster, gang.priority, pieces, now_ms, free_ms, names)
+
+
+def _all_left_ms(ends: Sequence[Leaving]) -> int:
+    """Return the time by which all of these gangs have left with an even chance, if they end independently."""
+    chance = 0.5 ** (1 / len(ends))
+    return max([end.by(chance) for end in ends])
 
 
 def _least_idle_first(cluster: Cluster, ends: list[Leaving], now_ms: int) -> list[Leaving]:
@@ -232,7 +253,7 @@ def _least_idle_first(cluster: Cluster, ends: list[Leaving], now_ms: int) -> lis
             idle_ms[place] = idle_ms.get(place, 0) - devices * (end.at_ms - now_ms)
 
     def cost(place: Place) -> tuple[int, int, Place]:
-        last_ms = ends[found[place][-1]].at_ms
+        last_ms = _all_left_ms([ends[at] for at in found[place]])
         return idle_ms[place] + place.size * (last_ms - now_ms), last_ms, place
 
     order = dict.fromkeys(at for place in sorted(found, key=cost) for at in found[place])

@@ -22,9 +22,6 @@ from openpai.scheduler.queue.waiting_queue import Head, Lane, Waiting
 REMIND_MS: Final = 10_000
 """Victims that have not left after this time are preempted again, in case the first decision was lost."""
 
-GUEST_QUANTILE: Final = 0.75
-"""A gang may start on kept cells if three quarters of similar gangs ran no longer than the time that is left."""
-
 MOVES_AGAIN_MS: Final = 15 * 60 * 1000
 """How long after a search found no gangs to move for a gang the next one is made."""
 
@@ -135,14 +132,9 @@ class Round:
 
     def _pass(self, lane: Lane, waiting: Waiting, kept: Kept, freed: int) -> Decision | None:
         """Start a gang on kept cells if it should end before they are needed."""
-        state, gang = self._state, waiting.gang
+        state = self._state
         tried = (freed, kept.chosen_ms)
-        if kept.closed_ms is not None or lane.tried == tried:
-            return None
-        length_ms = state.running.run_times.guess(gang, GUEST_QUANTILE)
-        if gang.time_limit_ms is not None:
-            length_ms = min(gang.time_limit_ms, length_ms or gang.time_limit_ms)
-        if length_ms is None or self._now_ms + length_ms > kept.free_ms:
+        if lane.tried == tried or not self._kept.admits(kept, waiting):
             return None
         lane.tried = tried
         kept.let_go()
@@ -150,7 +142,11 @@ class Round:
             state.core.forget_failure(request)
         decision = self._decide(waiting, may_preempt=False)
         kept.hold(state.core.cluster)
-        return None if isinstance(decision, HivedWait) else decision
+        if isinstance(decision, HivedWait):
+            return None
+        if kept.closed_ms is not None:
+            kept.guests = (*kept.guests, waiting.gang.id)
+        return decision
 
     def _borrow(self, lane: Lane, waiting: Waiting) -> Decision | None:
         state, gang = self._state, waiting.gang

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from openpai.scheduler.model import Order
 from openpai.scheduler.queue.backfill import AGAIN_MIN_MS, IDLE_SHARE, Kept, Leaving, choose
 from openpai.scheduler.queue.state import SchedulerState
 from openpai.scheduler.queue.waiting_queue import Waiting
@@ -57,6 +58,33 @@ class KeptCells:
         self.held[kept.virtual_cluster] = kept
         kept.hold(cluster)
 
+    def admits(self, kept: Kept, guest: Waiting) -> bool:
+        """Return whether it is worth it to let a gang start on kept cells.
+
+        Judged by how long gangs similar to it ran: on average it must use more device time until the cells are needed
+        than the gang they are kept for loses because the guest is still there.
+        """
+        state, gang = self._state, guest.gang
+        first, left_ms = state.queue.get(kept.gang), kept.free_ms - self._now_ms
+        if first is None or left_ms < 0 or (kept.closed_ms is not None and not self._has_time(kept, first)):
+            return False
+        limit_ms = gang.time_limit_ms
+        if limit_ms is not None and limit_ms <= left_ms:
+            return True
+        if state.order_of(first.gang) is Order.SHORTEST:
+            return False  # it has been passed for as long as is promised already
+        found = state.running.run_times.before_and_after(gang, left_ms, limit_ms)
+        return found is not None and found[1] * first.devices <= found[0] * guest.devices
+
+    def _has_time(self, kept: Kept, first: Waiting) -> bool:
+        """Return whether guests may start on closed cells: a gang that ran there when they were closed still does.
+
+        Where only one cell is needed, its devices are idle for a shorter time, and there are no guests.
+        """
+        gangs, closed_ms = self._state.running.gangs, kept.closed_ms or 0
+        awaited = [gangs[name] for name in kept.awaited if name in gangs]
+        return len(first.gang.asks) > 1 and any((held.since_ms or 0) <= closed_ms for held in awaited)
+
     def note_failure(self, group: str, waiting: Waiting) -> None:
         """Record that a gang found no room: cells are kept for it when its patience ends."""
         kept, patient = self._state.kept.get(group), self._patient.get(group)
@@ -105,9 +133,11 @@ class KeptCells:
         closed_ms = kept.closed_ms if kept is not None and is_same else None
         if closed_ms is None and self._is_closed(first):
             closed_ms = self._now_ms
-        chosen = choose(state.core.cluster, first, self._leaving(name, closed_ms), self._now_ms)
+        guests = kept.guests if kept is not None and is_same else ()
+        chosen = choose(state.core.cluster, first, self._leaving(name, closed_ms, guests), self._now_ms)
         if chosen is not None:
             chosen.closed_ms = closed_ms
+            chosen.guests = tuple([guest for guest in guests if guest in state.running.gangs])
             if kept is not None and is_same:
                 chosen.idle_ms, chosen.idle_devices = kept.idle_ms, kept.idle_devices
                 chosen.counted_ms = kept.counted_ms
@@ -118,13 +148,12 @@ class KeptCells:
         if chosen is not None and closed_ms is None:
             state.look_again_at(name, first.gang.submitted_at_ms + state.closed_after_ms(first))
 
-    def _leaving(self, name: str, closed_ms: int | None) -> list[Leaving]:
-        """Return when each gang that ran before the cells were closed is expected to leave."""
-        state = self._state
+    def _leaving(self, name: str, closed_ms: int | None, guests: tuple[str, ...]) -> list[Leaving]:
+        """Return when each gang that ran before the cells were closed is expected to leave, and each guest."""
         return [
-            Leaving(self._now_ms + state.left_ms(held), held.requests)
-            for held in state.running.by_virtual_cluster.get(name, {}).values()
-            if closed_ms is None or (held.since_ms or 0) <= closed_ms
+            self._state.leaving(held)
+            for held in self._state.running.by_virtual_cluster.get(name, {}).values()
+            if closed_ms is None or (held.since_ms or 0) <= closed_ms or held.gang.id in guests
         ]
 
     def _waited_ms(self, waiting: Waiting) -> int:

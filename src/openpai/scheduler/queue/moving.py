@@ -16,7 +16,7 @@ from typing import Final
 from openpai.scheduler.cells.model import GangRequest, shape_of
 from openpai.scheduler.cells.moving import SUFFIX, find_moves, may_move, reserve_as, reserve_places, try_moves
 from openpai.scheduler.model import Gang
-from openpai.scheduler.queue.backfill import Leaving, choose
+from openpai.scheduler.queue.backfill import choose
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.moves import Move, job_key, must_run_ms
 from openpai.scheduler.queue.requests import GangRequests, requests_of
@@ -91,8 +91,7 @@ def _wait_ms(state: SchedulerState, waiting: Waiting, now_ms: int) -> int:
     kept = state.kept.get(name)
     if kept is None or kept.gang != waiting.gang.id:
         running = state.running.by_virtual_cluster.get(name, {}).values()
-        leaving = [Leaving(now_ms + state.left_ms(held), held.requests) for held in running]
-        kept = choose(state.core.cluster, waiting, leaving, now_ms)
+        kept = choose(state.core.cluster, waiting, map(state.leaving, running), now_ms)
     return 0 if kept is None else max(0, kept.free_ms - now_ms)
 
 

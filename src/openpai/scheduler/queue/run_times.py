@@ -131,6 +131,11 @@ class _Latest:
         first, count = self.longer_than(ran_ms)
         return self.ordered[first + count // 2] if count >= ENOUGH else 2 * max(0, ran_ms)
 
+    def beyond(self, limit_ms: int) -> int:
+        """Return the sum of what is longer than a limit."""
+        first, count = self.longer_than(limit_ms)
+        return sum(self.ordered[first:]) - count * limit_ms
+
     def longer_than(self, after_ms: int) -> tuple[int, int]:
         """Return the index of the first longer run time, and the number of longer ones."""
         first = bisect_right(self.ordered, after_ms)
@@ -143,6 +148,8 @@ class RunTimes:
     def __init__(self) -> None:
         self._kinds: dict[Kind, _Latest] = {}
         self._longest: dict[str, int] = {}
+        self._since: dict[str, list[int]] = {}
+        """By virtual cluster, when each gang started that runs, the earliest first."""
         self._finished: dict[str, int] = {}
         self.guesses = Guesses()
 
@@ -195,8 +202,21 @@ class RunTimes:
         found = self._enough(kinds_of(gang), 0)
         return None if found is None else found[0].total_ms // len(found[0].ordered)
 
+    def before_and_after(self, gang: Gang, at_ms: int, limit_ms: int | None = None) -> tuple[int, int] | None:
+        """Return how long similar gangs ran in all, before and after they had run for `at_ms`; None if too few have.
+
+        With `limit_ms` as if they had had this time limit, which is more than `at_ms`.
+        """
+        found = self._enough(kinds_of(gang), 0)
+        if found is None:
+            return None
+        latest = found[0]
+        after_ms = latest.beyond(at_ms)
+        return latest.total_ms - after_ms, after_ms - (0 if limit_ms is None else latest.beyond(limit_ms))
+
     def begin(self, gang: Gang, since_ms: int) -> None:
         """Record that a gang runs; its run time so far is used for gangs submitted near it."""
+        insort(self._since.setdefault(gang.virtual_cluster, []), since_ms)
         for kind in kinds_of(gang):
             latest = self._kinds.get(kind)
             if latest is None:
@@ -206,6 +226,10 @@ class RunTimes:
     def end(self, gang: Gang, since_ms: int) -> None:
         """Record that a gang runs no longer."""
         pair = gang.submitted_at_ms, since_ms
+        starts = self._since.get(gang.virtual_cluster, [])
+        first = bisect_left(starts, since_ms)
+        if starts[first : first + 1] == [since_ms]:
+            del starts[first]
         for kind in kinds_of(gang):
             latest = self._kinds.get(kind)
             at = bisect_left(latest.running, pair) if latest is not None else 0
@@ -237,9 +261,10 @@ class RunTimes:
         """Return how many gangs of a virtual cluster have finished."""
         return self._finished.get(virtual_cluster, 0)
 
-    def longest(self, virtual_cluster: str) -> int:
-        """Return the longest run time of a finished gang of a virtual cluster."""
-        return self._longest.get(virtual_cluster, 0)
+    def longest(self, virtual_cluster: str, now_ms: int) -> int:
+        """Return the longest run time of a gang of a virtual cluster; of those that run, so far."""
+        starts = self._since.get(virtual_cluster)
+        return max(self._longest.get(virtual_cluster, 0), now_ms - starts[0] if starts else 0)
 
     def dump(self) -> dict[str, Any]:
         """Return everything as plain data."""

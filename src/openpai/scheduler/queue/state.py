@@ -13,7 +13,7 @@ from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.restoring import Reconfigured
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Gang, Node, Order
-from openpai.scheduler.queue.backfill import ALONE_AFTER, CLOSED_AFTER, PATIENCE_MAX_MS, FeasibilityCache, Kept
+from openpai.scheduler.queue.backfill import ALONE_AFTER, CLOSED_AFTER, PATIENCE_MAX_MS, FeasibilityCache, Kept, Leaving
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.moves import Move, MoveBook, job_key
 from openpai.scheduler.queue.nodes import Machines
@@ -267,7 +267,7 @@ class SchedulerState:
 
     def patience_of(self, virtual_cluster: str) -> int:
         """Return how long a gang of several members waits before cells are kept for it: the longest run time so far."""
-        longest_ms = self.running.run_times.longest(virtual_cluster)
+        longest_ms = self.running.run_times.longest(virtual_cluster, self.now_ms)
         return max(self.patience_ms, min(PATIENCE_MAX_MS, longest_ms))
 
     def kept_after_ms(self, waiting: Waiting) -> int:
@@ -293,10 +293,20 @@ class SchedulerState:
             return self.passed_max_ms(name) * (1 if is_alone else CLOSED_AFTER)
         return self.patience_of(name) * (ALONE_AFTER if is_alone else CLOSED_AFTER)
 
-    def left_ms(self, held: RunningGang) -> int:
+    def leaving(self, held: RunningGang) -> Leaving:
+        """Return when a running gang is expected to leave."""
+        now_ms = self.now_ms
+        return Leaving(
+            held.gang.id,
+            held.requests,
+            lambda chance: now_ms + self.left_ms(held, chance),
+            now_ms + self.left_ms(held),
+        )
+
+    def left_ms(self, held: RunningGang, quantile: float = 0.5) -> int:
         """Return how long a gang probably runs on: the median of gangs like it that ran at least as long already."""
         ran_ms = 0 if held.since_ms is None else max(0, self.now_ms - held.since_ms)
-        length_ms = self.running.run_times.guess(held.gang, 0.5, ran_ms)
+        length_ms = self.running.run_times.guess(held.gang, quantile, ran_ms)
         # Without a guess, half of its run time is assumed to be over.
         left_ms = ran_ms if length_ms is None else length_ms - ran_ms
         limit_ms = held.gang.time_limit_ms

@@ -99,8 +99,8 @@ def test_only_gangs_that_may_be_interrupted_borrow(scheduler: HivedScheduler) ->
 
 
 def test_what_borrows_kept_cells_is_not_promoted_onto_them(scheduler: HivedScheduler) -> None:
-    for name, node, ends_ms in (("soon", "r0n0", 4 * HOUR_MS), ("later", "r0n1", 9 * HOUR_MS)):
-        scheduler.restore(gang(name, 2, time_limit_ms=ends_ms), [Spot(node, (0, 1))], 0)
+    for name, node, ends_ms in (("soon", "r0n0", HOUR_MS), ("later", "r0n1", 6 * HOUR_MS)):
+        scheduler.restore(gang(name, 2, time_limit_ms=ends_ms), [Spot(node, (0, 1))], 3 * HOUR_MS)
     scheduler.add(gang("other", 4, virtual_cluster="b"))
     scheduler.add(gang("whole", 4))
     assert placed(scheduler, 3 * HOUR_MS) == ["other"]

@@ -131,7 +131,7 @@ def test_a_gang_that_bad_hardware_blocks_delays_no_other(scheduler: HivedSchedul
 
 def test_cancelling_a_job_that_blocks_others_starts_them_at_once(scheduler: HivedScheduler) -> None:
     scheduler.add(gang("runs", 1))
-    placed(scheduler)
+    placed(scheduler, LONG_MS)
     scheduler.add(gang("whole", 4, 4))
     assert placed(scheduler, LONG_MS) == []
     scheduler.add(gang("small", 1, submitted_at_ms=1))

@@ -11,7 +11,7 @@ import pytest
 
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Node, Order, Place, Spot, Why
-from openpai.scheduler.queue.backfill import Kept, kept_in
+from openpai.scheduler.queue.backfill import Kept, choose, kept_in
 from openpai.scheduler.queue.replay import resume
 from openpai.scheduler.queue.scheduler import HivedScheduler
 from tests.unit.scheduler.queue.queues import HOUR_MS, LONG_MS, gang, placed
@@ -23,9 +23,9 @@ MINUTE_MS = 60_000
 
 
 def test_only_what_is_gone_in_time_starts_on_cells_kept_for_a_gang_that_waited_long(scheduler: HivedScheduler) -> None:
-    scheduler.add(gang("runs", 2, time_limit_ms=LONG_MS + MINUTE_MS))
-    assert placed(scheduler) == ["runs"]
-    scheduler.add(gang("whole", 4, 4, submitted_at_ms=HOUR_MS + 1))
+    scheduler.add(gang("runs", 2, time_limit_ms=HOUR_MS + MINUTE_MS))
+    assert placed(scheduler, HOUR_MS) == ["runs"]
+    scheduler.add(gang("whole", 4, 4, submitted_at_ms=HOUR_MS // 2))
     assert placed(scheduler, LONG_MS - 1000) == []
     scheduler.add(gang("too-long", 1, submitted_at_ms=LONG_MS, time_limit_ms=MINUTE_MS + 1))
     scheduler.add(gang("unlimited", 1, submitted_at_ms=LONG_MS))
@@ -58,14 +58,14 @@ def test_idle_time_of_kept_cells_counts_from_when_they_were_first_kept() -> None
 
 def test_everything_but_the_kept_cells_stays_open_to_all(scheduler: HivedScheduler) -> None:
     for name, gpus in (("short", 3), ("long", 3)):
-        scheduler.add(gang(name, gpus, time_limit_ms=LONG_MS + (HOUR_MS if name == "short" else 2 * HOUR_MS)))
-        assert placed(scheduler) == [name]
+        scheduler.add(gang(name, gpus, time_limit_ms=(40 if name == "short" else 50) * MINUTE_MS))
+        assert placed(scheduler, 90 * MINUTE_MS) == [name]
     scheduler.add(gang("whole", 4))
     assert placed(scheduler, LONG_MS) == []
     kept = scheduler.state.kept["a"]
     part = scheduler.core.cluster.gangs["short"].parts[0]
     assert part is not None
-    assert (kept.gang, kept.closed_ms, kept.free_ms) == ("whole", LONG_MS, LONG_MS + HOUR_MS)
+    assert (kept.gang, kept.closed_ms, kept.free_ms) == ("whole", LONG_MS, LONG_MS + 10 * MINUTE_MS)
     assert part.guarantee is not None
     assert [piece.number for piece in kept.pieces] == [part.guarantee.number]
     for name in ("one", "two"):
@@ -77,8 +77,8 @@ def test_everything_but_the_kept_cells_stays_open_to_all(scheduler: HivedSchedul
 
 
 def test_a_time_limit_counts_from_the_true_start_after_a_restart(scheduler: HivedScheduler) -> None:
-    runs = gang("runs", 2, time_limit_ms=HOUR_MS)
-    scheduler.restore(runs, [Spot("r0n0", (0, 1))], LONG_MS - HOUR_MS + MINUTE_MS)
+    runs = gang("runs", 2, time_limit_ms=HOUR_MS // 2)
+    scheduler.restore(runs, [Spot("r0n0", (0, 1))], LONG_MS - HOUR_MS // 2 + MINUTE_MS)
     scheduler.add(gang("whole", 4, 4, submitted_at_ms=LONG_MS - HOUR_MS * 3 // 4))
     assert placed(scheduler, LONG_MS) == []
     assert scheduler.state.kept["a"].free_ms == LONG_MS + MINUTE_MS
@@ -87,13 +87,92 @@ def test_a_time_limit_counts_from_the_true_start_after_a_restart(scheduler: Hive
     assert placed(scheduler, LONG_MS) == ["short"]
 
 
-def test_no_gang_starts_on_closed_cells_however_short(scheduler: HivedScheduler) -> None:
-    scheduler.add(gang("runs", 2))
-    assert placed(scheduler) == ["runs"]
+def test_no_gang_starts_on_cells_closed_for_one_member_however_short(scheduler: HivedScheduler) -> None:
+    for name in ("runs", "other"):
+        scheduler.add(gang(name, 3, time_limit_ms=HOUR_MS))
+        assert placed(scheduler, 90 * MINUTE_MS) == [name]
+    scheduler.add(gang("whole", 4))
+    assert placed(scheduler, LONG_MS) == []
+    assert scheduler.state.kept["a"].closed_ms == LONG_MS
+    for name in ("short", "shorter"):
+        scheduler.add(gang(name, 1, submitted_at_ms=3, time_limit_ms=1))
+    assert len(placed(scheduler, LONG_MS + 1)) == 1
+
+
+def test_guests_start_on_closed_cells_only_while_a_gang_runs_there_that_did_when_they_were_closed(
+    scheduler: HivedScheduler,
+) -> None:
+    for name, minutes in (("first", 70), ("last", 120)):
+        scheduler.add(gang(name, 2, time_limit_ms=minutes * MINUTE_MS))
+        scheduler.add(gang(f"{name}-fills", 2, time_limit_ms=70 * MINUTE_MS))
+        assert placed(scheduler, HOUR_MS) == [name, f"{name}-fills"]
     scheduler.add(gang("whole", 4, 4))
     assert placed(scheduler, LONG_MS) == []
-    scheduler.add(gang("short", 1, submitted_at_ms=3, time_limit_ms=1))
-    assert placed(scheduler, LONG_MS + 1) == []
+    kept = scheduler.state.kept["a"]
+    assert (kept.closed_ms, kept.free_ms) == (LONG_MS, LONG_MS + HOUR_MS)
+    for name in ("first", "first-fills", "last-fills"):
+        scheduler.release(name)
+    now_ms = LONG_MS + 10 * MINUTE_MS
+    scheduler.add(gang("too-long", 2, submitted_at_ms=now_ms, time_limit_ms=9 * HOUR_MS))
+    scheduler.add(gang("guest", 2, submitted_at_ms=now_ms, time_limit_ms=40 * MINUTE_MS))
+    assert placed(scheduler, now_ms) == ["guest"]
+    assert scheduler.state.kept["a"].guests == ("guest",)
+    scheduler = resume(json.loads(json.dumps(scheduler.snapshot())))
+    scheduler.release("last")
+    scheduler.add(gang("late", 1, submitted_at_ms=now_ms + 1, time_limit_ms=1))
+    assert placed(scheduler, now_ms + 1) == []
+    assert placed(scheduler, now_ms + HOUR_MS) == []
+    kept = scheduler.state.kept["a"]
+    assert (kept.guests, sorted(kept.awaited)) == (("guest",), ["guest", "last"])  # both will leave
+    scheduler.release("guest")
+    assert placed(scheduler, now_ms + HOUR_MS)[:1] == ["whole"]
+
+
+@pytest.mark.parametrize(("rare", "is_worth"), [(40, True), (4, False)])
+def test_a_guest_must_use_more_than_it_costs_on_average(scheduler: HivedScheduler, rare: int, is_worth: bool) -> None:
+    """One in `rare` gangs like the guest runs for ten hours, the others for half an hour."""
+    for at in range(40):
+        hours = 10 if at % rare == 0 else 0.5
+        scheduler.learn_run_time(gang("", 2, submitted_at_ms=at, user="ann"), int(hours * HOUR_MS))
+    ran(scheduler, 300, user="bob")
+    scheduler.add(gang("runs", 2, user="bob"))
+    now_ms = 20 * HOUR_MS
+    assert placed(scheduler, now_ms) == ["runs"]
+    scheduler.add(gang("whole", 4, 4, user="eve"))
+    assert placed(scheduler, now_ms) == []
+    kept = scheduler.state.kept["a"]
+    assert (kept.closed_ms, kept.free_ms) == (now_ms, now_ms + 5 * HOUR_MS)
+    scheduler.add(gang("guest", 2, submitted_at_ms=now_ms, user="ann"))
+    assert placed(scheduler, now_ms + 1) == (["guest"] if is_worth else [])
+
+
+@pytest.mark.parametrize(("each", "hours"), [(4, 7), (1, 9)])
+def test_cells_with_many_gangs_are_expected_to_be_free_later(scheduler: HivedScheduler, each: int, hours: int) -> None:
+    for at in range(9):
+        scheduler.learn_run_time(gang("", each, submitted_at_ms=at), (at + 1) * HOUR_MS)
+    for at in range(8 // each):
+        scheduler.add(gang(f"runs{at}", each))
+        assert placed(scheduler) == [f"runs{at}"]
+    scheduler.add(gang("whole", 4, 4))
+    assert placed(scheduler, 0) == []
+    waiting = scheduler.state.queue.get("whole")
+    assert waiting is not None
+    leaving = [scheduler.state.leaving(held) for held in scheduler.state.running.gangs.values()]
+    kept = choose(scheduler.core.cluster, waiting, leaving, 0)
+    assert kept is not None
+    # Half of those that ran as long as these took 5 hours or more; that all of them are gone by then is less likely.
+    assert kept.free_ms == hours * HOUR_MS
+
+
+def test_a_gang_that_runs_longer_than_any_before_delays_when_cells_are_closed(scheduler: HivedScheduler) -> None:
+    ran(scheduler, 60)
+    full(scheduler, 100)
+    scheduler.add(gang("whole", 4, 4, submitted_at_ms=HOUR_MS))
+    assert placed(scheduler, 3 * HOUR_MS) == []
+    assert scheduler.state.kept["a"].closed_ms is None
+    scheduler.release("runs0")
+    scheduler.add(gang("again", 4))
+    assert scheduler.state.closed_after_ms(scheduler.state.queue.all()[0]) == 6 * HOUR_MS
 
 
 LONGEST_H = 10
@@ -233,11 +312,11 @@ def four_nodes(text_of_racks: Text) -> HivedScheduler:
     return scheduler
 
 
-def full(scheduler: HivedScheduler, hours: int) -> None:
-    """Fill all promised cells until then."""
+def full(scheduler: HivedScheduler, hours: int, now_ms: int = 0) -> None:
+    """Fill all promised cells for so long."""
     for at in range(sum(share.size for share in scheduler.core.cluster.shares_of("a")) // 4):
         scheduler.add(gang(f"runs{at}", 4, time_limit_ms=hours * HOUR_MS))
-        assert placed(scheduler) == [f"runs{at}"]
+        assert placed(scheduler, now_ms) == [f"runs{at}"]
 
 
 @pytest.mark.parametrize("others", [0, 40])
@@ -261,7 +340,7 @@ def test_cells_are_kept_for_several_members_once_they_waited_as_long_as_gangs_li
 
 def test_cells_are_kept_for_one_member_only_when_they_are_closed(scheduler: HivedScheduler) -> None:
     ran(scheduler, 60)
-    full(scheduler, 100)
+    full(scheduler, 100, 3 * HOUR_MS)
     scheduler.add(gang("alone", 4))
     assert placed(scheduler, 4 * HOUR_MS - 1) == []
     assert not scheduler.state.kept

@@ -77,3 +77,21 @@ def test_once_the_guesses_can_be_judged_only_some_gangs_are_compared() -> None:
     for at in range(COMPARED):
         judged.note(one(LATEST + at), MINUTE_MS)
     assert judged.guesses.of("a").runs == LATEST - 3
+
+
+def test_the_longest_run_time_counts_gangs_that_still_run() -> None:
+    times = known((0, HOUR_MS))
+    times.begin(one(0), 2 * HOUR_MS)
+    times.begin(one(1), 2 * HOUR_MS)
+    assert [times.longest("a", hour * HOUR_MS) for hour in (2, 3, 7)] == [HOUR_MS, HOUR_MS, 5 * HOUR_MS]
+    times.end(one(0), 2 * HOUR_MS)
+    assert times.longest("a", 7 * HOUR_MS) == 5 * HOUR_MS
+    times.end(one(1), 2 * HOUR_MS)
+    assert times.longest("a", 7 * HOUR_MS) == HOUR_MS
+
+
+def test_run_times_before_and_after_a_moment_add_up_and_a_time_limit_cuts_them() -> None:
+    times = known(*[(at, hours * HOUR_MS) for at, hours in enumerate((1, 2, 3, 10))])
+    assert times.before_and_after(one(9), 2 * HOUR_MS) == (7 * HOUR_MS, 9 * HOUR_MS)
+    assert times.before_and_after(one(9), 2 * HOUR_MS, 4 * HOUR_MS) == (7 * HOUR_MS, 3 * HOUR_MS)
+    assert known((0, HOUR_MS)).before_and_after(one(9), 0) is None
