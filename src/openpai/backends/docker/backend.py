@@ -37,10 +37,11 @@ from openpai.backends.docker.watching import Watcher, attempt_in, left_without_c
 from openpai.backends.docker.writing import taken_by_container
 from openpai.backends.host.attempts import HostAttempt, HostBackend
 from openpai.backends.host.checkpoints import CheckpointDirectories
+from openpai.backends.host.device_checks import DeviceChecks
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
-from openpai.backends.host.machine import LOOPBACK, outward_address, port_taken
+from openpai.backends.host.machine import LOOPBACK, NO_GPUS, outward_address, port_taken
 from openpai.backends.host.measuring import HostMeasuring
 from openpai.backends.host.register import AttemptRegister
 from openpai.backends.host.shells import RunsShells
@@ -100,6 +101,7 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
         self._work: set[asyncio.Task[None]] = set()
         self._removals: set[asyncio.Task[None]] = set()
         self._nodes: dict[str, NodeSeen] = {}
+        self._checks = DeviceChecks(NO_GPUS)
         self._opened = contextlib.AsyncExitStack()
 
     async def open(self) -> None:
@@ -120,6 +122,7 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
             self._measuring = ContainerMeasuring(
                 self._engine, HostMeasuring(self._clock, found.gpus), has_network=not self._allowed.host_network
             )
+            self._checks = DeviceChecks(found.gpus)
             self._shells = ContainerShells(self._engine, is_on_host_network=self._allowed.host_network)
             opening.push_async_callback(self._shells.close)
             self._images = Images(self._engine)
@@ -185,7 +188,7 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
         """Return this machine, or the nodes that share it; not healthy while the Engine does not answer."""
         message = self._watcher.silence
         if not message:
-            return tuple(self._nodes.values())
+            return await self._checks.applied(tuple(self._nodes.values()))
         return tuple(replace(node, is_healthy=False, message=message) for node in self._nodes.values())
 
     async def apply(self, actions: Sequence[Action]) -> None:

@@ -26,10 +26,11 @@ import structlog
 
 from openpai.backends.host.attempts import HostBackend
 from openpai.backends.host.checkpoints import CheckpointDirectories
+from openpai.backends.host.device_checks import DeviceChecks
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
-from openpai.backends.host.machine import LOOPBACK, port_taken, this_machine
+from openpai.backends.host.machine import LOOPBACK, NO_GPUS, port_taken, this_machine
 from openpai.backends.host.measuring import HostMeasuring
 from openpai.backends.host.register import KILLED, AttemptRegister
 from openpai.backends.host.shells import RunsShells
@@ -97,6 +98,7 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
         self._find_cgroups = find_cgroups
         self._opened = contextlib.AsyncExitStack()
         self._nodes: dict[str, NodeSeen] = {}
+        self._checks = DeviceChecks(NO_GPUS)
 
     async def open(self) -> None:
         """Adopt what an earlier server left. Raise Unavailable while another server uses the same root."""
@@ -121,7 +123,7 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
                 root, str(self._logs_root), self._checkpoints, has_users=has_users, namespaces=namespaces, gpus=gpus
             )
             self._launcher = opening.enter_context(contextlib.closing(launcher))
-            self._measuring = HostMeasuring(self._clock, gpus)
+            self._measuring, self._checks = HostMeasuring(self._clock, gpus), DeviceChecks(gpus)
             self._shells = TaskShells(launcher.ordinary, self._task_users, has_namespaces=namespaces is not None)
             opening.push_async_callback(self._shells.close)
             self._watch = opening.enter_context(contextlib.closing(ExitWatch(self._exited)))
@@ -151,7 +153,7 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
 
     async def nodes(self) -> tuple[NodeSeen, ...]:
         """Return this machine, or the nodes that share it."""
-        return tuple(self._nodes.values())
+        return await self._checks.applied(tuple(self._nodes.values()))
 
     async def apply(self, actions: Sequence[Action]) -> None:
         """Begin to carry out `actions`; an action that fails is reported as news."""
