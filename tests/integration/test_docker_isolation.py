@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
-import os
 import shutil
 import socket
 import threading
@@ -20,8 +18,6 @@ from openpai.backends.docker.security import Allowed
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.logs.files import FileLogs
 from openpai.ports.backend import Backend, KillTask
-from openpai.ports.shells import Shells
-from openpai.protocol.errors import Unavailable
 from tests.contracts.seen import Watch, a_key, a_launch, forget, ran
 from tests.integration.docker_engine import another_engine, ask, build, engine, root_files, socket_at_engine
 
@@ -144,33 +140,6 @@ async def test_a_task_on_the_machines_network_sees_no_packets_either(tmp_path: P
         assert "Operation not permitted" in said
         assert ANSWER in said, "this is what --host-network allows, and why it is off"
         assert (await world.run("echo x >/proc/sys/kernel/hostname", a_key(1))) == ""
-
-
-async def test_only_ports_of_the_task_are_forwarded_from_the_machines_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with a_world(tmp_path, host_network=True) as world:
-        backend = await world.start()
-        assert isinstance(backend, Shells)
-        relay = """printf '#!/bin/sh\\nexec busybox nc "$@"\\n' >/bin/nc && chmod 755 /bin/nc"""
-        await backend.apply([a_launch(world, a_key(), f"{relay}\n{LISTENS} & echo ready; wait")])
-        await world.until_said(a_key(), "ready")
-        with a_service("127.0.0.1") as other:
-            for user in (0, 1000):
-                # A server that is not root connects through a program in the container.
-                monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-                said = b""
-                async with asyncio.timeout(60):
-                    while not said:
-                        with contextlib.suppress(Unavailable):
-                            stream = await backend.connect(a_key(), 15000)
-                            said = await stream.read()
-                            await stream.close()
-                assert said == b"reached\n"
-                with pytest.raises(Unavailable, match=f"port {other}, but another program"):
-                    await backend.connect(a_key(), other)
-        await backend.apply([KillTask(a_key(), 0)])
-        await Watch(backend).until_over(a_key())
 
 
 async def test_the_api_that_listens_on_loopback_is_not_reached(world: HostileHarness) -> None:

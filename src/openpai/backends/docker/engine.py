@@ -196,14 +196,17 @@ class Engine:
             await run.start()
         return run
 
-    async def pid(self, name: str) -> int:
-        """Return the number of a running container's first process on the Engine's machine. Raises NoContainer."""
+    async def first_process(self, name: str) -> tuple[int, str]:
+        """Return the number of a running container's first process on the Engine's machine, and the container's id.
+
+        Raises NoContainer.
+        """
         async with _called():
             container = await self._docker.containers.get(name)
         found = int(container["State"].get("Pid") or 0)
         if not found:
             raise NoContainer(f"container {name} does not run")
-        return found
+        return found, container.id
 
     async def written(self, name: str) -> Written:
         """Return where a container has written. Raises NoContainer."""

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import secrets
+from pathlib import Path
 from typing import Final
 
 from openpai.backends.docker.engine import Conflict, Engine, EngineError, NoContainer
@@ -155,12 +156,17 @@ class ContainerShells:
             raise Unavailable(f"the command cannot be started: {error}") from error
 
     async def _pid(self, attempt: HostAttempt) -> int:
+        """Return the number of the container's first process; raise OSError if that is another one here."""
         try:
-            return await self._engine.pid(attempt.name)
+            pid, id_ = await self._engine.first_process(attempt.name)
         except NoContainer as error:
             raise not_running(attempt.key) from error
         except EngineError as error:
             raise Unavailable(f"the container cannot be found: {error}") from error
+        # The Engine of another machine, or of a virtual one, has other processes with the numbers of those here.
+        if id_ not in await asyncio.to_thread(Path(f"/proc/{pid}/cgroup").read_text):
+            raise ProcessLookupError(f"process {pid} is not of container {id_}")
+        return pid
 
     @staticmethod
     def _require_begun(attempt: HostAttempt) -> None:
