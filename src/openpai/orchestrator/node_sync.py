@@ -76,16 +76,21 @@ async def _notes(leader: Leader, seen: Mapping[str, NodeSeen]) -> dict[str, Node
 
 
 def _sized(note: NodeNote, node: NodeSeen) -> NodeNote:
+    if (note.cpus, note.memory_mb, note.gpus, note.gpu_model) == (node.cpus, node.memory_mb, node.gpus, node.gpu_model):
+        return note
     return replace(note, cpus=node.cpus, memory_mb=node.memory_mb, gpus=node.gpus, gpu_model=node.gpu_model)
 
 
 def _update_nodes(leader: Leader, seen: Mapping[str, NodeSeen], notes: dict[str, NodeNote]) -> None:
-    was = {name: capacity(node, leader.sharing.notes.get(name)) for name, node in leader.nodes.items()}
-    for name in sorted(was.keys() - seen.keys()):
+    before, notes_before = leader.nodes, leader.sharing.notes
+    for name in sorted(before.keys() - seen.keys()):
         leader.scheduler.remove_node(name)
     for name, node in seen.items():
-        now = capacity(node, notes.get(name))
-        if was.get(name) != now:
+        was, note = before.get(name), notes.get(name)
+        if was == node and note == notes_before.get(name):
+            continue
+        now = capacity(node, note)
+        if was is None or capacity(was, notes_before.get(name)) != now:
             leader.scheduler.set_node(now)
             leader.nudges.work.set()
     leader.nodes = dict(seen)

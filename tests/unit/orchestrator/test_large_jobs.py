@@ -15,6 +15,7 @@ from openpai.lifecycle.model import AttemptKey, Plan, RolePlan, TaskId, TaskPhas
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.acting import TASKS_OF_ONE_JOB, TASKS_PER_PASS
 from openpai.orchestrator.commands import WAITS_OF_A_ROLE
+from openpai.orchestrator.node_sync import sync_nodes
 from openpai.orchestrator.readings import of_nodes
 from openpai.orchestrator.reconciling import LOOKED_AT_ONCE, audit
 from openpai.orchestrator.recording import TASKS_AT_ONCE
@@ -256,5 +257,14 @@ def test_metrics_of_many_nodes_are_worked_out_node_by_node() -> None:
         rest = lines_run(lambda: list(readings))
         # Between two readings others may have their turn.
         assert first < rest / 4
+
+    live(story, virtual_nodes(200, 0, cpus=1))
+
+
+def test_nodes_that_did_not_change_cost_next_to_nothing() -> None:
+    async def story(servers: Servers) -> None:
+        with counted_turns() as lines:
+            await asyncio.create_task(sync_nodes(servers.leader))
+        assert lines.count < 25 * 200
 
     live(story, virtual_nodes(200, 0, cpus=1))
