@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json as json_
 import os
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -59,6 +60,7 @@ def of_database_and_files(data: DataDir, database_url: str | None) -> Iterator[F
     yield _of_key(data)
     yield from _guarded("user numbers", lambda: _of_uids(data))
     yield _of_space(data)
+    yield _of_metrics(data)
     try:
         database = Database(data.require_database(database_url), inline=True)
     except PaiError as error:
@@ -70,6 +72,7 @@ def of_database_and_files(data: DataDir, database_url: str | None) -> Iterator[F
             ("database", lambda: _of_database(checking)),
             ("schema", lambda: _of_schema(checking)),
             ("secrets", lambda: _of_secrets(checking, data)),
+            ("accounting", lambda: _of_books(checking)),
             ("logs", lambda: _of_logs(checking, data)),
         ):
             for finding in _guarded(what, look):
@@ -175,6 +178,32 @@ def _of_secrets(checking: Checking, data: DataDir) -> Finding:
         return Finding("secrets", "ok", f"the key opens all {found.total}")
     message = f"the key does not open {len(found.lost)} of {found.total}: {_named(found.lost)}"
     return Finding("secrets", "fault", message, "put back the key that belongs to this database")
+
+
+def _of_books(checking: Checking) -> Finding:
+    wrong = checking.books()
+    if wrong:
+        message = "; ".join(f"{count} {what}" for what, count in wrong.items())
+        advice = (
+            "reports and quotas of these users are wrong: restore the database, or report it with `pai admin bundle`"
+        )
+        return Finding("accounting", "fault", message, advice)
+    return Finding("accounting", "ok", "every hour belongs to a job, and none is negative")
+
+
+def _of_metrics(data: DataDir) -> Finding:
+    file = data.root / "metrics.db"
+    if not file.exists():
+        return Finding("metrics", "ok", "none are kept here")
+    try:
+        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=10)) as opened:
+            (found,) = opened.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        found = str(error)
+    if found == "ok":
+        return Finding("metrics", "ok", "all of the file can be read")
+    advice = "the next `pai up` puts it aside and begins a new one; jobs are not concerned"
+    return Finding("metrics", "warning", f"{file} is damaged: {found}", advice)
 
 
 def _of_logs(checking: Checking, data: DataDir) -> Finding:

@@ -16,7 +16,7 @@ from openpai.store.db_errors import translate
 from openpai.store.opening import require_known
 from openpai.store.resealing import KEPT
 from openpai.store.revisions import newest_schema, schema_of
-from openpai.store.schema import jobs, metadata, task_attempts
+from openpai.store.schema import jobs, lent_use, metadata, past_use, task_attempts
 from openpai.store.vault import Vault
 
 FAULTS_MAX: Final = 5
@@ -77,6 +77,26 @@ class Checking:
         with _reading(self._database) as connection:
             rows = connection.execute(query).all()
         return [AttemptKey(*row) for row in rows]
+
+    def books(self) -> dict[str, int]:
+        """Return how many rows make the hours of users wrong, by what is wrong with them; nothing if none do."""
+        attempts, is_granted = task_attempts.c, task_attempts.c.granted_at_ms.is_not(None)
+        negative = [
+            sa.or_(*(column < 0 for column in table.c if not column.primary_key)) for table in (past_use, lent_use)
+        ]
+        wrong = {
+            "sums of deleted jobs are negative": sa.select(sa.func.count()).select_from(past_use).where(negative[0]),
+            "sums of what was lent are negative": sa.select(sa.func.count()).select_from(lent_use).where(negative[1]),
+            "task attempts of jobs that are over still count hours": sa.select(sa.func.count())
+            .select_from(task_attempts.join(jobs, jobs.c.id == attempts.job))
+            .where(is_granted, attempts.ended_at_ms.is_(None), jobs.c.ended_at_ms.is_not(None)),
+            "task attempts belong to no job": sa.select(sa.func.count())
+            .select_from(task_attempts.outerjoin(jobs, jobs.c.id == attempts.job))
+            .where(jobs.c.id.is_(None)),
+        }
+        with _reading(self._database) as connection:
+            found = {what: connection.execute(query).scalar_one() for what, query in wrong.items()}
+        return {what: count for what, count in found.items() if count}
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows of each table."""
