@@ -42,6 +42,7 @@ interface EditorProps {
 
 export default function Editor({ value, onChange, marks, label }: EditorProps) {
   const host = useRef<HTMLDivElement>(null);
+  const typed = useRef(new Set<string>());
   const view = useRef<EditorView | null>(null);
   const heard = useRef(onChange);
   heard.current = onChange;
@@ -67,7 +68,10 @@ export default function Editor({ value, onChange, marks, label }: EditorProps) {
         syntaxHighlighting(colours),
         EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
         EditorView.updateListener.of((update) => {
-          if (update.docChanged) heard.current(update.state.doc.toString());
+          if (!update.docChanged) return;
+          const text = update.state.doc.toString();
+          typed.current.add(text);
+          heard.current(text);
         }),
       ],
     });
@@ -77,7 +81,10 @@ export default function Editor({ value, onChange, marks, label }: EditorProps) {
   }, []);
   useEffect(() => {
     const made = view.current;
-    if (made && made.state.doc.toString() !== value)
+    const here = made?.state.doc.toString();
+    // On a busy machine an earlier text comes back while the next letters are typed, which must not be lost.
+    if (here === value) typed.current.clear();
+    else if (made && !typed.current.has(value))
       made.dispatch({ changes: { from: 0, to: made.state.doc.length, insert: value } });
   }, [value]);
   useEffect(() => {

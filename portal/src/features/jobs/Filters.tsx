@@ -1,11 +1,10 @@
 // What narrows the list; each change is in the address at once, and is asked of the server.
 import { i18n } from "@lingui/core";
-import { Button, CloseButton, Menu, TextInput } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
-import { useEffect, useState } from "react";
+import { Button, Menu } from "@mantine/core";
 import { useVirtualClusters } from "@/api/cluster";
 import type { Query } from "@/ui/address";
 import { Icon } from "@/ui/Icon";
+import { Search } from "@/ui/Search";
 import { STATES, stateName } from "@/ui/State";
 import css from "./JobsPage.module.css";
 
@@ -22,7 +21,7 @@ export function Filters({ query, change, me }: FiltersProps) {
   const isMine = query["user"] === me;
   return (
     <div className={css.filters} role="search">
-      <Search query={query} change={change} />
+      <Search label={i18n.t("Search by name, user or virtual cluster")} className={css.search} size="xs" query={query} change={change} />
       <Button size="xs" variant={isMine ? "light" : "default"} aria-pressed={isMine} onClick={() => change({ user: isMine ? "" : me })}>{i18n.t("Only mine")}</Button>
       <Choice name={i18n.t("State")} chosen={query["state"]} options={STATES.map((state) => [state, stateName(state)])} onChange={(state) => change({ state })} />
       <Choice name={i18n.t("Virtual cluster")} chosen={query["vc"]} options={vcs.map((vc) => [vc, vc])} onChange={(vc) => change({ vc })} />
@@ -31,21 +30,6 @@ export function Filters({ query, change, me }: FiltersProps) {
         <Button key={key} size="xs" variant="light" rightSection={<Icon name="close" size={13} />} onClick={() => change({ [key]: "" })}>{key}: {query[key]}</Button>
       ))}
     </div>
-  );
-}
-
-function Search({ query, change }: Omit<FiltersProps, "me">) {
-  const [typed, setTyped] = useState(query["q"] ?? "");
-  const send = useDebouncedCallback((q: string) => change({ q }), 200);
-  useEffect(() => setTyped(query["q"] ?? ""), [query["q"]]);
-  const set = (text: string) => {
-    setTyped(text);
-    send(text.trim());
-  };
-  return (
-    <TextInput className={css.search} size="xs" leftSection={<Icon name="search" size={15} />} aria-label={i18n.t("Search by name, user or virtual cluster")}
-      placeholder={i18n.t("Search by name, user or virtual cluster")} value={typed} onChange={(event) => set(event.target.value)}
-      rightSection={typed && <CloseButton size="xs" aria-label={i18n.t("Remove")} onClick={() => set("")} />} />
   );
 }
 

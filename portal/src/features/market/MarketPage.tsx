@@ -1,19 +1,17 @@
 // The marketplace: what users publish for each other, by kind, category and words.
 import { i18n } from "@lingui/core";
-import { Button, CloseButton, Switch, TextInput } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
+import { Button, Switch } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
 import { answer, http } from "@/api/client";
 import { useMe } from "@/api/session";
 import { useAddress, type Query } from "@/ui/address";
 import { CopyCommand } from "@/ui/Copy";
-import { Icon } from "@/ui/Icon";
 import { Link } from "@/ui/Link";
 import { LinkButton } from "@/ui/LinkButton";
 import { Loaded, Note } from "@/ui/Loaded";
 import { notifyError } from "@/ui/notices";
 import { Card, Page } from "@/ui/Page";
+import { Search } from "@/ui/Search";
 import css from "./MarketPage.module.css";
 import { Counts, kindName, Marks } from "./names";
 import { KINDS, PAGE, useCategories, useChanged, useItems, useMarketSettings, type Item } from "./queries";
@@ -38,7 +36,7 @@ export default function MarketPage() {
         <Side query={query} change={change} isAdmin={Boolean(me?.admin)} />
         <div className={css.main}>
           <div className={css.filters} role="search">
-            <Search query={query} change={change} />
+            <Search label={i18n.t("Search items")} className={css.search} query={query} change={change} />
             <label className={css.order}>
               <span>{i18n.t("First")}</span>
               <select className={css.choice} value={query["order"] ?? "stars"} onChange={(event) => change({ order: event.target.value === "stars" ? "" : event.target.value })}>
@@ -66,20 +64,6 @@ export default function MarketPage() {
         </div>
       </div>
     </Page>
-  );
-}
-
-function Search({ query, change }: { query: Query; change: Change }) {
-  const [typed, setTyped] = useState(query["q"] ?? "");
-  const send = useDebouncedCallback((q: string) => change({ q }), 200);
-  useEffect(() => setTyped(query["q"] ?? ""), [query["q"]]);
-  const set = (text: string) => {
-    setTyped(text);
-    send(text.trim());
-  };
-  return (
-    <TextInput className={css.search} leftSection={<Icon name="search" size={15} />} aria-label={i18n.t("Search items")} placeholder={i18n.t("Search items")} value={typed} maxLength={200}
-      onChange={(event) => set(event.target.value)} rightSection={typed && <CloseButton size="xs" aria-label={i18n.t("Remove")} onClick={() => set("")} />} />
   );
 }
 
