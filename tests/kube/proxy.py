@@ -9,7 +9,7 @@ import random
 from collections.abc import AsyncIterator
 from typing import Any, Final, Self
 
-from aiohttp import ClientResponse, ClientSession, TCPConnector, web
+from aiohttp import ClientError, ClientResponse, ClientSession, TCPConnector, web
 
 from openpai.kube.config import ClusterAccess
 
@@ -42,7 +42,7 @@ class BadProxy:
         self.requests: list[tuple[str, str]] = []
         self.ended = {"reset": 0, "gone in the stream": 0, "gone by status": 0}
         self._access = access
-        self._streams: dict[web.StreamResponse, web.Request] = {}
+        self._streams: dict[web.StreamResponse, tuple[web.Request, ClientResponse]] = {}
         self._session: ClientSession | None = None
         self._runner: web.AppRunner | None = None
         self.port = 0
@@ -78,7 +78,7 @@ class BadProxy:
 
     def reset(self) -> None:
         """Reset every connection that carries a watch, in the middle of whatever it carries."""
-        for request in self._streams.values():
+        for request, _ in self._streams.values():
             if request.transport is not None:
                 request.transport.abort()
                 self.ended["reset"] += 1
@@ -86,11 +86,13 @@ class BadProxy:
     async def end_with_410(self) -> None:
         """End every watch as the API server does that has lost its version: with an event in the stream."""
         line = json.dumps({"type": "ERROR", "object": _GONE}).encode() + b"\n"
-        for answer in list(self._streams):
+        for answer, (_, found) in list(self._streams.items()):
             with contextlib.suppress(ConnectionError, RuntimeError):
                 await answer.write(line)
                 await answer.write_eof()
                 self.ended["gone in the stream"] += 1
+            # Until what answers it has ended, the next request on this connection would wait.
+            found.close()
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.method, request.path_qs))
@@ -117,8 +119,8 @@ class BadProxy:
         answer = web.StreamResponse()
         answer.content_type = "application/json"
         await answer.prepare(request)
-        self._streams[answer] = request
-        with contextlib.suppress(ConnectionError, RuntimeError):
+        self._streams[answer] = request, found
+        with contextlib.suppress(ConnectionError, RuntimeError, ClientError):
             async for line in _lines(found):
                 if self.holds_bookmarks and b'"type":"BOOKMARK"' in line[:40]:
                     continue
