@@ -262,9 +262,16 @@ class RunTimes:
         return self._finished.get(virtual_cluster, 0)
 
     def longest(self, virtual_cluster: str, now_ms: int) -> int:
-        """Return the longest run time of a gang of a virtual cluster; of those that run, so far."""
-        starts = self._since.get(virtual_cluster)
-        return max(self._longest.get(virtual_cluster, 0), now_ms - starts[0] if starts else 0)
+        """Return the longest run time of a gang of a virtual cluster; of those that run, so far.
+
+        Once enough have finished, one that runs counts at most twice as long as the longest of these, since a service
+        that never ends says nothing about the others.
+        """
+        ended_ms, starts = self._longest.get(virtual_cluster, 0), self._since.get(virtual_cluster)
+        ran_ms = now_ms - starts[0] if starts else 0
+        if self.finished(virtual_cluster) >= ENOUGH:
+            ran_ms = min(ran_ms, 2 * ended_ms)
+        return max(ended_ms, ran_ms)
 
     def dump(self) -> dict[str, Any]:
         """Return everything as plain data."""

@@ -172,7 +172,7 @@ def test_a_gang_that_runs_longer_than_any_before_delays_when_cells_are_closed(sc
     assert scheduler.state.kept["a"].closed_ms is None
     scheduler.release("runs0")
     scheduler.add(gang("again", 4))
-    assert scheduler.state.closed_after_ms(scheduler.state.queue.all()[0]) == 6 * HOUR_MS
+    assert scheduler.state.closed_after_ms(scheduler.state.queue.all()[0]) == 4 * HOUR_MS
 
 
 LONGEST_H = 10

@@ -90,6 +90,12 @@ def test_the_longest_run_time_counts_gangs_that_still_run() -> None:
     assert times.longest("a", 7 * HOUR_MS) == HOUR_MS
 
 
+def test_a_service_that_never_ends_makes_others_wait_twice_as_long_at_most() -> None:
+    times = known(*[(number, HOUR_MS) for number in range(4)])
+    times.begin(one(9), 2 * HOUR_MS)
+    assert [times.longest("a", hour * HOUR_MS) for hour in (3, 4, 5, 999)] == [HOUR_MS, *[2 * HOUR_MS] * 3]
+
+
 def test_run_times_before_and_after_a_moment_add_up_and_a_time_limit_cuts_them() -> None:
     times = known(*[(at, hours * HOUR_MS) for at, hours in enumerate((1, 2, 3, 10))])
     assert times.before_and_after(one(9), 2 * HOUR_MS) == (7 * HOUR_MS, 9 * HOUR_MS)
