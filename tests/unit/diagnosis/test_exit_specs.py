@@ -109,6 +109,7 @@ def test_a_wrong_edit_is_refused_with_its_place(name: str, body: dict[str, Any],
         check(name, {name: read_spec(name, body)}, built_in())
 
 
+@pytest.mark.slow
 def test_a_pattern_that_takes_over_others_is_named_with_what_it_takes() -> None:
     body = changed("rules.0.patterns", ["FlexLM error: -4,", "No module named"])
     body["rules"][0]["samples"].append("foo: No module named bar")

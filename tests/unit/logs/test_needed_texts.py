@@ -68,6 +68,7 @@ def an_expression(chance: random.Random, depth: int = 3) -> str:
             return "".join(part + chance.choice(ends) for part in parts)
 
 
+@pytest.mark.slow
 def test_a_search_by_needed_texts_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(11)
     path = tmp_path / "log"

@@ -218,6 +218,7 @@ def _marks(device: int) -> Any:
     return NodeChange(bad_devices=frozenset({device}))
 
 
+@pytest.mark.slow
 def test_a_dry_rule_and_a_silenced_alert_do_nothing() -> None:
     async def tell(servers: Servers, alerting: Alerting) -> None:
         await alerting.rule("[stop]", "dryRun: true")
@@ -236,6 +237,7 @@ def test_a_dry_rule_and_a_silenced_alert_do_nothing() -> None:
     story(tell)
 
 
+@pytest.mark.slow
 def test_a_message_waits_while_its_server_is_away_and_is_given_up_at_last() -> None:
     async def tell(servers: Servers, alerting: Alerting) -> None:
         alerting.sender.is_away = True
@@ -278,6 +280,7 @@ def test_users_hear_of_their_own_jobs_as_they_asked_to() -> None:
     story(tell)
 
 
+@pytest.mark.slow
 def test_a_job_file_asks_as_in_openpai_and_a_flood_is_cut() -> None:
     async def tell(servers: Servers, alerting: Alerting) -> None:
         asked = {"jobStatusChangeNotification": {"succeeded": True}}

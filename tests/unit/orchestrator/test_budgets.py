@@ -33,6 +33,7 @@ async def use_up(servers: Servers) -> None:
     await asyncio.sleep(660)
 
 
+@pytest.mark.slow
 def test_opportunistic_jobs_get_notice_once_and_are_stopped_afterwards() -> None:
     async def story(servers: Servers) -> None:
         await servers.usage.set_budget(VC)
@@ -60,6 +61,7 @@ def test_opportunistic_jobs_get_notice_once_and_are_stopped_afterwards() -> None
     live(story)
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_raised_takes_the_notice_back() -> None:
     async def story(servers: Servers) -> None:
         await servers.usage.set_budget(replace(VC, stops=Stops.ALL))
@@ -73,6 +75,7 @@ def test_a_budget_that_is_raised_takes_the_notice_back() -> None:
     live(story)
 
 
+@pytest.mark.slow
 def test_without_a_stop_accepted_jobs_go_on() -> None:
     async def story(servers: Servers) -> None:
         await servers.usage.set_budget(replace(VC, stops=Stops.NONE, notice_minutes=0))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.checkpoints import note_checkpoints
 from openpai.ports.backend import KillTask
@@ -22,6 +24,7 @@ def see(servers: Servers, seen: dict[AttemptKey, int]) -> None:
     servers.leader.backend.checkpoints = checkpoints  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_the_job_with_the_newest_file_is_preempted_and_reads_why_with_its_own_grace_period() -> None:
     async def story(servers: Servers) -> None:
         sent: list[Any] = []

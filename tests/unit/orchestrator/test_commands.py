@@ -32,6 +32,7 @@ def prio(name: str, **more: Any) -> dict[str, Any]:
     return {"hivedScheduler": {"jobPriorityClass": name, **more}}
 
 
+@pytest.mark.slow
 def test_an_attempt_is_stopped_when_its_time_is_up() -> None:
     async def story(servers: Servers) -> None:
         await servers.submit("short", extras={"timeLimitMinutes": 5})
@@ -47,6 +48,7 @@ def test_an_attempt_is_stopped_when_its_time_is_up() -> None:
     live(story)
 
 
+@pytest.mark.slow
 def test_a_time_limit_outlives_the_server_and_begins_with_each_attempt() -> None:
     async def story(servers: Servers) -> None:
         await servers.submit("again", extras={"timeLimitMinutes": 5}, command="sleep 200; exit 1", jobRetryCount=1)
@@ -128,6 +130,7 @@ def test_a_job_that_is_over_or_pinned_is_not_made_opportunistic() -> None:
     live(story)
 
 
+@pytest.mark.slow
 def test_the_job_that_saved_its_work_last_is_preempted() -> None:
     async def story(servers: Servers) -> None:
         for name in ("older", "newer"):
@@ -144,6 +147,7 @@ def test_the_job_that_saved_its_work_last_is_preempted() -> None:
     live(story, ONE)
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_be_launched_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def sick_launches(leader: Leader, record: JobRecord, *rest: Any) -> Iterator[LaunchTask]:
         if record.name == "sick":

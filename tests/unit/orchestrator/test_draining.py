@@ -13,6 +13,7 @@ from openpai.protocol.errors import Refused
 from tests.unit.orchestrator.servers import Servers, live
 
 
+@pytest.mark.slow
 def test_jobs_leave_a_drained_node_at_its_deadline_and_run_elsewhere() -> None:
     async def story(servers: Servers) -> None:
         await servers.submit("stays", gpus=4)

@@ -88,6 +88,7 @@ def test_a_small_job_does_not_wait_until_a_large_one_before_it_is_launched() -> 
     live(story, virtual_nodes(200, PER_NODE))
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_while_it_launches_a_gang_leaves_nothing_out_and_nothing_twice() -> None:
     async def story(servers: Servers) -> None:
         message = Outcome(servers)
@@ -204,6 +205,7 @@ def test_what_is_wanted_of_some_tasks_is_what_is_wanted_of_all_of_them() -> None
         assert wanted(each, [TaskId("nobody", 0)]) == Wanted()
 
 
+@pytest.mark.slow
 def test_others_have_their_turn_again_and_again_while_a_large_gang_is_granted(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(servers: Servers) -> None:
         turns = 0
@@ -233,6 +235,7 @@ def test_others_have_their_turn_again_and_again_while_a_large_gang_is_granted(mo
     live(story, virtual_nodes(300, PER_NODE))
 
 
+@pytest.mark.slow
 def test_an_audit_of_thousands_of_tasks_lets_others_have_their_turn() -> None:
     async def story(servers: Servers) -> None:
         for number in range(6):

@@ -192,6 +192,7 @@ def test_the_configuration_says_in_which_order_and_which_jobs_may_be_interrupted
     assert delay(order=Order.SHORTEST) != alone
 
 
+@pytest.mark.slow
 def test_the_report_says_how_good_guesses_are() -> None:
     config = cluster(6, a=3, b=2, c=1)
     jobs = generate(SyntheticSpec(jobs=400, days=1, load=1.5, seed=5), quotas_of(config))

@@ -262,6 +262,7 @@ def test_a_device_is_a_number(address: str) -> None:
     assert "number the leaf cells from 0" in faults(yaml.safe_dump({"physicalCluster": cluster}))[0][1]
 
 
+@pytest.mark.slow
 def test_types_one_inside_another_have_an_end() -> None:
     def of(number: int) -> str:
         types = {f"T{level}": {"childCellType": f"T{level + 1}", "childCellNumber": 1} for level in range(number)}
