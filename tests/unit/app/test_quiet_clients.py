@@ -14,6 +14,8 @@ from starlette.types import Receive, Scope, Send
 from openpai.app.connection_limits import Connections
 from openpai.app.http_guard import BODY_LEAST_BYTES_PER_S, LOOK_S, BoundedHeads
 
+pytestmark = pytest.mark.slow
+
 HEAD = b"PUT /file HTTP/1.1\r\ncontent-length: 3\r\n\r\n"
 
 

@@ -13,6 +13,8 @@ import rich
 
 from tests.costs import assert_linear
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("command", ["show", "logs", "events", "why", "stop", "start", "config", "wait"])
 def test_a_job_that_is_not_there_is_reported_as_text_and_as_json(pai, platform, command):

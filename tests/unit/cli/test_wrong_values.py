@@ -20,6 +20,8 @@ from tests.command_tree import LEAVES, WHOLE
 from tests.outcome import Outcome
 from tests.unit.cli.test_every_option import name_of
 
+pytestmark = pytest.mark.slow
+
 VALUES = (
     "abc",
     "-1",

@@ -12,6 +12,8 @@ from openpai.orchestrator.submitting import submitter_of
 from openpai.protocol.errors import InvalidProtocol
 from tests.unit.orchestrator.servers import Servers, live
 
+pytestmark = pytest.mark.slow
+
 
 def after(*entries: Any) -> dict[str, Any]:
     return {"after": list(entries)}

@@ -16,6 +16,8 @@ from openpai.protocol.errors import InvalidProtocol, Refused
 from openpai.store.schema import lease
 from tests.unit.orchestrator.servers import FOUR, Servers, live
 
+pytestmark = pytest.mark.slow
+
 HIVED = """
 physicalCluster:
   skuTypes: {K80: {gpu: 1, cpu: 4, memory: 100Gi}}
