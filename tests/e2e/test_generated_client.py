@@ -92,6 +92,7 @@ def test_a_generated_client_logs_in_lists_and_understands_a_refusal(tmp_path):
             "POST /api/v2/jobs/check within",
             "/files/",
             "/work within",
+            "/work/archive within",
         )
         assert all(any(part in line for part in unknown) for line in left_out), message
         python = Path(program).parent / "python"
