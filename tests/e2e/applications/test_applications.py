@@ -35,7 +35,8 @@ FRAMES = "url => { const it = document.createElement('iframe'); it.src = url; do
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Return a platform with a job that serves."""
-    found = Server.start(tmp_path_factory.mktemp("applications"), 0, "--app-ports", "20300-20999")
+    # No other test and no task has these ports: one that did while the server restarts would keep them.
+    found = Server.start(tmp_path_factory.mktemp("applications"), 0, "--app-ports", "12000-12299")
     command = (
         f'exec "{sys.executable}" "{SERVED}" $PAI_CONTAINER_HOST_page_PORT_LIST $PAI_CONTAINER_HOST_chat_PORT_LIST'
     )
@@ -156,7 +157,7 @@ def test_a_session_outlives_a_restart_of_the_server(server: Server) -> None:
 def test_jupyter_starts_with_one_command_and_runs_code(tmp_path: Path) -> None:
     if shutil.which("jupyter-lab") is None:
         pytest.skip("JupyterLab is not installed: pip install jupyterlab")
-    server = Server.start(tmp_path, 0, "--app-ports", "20300-20999")
+    server = Server.start(tmp_path, 0, "--app-ports", "12300-12599")
     try:
         where = environment(PAI_URL=server.url, PAI_TOKEN=server.http.headers["Authorization"].partition(" ")[2])
         words = [*PAI, "lab", "--name", "notes", "--json"]

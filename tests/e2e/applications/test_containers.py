@@ -24,7 +24,7 @@ IMAGE = "openpai-test-applications:1"
 def test_an_application_in_a_container_is_reached_and_has_nothing_of_the_platform(tmp_path: Path) -> None:
     if shutil.which("node") is None:
         pytest.skip("Node.js is not installed")
-    with docker_platform(tmp_path, "--app-ports", "20300-20999") as (server, _):
+    with docker_platform(tmp_path, "--app-ports", "12600-12899") as (server, _):
         files = itertools.chain([("/served.js", str(SERVED))], root_files("node"))
         build(engine()[0], IMAGE, "FROM scratch", "COPY root /", files=files)
         need = {"cpu": 1, "memoryMB": 512, "gpu": 0, "ports": {"page": 1}}
