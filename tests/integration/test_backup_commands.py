@@ -125,7 +125,8 @@ def test_what_was_backed_up_is_restored(tmp_path: Path, pai: Pai, kept_url: str 
     assert message.code == 0, message.out
     states = {finding["what"]: finding["state"] for finding in message.json()["findings"]}
     assert states == dict.fromkeys(
-        ("directory", "key", "user numbers", "space", "database", "schema", "secrets", "logs"), "ok"
+        ("directory", "key", "user numbers", "space", "database", "schema", "secrets", "logs", "accounting", "metrics"),
+        "ok",
     )
 
 
