@@ -12,6 +12,8 @@ export interface StreamHandlers {
 
 /** A silent connection is dead after this time: the server sends a comment every 15 s. */
 const SILENT_MS = 40_000;
+/** Changes within this time are passed on together. */
+const TOGETHER_MS = 120;
 const AGAIN_MS = [250, 500, 1_000, 2_000, 5_000] as const;
 
 /**
@@ -84,4 +86,27 @@ function heardBy(response: Response, heard: () => void): Response {
   const copy = new Response(body, { status: response.status, headers: response.headers });
   Object.defineProperty(copy, "url", { value: response.url });
   return copy;
+}
+
+/** Gathers changes, and passes them on together: the first at once, the next when the time since then is over. */
+export function gathering(pass: (all: JobChanges) => void, everyMs = TOGETHER_MS): (changes: JobChanges) => void {
+  let waiting: JobChanges | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let lastMs = -Infinity;
+  const flush = () => {
+    timer = undefined;
+    if (!waiting) return;
+    const all = waiting;
+    waiting = undefined;
+    lastMs = performance.now();
+    pass(all);
+  };
+  return (changes) => {
+    waiting = waiting ? joined(waiting, changes) : changes;
+    timer ??= setTimeout(flush, Math.max(lastMs + everyMs - performance.now(), 0));
+  };
+}
+
+function joined(one: JobChanges, other: JobChanges): JobChanges {
+  return { next: other.next, jobs: [...new Set([...one.jobs, ...other.jobs])], others: one.others || other.others, complete: one.complete && other.complete };
 }

@@ -2,6 +2,7 @@
 import { EventSource } from "eventsource";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./schema";
+import { changedSomething, sharedFetch } from "./shared";
 
 export type Schemas = components["schemas"];
 export type Fault = Schemas["Fault"];
@@ -72,11 +73,14 @@ export function own(): Record<string, string> {
   return { "X-Pai-Page-Key": pageKey() };
 }
 
-export const http = createClient<paths>();
+export const http = createClient<paths>({ fetch: sharedFetch });
 http.use({
   onRequest({ request }) {
     for (const [name, value] of Object.entries(own())) request.headers.set(name, value);
     return request;
+  },
+  onResponse({ request }) {
+    if (request.method !== "GET") changedSomething();
   },
 });
 
@@ -112,6 +116,7 @@ export async function sendText<T>(path: string, text: string, headers: Record<st
   const asked = fetch(path, { method: "POST", body: text, headers: { ...own(), "Content-Type": "text/yaml", ...headers } });
   return answer<T>(
     asked.then(async (response) => {
+      changedSomething();
       const body = (await response.json().catch(() => ({}))) as T;
       return response.ok ? { data: body, response } : { error: body, response };
     }),

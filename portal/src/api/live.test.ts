@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { JobChanges } from "./changes";
-import { concerns, gathering } from "./live";
+import { gathering, type JobChanges } from "./changes";
+import { concerns } from "./live";
 
 const of = (next: number, ...jobs: string[]): JobChanges => ({ next, jobs, others: false, complete: true });
 
@@ -9,7 +9,7 @@ afterEach(() => void vi.useRealTimers());
 
 test("the first change is passed on at once and those that follow together", () => {
   const passed: JobChanges[] = [];
-  const add = gathering((changes) => passed.push(changes), () => 100);
+  const add = gathering((changes) => passed.push(changes), 100);
   add(of(1, "ann~a"));
   vi.advanceTimersByTime(0);
   expect(passed).toEqual([of(1, "ann~a")]);
@@ -23,7 +23,7 @@ test("the first change is passed on at once and those that follow together", () 
 
 test("a change of unknown jobs among others stays unknown", () => {
   const passed: JobChanges[] = [];
-  const add = gathering((changes) => passed.push(changes), () => 100);
+  const add = gathering((changes) => passed.push(changes), 100);
   add({ ...of(1), complete: false });
   add(of(2, "ann~a"));
   vi.advanceTimersByTime(0);

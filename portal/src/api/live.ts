@@ -1,14 +1,12 @@
 // Keeps what is on the page as it is at the server: changes arrive over one connection for all tabs, and the questions
 // whose answers they may have changed are asked again. While there is no connection, pages ask every few seconds.
-import type { QueryClient } from "@tanstack/react-query";
+import type { Query, QueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
-import { followChanges, type JobChanges } from "./changes";
+import { followChanges, gathering, type JobChanges } from "./changes";
 import { pageKey, whenPageKeyChanges } from "./client";
 import type { FromWorker, ToWorker } from "./live.worker";
+import { askThrough, type Answered } from "./shared";
 
-/** A page that nobody looks at asks again at most this often, and a visible one this often. */
-const HIDDEN_MS = 2_000;
-const VISIBLE_MS = 120;
 /** Sums over many jobs change with nearly every event; they need no answer for each. */
 const SUMS_MS = 1_500;
 const SUMS = new Set(["nodes", "virtual-clusters", "quotas", "palette"]);
@@ -35,29 +33,6 @@ export function useIsLive(): boolean {
   }, () => isLive);
 }
 
-/** Gathers changes, and passes them on together: the first at once, the next when the time since then is over. */
-export function gathering(pass: (all: JobChanges) => void, everyMs: () => number): (changes: JobChanges) => void {
-  let waiting: JobChanges | undefined;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let lastMs = -Infinity;
-  const flush = () => {
-    timer = undefined;
-    if (!waiting) return;
-    const all = waiting;
-    waiting = undefined;
-    lastMs = performance.now();
-    pass(all);
-  };
-  return (changes) => {
-    waiting = waiting ? joined(waiting, changes) : changes;
-    timer ??= setTimeout(flush, Math.max(lastMs + everyMs() - performance.now(), 0));
-  };
-}
-
-function joined(one: JobChanges, other: JobChanges): JobChanges {
-  return { next: other.next, jobs: [...new Set([...one.jobs, ...other.jobs])], others: one.others || other.others, complete: one.complete && other.complete };
-}
-
 /** Returns whether changes may have changed the answer of a question. */
 export function concerns(key: readonly unknown[], changes: JobChanges, user = ""): boolean {
   const [noun, name] = key;
@@ -71,14 +46,14 @@ export function concerns(key: readonly unknown[], changes: JobChanges, user = ""
 export function useLive(queries: QueryClient, user: string): void {
   useEffect(() => {
     document.documentElement.dataset["live"] = "false";
-    const again = gathering((changes) => {
-      void queries.invalidateQueries({ predicate: (query) => concerns(query.queryKey, changes, user) && query.queryKey[2] !== "config" });
-    }, () => (document.visibilityState === "visible" ? VISIBLE_MS : HIDDEN_MS));
-    const sums = gathering(() => {
-      void queries.invalidateQueries({ predicate: (query) => SUMS.has(String(query.queryKey[0])) });
-    }, () => (document.visibilityState === "visible" ? SUMS_MS : 2 * HIDDEN_MS));
+    const ask = (concerned: (query: Query) => boolean) => {
+      // A page that nobody looks at asks once somebody does: its answers are old, which the change to visible finds.
+      const refetchType = document.visibilityState === "visible" ? "active" : "none";
+      void queries.invalidateQueries({ predicate: concerned, refetchType });
+    };
+    const sums = gathering(() => ask((query) => SUMS.has(String(query.queryKey[0]))), SUMS_MS);
     const onChanges = (changes: JobChanges) => {
-      again(changes);
+      ask((query) => concerns(query.queryKey, changes, user) && query.queryKey[2] !== "config");
       sums(changes);
     };
     const onState = (is: boolean) => {
@@ -100,13 +75,32 @@ type Handlers = Parameters<typeof followChanges>[1];
 function connect(handlers: Handlers): () => void {
   if (typeof SharedWorker === "undefined") return connectAlone(handlers);
   const worker = new SharedWorker(new URL("./live.worker.ts", import.meta.url), { type: "module", name: "pai-live" });
-  const send = (key: string | undefined) => worker.port.postMessage({ key } satisfies ToWorker);
-  worker.port.onmessage = (event: MessageEvent<FromWorker>) => {
-    if ("changes" in event.data) handlers.onChanges(event.data.changes);
-    else handlers.onState(event.data.isLive);
+  const post = (message: ToWorker) => worker.port.postMessage(message);
+  const send = (key: string | undefined) => post({ key });
+  const asked = new Map<number, { done: (answer: Answered) => void; failed: (error: Error) => void }>();
+  let count = 0;
+  const shared = {
+    ask: (path: string, key: string) => new Promise<Answered>((done, failed) => {
+      asked.set(++count, { done, failed });
+      post({ ask: count, path, key });
+    }),
+    forget: () => post({ changed: true }),
+  };
+  worker.port.onmessage = ({ data }: MessageEvent<FromWorker>) => {
+    if ("changes" in data) return handlers.onChanges(data.changes);
+    if ("isLive" in data) {
+      // Only with the stream does the worker know how long an answer is right.
+      askThrough(data.isLive ? shared : undefined);
+      return handlers.onState(data.isLive);
+    }
+    const one = asked.get(data.answered);
+    asked.delete(data.answered);
+    if (data.answer) one?.done(data.answer);
+    else one?.failed(new TypeError("the server cannot be reached"));
   };
   let stopAlone: (() => void) | undefined;
   worker.addEventListener("error", () => {
+    askThrough(undefined);
     stopAlone ??= connectAlone(handlers);
   });
   worker.port.start();
@@ -121,6 +115,7 @@ function connect(handlers: Handlers): () => void {
     removeEventListener("pagehide", leave);
     removeEventListener("pageshow", comeBack);
     forget();
+    askThrough(undefined);
     leave();
     stopAlone?.();
     worker.port.close();
@@ -128,7 +123,8 @@ function connect(handlers: Handlers): () => void {
 }
 
 /** Follows the changes in this tab, while it is visible: a browser has six connections to a server. */
-function connectAlone(handlers: Handlers): () => void {
+function connectAlone({ onChanges, onState }: Handlers): () => void {
+  const handlers = { onChanges: gathering(onChanges), onState };
   let stream: { close: () => void } | undefined;
   const look = () => {
     stream?.close();

@@ -1,17 +1,30 @@
-// The worker that all tabs share: one connection to the server, whose events go to every tab.
-import { followChanges, type JobChanges } from "./changes";
+// The worker that all tabs share: one connection to the server, whose events go to every tab, and one answer for all
+// tabs that ask the same.
+import { followChanges, gathering, type JobChanges } from "./changes";
+import { sharing, type Answered } from "./shared";
 
-export interface ToWorker {
+export type ToWorker =
   /** The page's half of the login, "" without one; undefined from a tab that closes. */
-  key: string | undefined;
-}
+  | { key: string | undefined }
+  /** A question to the server, with its number in this tab. */
+  | { ask: number; path: string; key: string }
+  /** This tab changed something at the server. */
+  | { changed: true };
 
-export type FromWorker = { isLive: boolean } | { changes: JobChanges };
+/** `answered` without an answer: the server could not be reached. */
+export type FromWorker = { isLive: boolean } | { changes: JobChanges } | { answered: number; answer?: Answered };
 
 const tabs = new Set<MessagePort>();
 let key = "";
 let stream: { close: () => void } | undefined;
 let isLive = false;
+
+const shared = sharing(async (path, askedWith) => {
+  const response = await fetch(path, { headers: { "X-Pai-Page-Key": askedWith } });
+  return { status: response.status, headers: [...response.headers], body: await response.text() };
+});
+// Every tab hears of a change at the same moment, so that all ask before the next one.
+const passOn = gathering((changes) => post({ changes }));
 
 function post(message: FromWorker, to: Iterable<MessagePort> = tabs): void {
   for (const tab of to) tab.postMessage(message);
@@ -23,11 +36,16 @@ function use(wanted: string): void {
   stream?.close();
   stream = undefined;
   isLive = false;
+  shared.forget();
   if (!key) return post({ isLive });
   stream = followChanges(key, {
-    onChanges: (changes) => post({ changes }),
+    onChanges: (changes) => {
+      shared.forget();
+      passOn(changes);
+    },
     onState: (is) => {
       isLive = is;
+      shared.forget();
       post({ isLive });
     },
   });
@@ -37,8 +55,17 @@ function use(wanted: string): void {
   const tab = event.ports[0];
   if (!tab) return;
   tabs.add(tab);
-  tab.onmessage = (said: MessageEvent<ToWorker>) => {
-    if (said.data.key !== undefined) return use(said.data.key);
+  tab.onmessage = ({ data }: MessageEvent<ToWorker>) => {
+    if ("changed" in data) return shared.forget();
+    if ("ask" in data) {
+      const { ask, path } = data;
+      shared.get(path, data.key).then((answer) => post({ answered: ask, answer }, [tab]), () => post({ answered: ask }, [tab]));
+      return;
+    }
+    if (data.key !== undefined) {
+      tabs.add(tab);
+      return use(data.key);
+    }
     tabs.delete(tab);
     if (!tabs.size) use("");
   };

@@ -4,7 +4,7 @@ import { useLingui } from "@lingui/react";
 import { ActionIcon, Drawer, Loader } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { Outlet, useLocation } from "@tanstack/react-router";
-import { useIsFetching, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { ApiError, whenLoginEnds } from "@/api/client";
 import { useLive } from "@/api/live";
@@ -104,7 +104,6 @@ function Navigation({ path }: { path: string }) {
 function Reachable() {
   const queries = useQueryClient();
   const [isLost, setIsLost] = useState(false);
-  useIsFetching();
   useEffect(() => {
     const look = () => {
       const all = queries.getQueryCache().getAll().filter((query) => query.isActive());

@@ -28,12 +28,31 @@ def test_twenty_tabs_follow_a_job_over_one_connection(visitor: Visitor, server: 
     expect(visitor.page.locator("html")).to_have_attribute("data-live", "true")
     for page in pages:
         expect(page.locator("html")).to_have_attribute("data-live", "true")
+    asked.clear()
     assert server.http.put("/jobs/admin~watched/executionType", json={"value": "STOP"}).is_success
     for page in pages:
         # Less than the time after which a page asks by itself.
         expect(page.locator("h1")).to_contain_text("Stopped", timeout=(FALLBACK_S - 3) * 1000)
-    # A worker's requests are not the pages'; none of the pages has a stream of its own.
-    assert not [url for url in asked if "/changes" in url]
+    # A worker's requests are not the pages': none of them has a stream of its own, or asked for the job by itself.
+    assert not [url for url in asked if "/changes" in url or "/jobs/" in url]
+
+
+def test_a_hidden_tab_asks_once_somebody_looks_at_it(visitor: Visitor, server: Server) -> None:
+    server.submit("unseen", "sleep 1000")
+    until(lambda: server.state("unseen") == "RUNNING", "it runs")
+    hidden, page = visitor.context.new_page(), visitor.page
+    # Chromium without a window shows every tab.
+    hidden.add_init_script("Object.defineProperty(document, 'visibilityState', {get: () => window.seen ?? 'hidden'})")
+    for one in (hidden, page):
+        one.goto("/jobs/admin~unseen")
+        expect(one.locator("html")).to_have_attribute("data-live", "true")
+        expect(one.locator("h1")).to_contain_text("Running")
+    assert server.http.put("/jobs/admin~unseen/executionType", json={"value": "STOP"}).is_success
+    expect(page.locator("h1")).to_contain_text("Stopped")
+    # A page that looks has been told and has asked since then; the hidden one was told at the same moment.
+    expect(hidden.locator("h1")).to_contain_text("Running")
+    hidden.evaluate("window.seen = 'visible'; document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))")
+    expect(hidden.locator("h1")).to_contain_text("Stopped", timeout=(FALLBACK_S - 3) * 1000)
 
 
 def test_a_page_continues_after_a_restart_and_keeps_what_was_typed(server: Server, browser: Any, tmp_path: Any) -> None:
