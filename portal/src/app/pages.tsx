@@ -25,6 +25,8 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/market/$item", name: () => i18n.t("Item"), icon: "market", isListed: false, load: () => import("@/features/market/ItemPage") },
   { path: "/publish", name: () => i18n.t("Publish an item"), icon: "market", isListed: false, load: () => import("@/features/market/PublishPage") },
   { path: "/cluster", name: () => i18n.t("Cluster"), icon: "cluster", isListed: true, load: () => import("@/features/cluster/ClusterPage") },
+  { path: "/reports", name: () => i18n.t("Reports"), icon: "chart", isListed: true, load: () => import("@/features/reports/ReportsPage") },
+  { path: "/budgets", name: () => i18n.t("Budgets"), icon: "clock", isListed: true, load: () => import("@/features/budgets/BudgetsPage") },
   { path: "/storages", name: () => i18n.t("Storages"), icon: "storage", isListed: true, load: () => import("@/features/storages/StoragesPage") },
   { path: "/users", name: () => i18n.t("Users"), icon: "users", isListed: true, isForAdmins: true, load: () => import("@/features/users/UsersPage") },
   { path: "/groups", name: () => i18n.t("Groups"), icon: "users", isListed: true, isForAdmins: true, load: () => import("@/features/groups/GroupsPage") },

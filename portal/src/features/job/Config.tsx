@@ -12,7 +12,7 @@ import { Loaded } from "@/ui/Loaded";
 import { notify } from "@/ui/notices";
 import css from "./JobPage.module.css";
 import { useConfig } from "./queries";
-import { saved } from "./saving";
+import { saved } from "@/ui/saving";
 
 const Differences = lazy(() => import("./Differences"));
 

@@ -14,6 +14,7 @@ import { Ago, Span } from "@/ui/time";
 import { Actions } from "./Actions";
 import { Applications } from "./Applications";
 import { Config } from "./Config";
+import { Efficiency } from "./Efficiency";
 import { Events } from "./Events";
 import { Failure } from "./Failure";
 import css from "./JobPage.module.css";
@@ -48,6 +49,7 @@ function Shown({ job, asked }: { job: JobDetail; asked: string }) {
     >
       {status.state === "WAITING" && <Why job={asked} />}
       {status.state === "FAILED" && <Failure job={job} />}
+      {isOver(status.state) && <Efficiency job={asked} name={name} isOver brief />}
       <Card>
         <Facts>
           <Fact name={i18n.t("Submitted")}><Ago ms={status.submissionTime} /></Fact>

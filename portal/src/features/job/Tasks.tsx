@@ -10,7 +10,7 @@ import { StateBadge, STATES, stateName } from "@/ui/State";
 import { Span } from "@/ui/time";
 import { useWindow } from "@/ui/window";
 import css from "./JobPage.module.css";
-import { saved } from "./saving";
+import { saved } from "@/ui/saving";
 import type { Task } from "./queries";
 
 /** Returns the exit of a task in words. */

@@ -5,6 +5,7 @@ import { CopyCommand } from "@/ui/Copy";
 import { Loaded, Note } from "@/ui/Loaded";
 import { hasValues, MetricChart } from "@/ui/MetricChart";
 import css from "./JobPage.module.css";
+import { Efficiency } from "./Efficiency";
 import { type Task, useJobMetrics } from "./queries";
 
 export function Use({ job, name, tasks, isOver }: { job: string; name: string; tasks: readonly Task[]; isOver: boolean }) {
@@ -21,6 +22,7 @@ export function Use({ job, name, tasks, isOver }: { job: string; name: string; t
         </select>
         <CopyCommand words={["job", "metrics", name, ...(task ? ["--role", role, "--index", index, "--metric", "task_cpu_percent,task_mem_usage_byte"] : [])]} />
       </div>
+      {!task && <div className={css.section}><Efficiency job={job} name={name} isOver={isOver} /></div>}
       <Loaded query={charts} rows={8}>
         {(found) => {
           const shown = found.filter(hasValues);

@@ -64,6 +64,15 @@ export function useJobMetrics(job: string, task: string, isOver: boolean) {
   });
 }
 
+/** Asks how much of what it asked for a job used; an old backend, or a follower, may have nothing to say. */
+export function useEfficiency(job: string, isOver: boolean) {
+  return useQuery({
+    queryKey: ["job", job, "efficiency", isOver],
+    queryFn: () => answer(http.GET("/api/v2/jobs/{job}/efficiency", { params: { path: { job } } })) as Promise<Schemas["JobEfficiency"]>,
+    refetchInterval: isOver ? false : 3 * SLOW_MS,
+  });
+}
+
 export function tasksOf(job: JobDetail): Task[] {
   return Object.entries(job.taskRoles).flatMap(([role, found]) => found.taskStatuses.map((task) => ({ ...task, role })));
 }
