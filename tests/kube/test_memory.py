@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from openpai.backends.kubernetes.memory import Grants, Memory
+from openpai.backends.kubernetes.devices import Remembered
+from openpai.backends.kubernetes.memory import PASSED_MAX, Grants, Memory
 from openpai.backends.kubernetes.seals import Identity, Seals
 from openpai.kube import client as client_module
 from openpai.kube.client import KubeClient
@@ -63,3 +64,25 @@ async def test_a_fence_leaves_the_others_to_be_written(monkeypatch: pytest.Monke
         await made.save()
         assert (await memory(client)).grants.of_node("n1") == {1: 8}
         assert (await memory(client)).grants.of_node("") == {}
+
+
+async def test_grants_wait_while_pods_are_created_and_the_order_of_devices_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_module, "Connection", connection_of)
+    async with KubeClient(StandInAccess()) as client:
+        await client.create(NAMESPACES, {"metadata": {"name": PLACE}})
+        made = await memory(client)
+        made.grants.heard(grant(3, device=0))
+        await made.save_if_due({}, is_busy=True)
+        assert (await memory(client)).grants.of_node("n1") == {}
+        order = (Remembered("GPU-1", "0000:01", "gpu.nvidia.com"),)
+        await made.save_if_due({"n2": order}, is_busy=True)
+        assert (await memory(client)).devices["n2"] == order
+        assert (await memory(client)).grants.of_node("n1") == {0: 3}
+        made.grants.heard(grant(4, device=0))
+        for _ in range(PASSED_MAX - 1):
+            await made.save_if_due({}, is_busy=True)
+        assert (await memory(client)).grants.of_node("n1") == {0: 3}
+        await made.save_if_due({}, is_busy=True)
+        assert (await memory(client)).grants.of_node("n1") == {0: 4}

@@ -329,9 +329,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         while True:
             await asyncio.sleep(_SAVE_EVERY_S)
             self._leftovers.sweep_if_due(self._removing)
-            self._memory.remember(self._cluster.table.unsaved())
-            with contextlib.suppress(KubeError):
-                await self._memory.save()
+            await self._memory.save_if_due(self._cluster.table.unsaved(), is_busy=self._creating.has_waiting)
 
     # Parts.
 
@@ -349,6 +347,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         return Watcher(
             self._client, self._namespace, self._register, self._seals, self._grants, self._cluster, self._clock,
             logs=self._logs, removes=self._deletions.end_stranger, shows_devices=self._began,
+            is_busy=lambda: self._creating.has_waiting,
         )  # fmt: skip
 
     def _make_launcher(self) -> Launcher:

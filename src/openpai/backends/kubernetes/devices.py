@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Final
 
 DEVICES_MAX: Final = 256
@@ -267,6 +268,7 @@ def _present(devices: NodeDevices, index: int) -> Found:
     return device
 
 
+@cache
 def vendor_of(resource: str) -> Vendor:
     """Return the vendor of an extended resource or a driver; NVIDIA's variables for an unknown one."""
     return next((vendor for pattern, vendor in VENDORS.items() if fnmatchcase(resource, pattern)), NVIDIA)

@@ -7,6 +7,7 @@ ConfigMaps, each for a part of the nodes; only what changed is written, many nod
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,8 @@ from openpai.kube.objects.kinds import CONFIG_MAPS
 from openpai.kube.objects.rest import ConfigMap
 
 SHARDS: Final = 32
+PASSED_MAX: Final = 12
+"""How often in a row saving lets the creation of pods go first."""
 _PART: Final = "memory"
 
 
@@ -67,6 +70,7 @@ class Memory:
         self._namespace = namespace
         self._seals = seals
         self._writing = asyncio.Lock()
+        self._passed = 0
         self._versions: dict[str, str] = {}
         """The version of each ConfigMap that this server read or wrote last."""
 
@@ -87,6 +91,21 @@ class Memory:
                     left.difference_update(some)
             finally:
                 self.grants.unsaved |= left
+
+    async def save_if_due(self, devices: Mapping[str, tuple[Remembered, ...]], *, is_busy: bool) -> None:
+        """Write what changed, and the order of the devices of nodes; grants alone wait while pods are created.
+
+        Pods show their own grants, and a grant is written before its pod goes.
+        """
+        self.remember(devices)
+        self._passed += 1
+        if not devices and is_busy and self._passed < PASSED_MAX:
+            return
+        # What failed is due again.
+        self._passed = PASSED_MAX
+        with contextlib.suppress(KubeError):
+            await self.save()
+            self._passed = 0
 
     def remember(self, devices: Mapping[str, tuple[Remembered, ...]]) -> None:
         """Note the order of the devices of nodes, for the next `save`."""

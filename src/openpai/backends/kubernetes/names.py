@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from openpai.lifecycle.model import AttemptKey
@@ -37,6 +38,7 @@ _NODE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _PEOPLE: Final[Mapping[str, str]] = {"user": USER_LABEL, "job": NAME_LABEL, "role": ROLE_LABEL, "index": INDEX_LABEL}
 
 
+@lru_cache(maxsize=4096)
 def pod_name(scope: str, key: AttemptKey) -> str:
     """Return the name of an attempt's pod, a DNS label that no other attempt of any platform has."""
     return f"pai-{slug(key.role)}-{slug(str(key.index))}-{digest(scope, key.path(), length=20)}"

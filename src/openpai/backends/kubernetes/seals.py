@@ -88,7 +88,7 @@ class Seals:
 
     def _seal(self, name: str, text: str) -> str:
         sealed = "\0".join((self._namespace, name, text))
-        return hmac.new(self._key, sealed.encode(), hashlib.sha256).hexdigest()
+        return hmac.digest(self._key, sealed.encode(), "sha256").hex()
 
 
 def _text(identity: Identity) -> str:

@@ -39,6 +39,8 @@ log: Final = structlog.get_logger(__name__)
 LOOK_EVERY_S: Final = 1.0
 _EVENTS_EVERY_S: Final = 4.0
 _EVENTS_AT_ONCE: Final = 8
+_EVENTS_WHEN_BUSY: Final = 1
+"""A request for events costs the API server as much as half a pod."""
 _LOOKS_PER_TURN: Final = 200
 LOG_PATIENCE_S: Final = 10.0
 """How long the end of a task waits for the end of its log."""
@@ -82,10 +84,11 @@ class Watcher:
         logs: LogShipper | None,
         removes: Callable[[Pod], None],
         shows_devices: Callable[[PodAttempt, Pod], None],
+        is_busy: Callable[[], bool],
     ) -> None:
         """`removes` deletes a pod of ours that no attempt waits for.
 
-        `shows_devices` is called with a pod whose task has begun.
+        `shows_devices` is called with a pod whose task has begun. `is_busy` returns whether pods wait to be created.
         """
         self._client = client
         self._namespace = namespace
@@ -97,6 +100,7 @@ class Watcher:
         self._logs = logs
         self._removes = removes
         self._shows_devices = shows_devices
+        self._is_busy = is_busy
         self._ending = Background()
         self._pods: Reflector[Pod] | None = None
         self._events: dict[str, tuple[float, Event | None]] = {}
@@ -175,6 +179,7 @@ class Watcher:
             silent = self._nodes.silent()
             # Thousands of attempts share some hundred nodes, and must not keep the loop from everything else.
             gone: dict[str, bool] = {"": False}
+            now_s = asyncio.get_running_loop().time()
             for number, attempt in enumerate(self._register, start=1):
                 if number % _LOOKS_PER_TURN == 0:
                     await asyncio.sleep(0)
@@ -182,7 +187,10 @@ class Watcher:
                     continue
                 if attempt.node not in gone:
                     gone[attempt.node] = self._nodes.is_certainly_gone(attempt.node)
-                is_quiet = attempt.started_at_ms is not None and not attempt.is_silent and not attempt.is_deleted
+                # Of a pod that is new, each change is looked at as it comes, and nothing else is due yet.
+                is_new = now_s - attempt.waits_since_s < EVENTS_AFTER_S
+                is_settled = attempt.started_at_ms is not None or is_new
+                is_quiet = is_settled and not attempt.is_silent and not attempt.is_deleted
                 if not is_quiet or gone[attempt.node] or attempt.node in silent:
                     pod = pods.get(attempt.name, self._namespace)
                     if pod is not None and pod.uid == attempt.uid:
@@ -318,7 +326,8 @@ class Watcher:
             and now_s - self._events.get(attempt.name, (0.0, None))[0] > _EVENTS_EVERY_S
         ]
         slow.sort(key=lambda attempt: self._events.get(attempt.name, (0.0, None))[0])
-        await asyncio.gather(*(self._read_event(attempt) for attempt in slow[:_EVENTS_AT_ONCE]))
+        at_once = _EVENTS_WHEN_BUSY if self._is_busy() else _EVENTS_AT_ONCE
+        await asyncio.gather(*(self._read_event(attempt) for attempt in slow[:at_once]))
 
     async def _read_event(self, attempt: PodAttempt) -> None:
         _, before = self._events.get(attempt.name, (0.0, None))

@@ -37,6 +37,11 @@ class Writes:
         if len(self._workers) < self._at_once:
             self._workers.start(self._name, self._run())
 
+    @property
+    def has_waiting(self) -> bool:
+        """Return whether some work waits for its turn."""
+        return bool(self._waiting)
+
     async def drain(self, patience_s: float) -> None:
         """Wait until everything is carried out, or the patience is over."""
         await self._workers.drain(patience_s)
