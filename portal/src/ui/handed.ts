@@ -5,7 +5,7 @@ export function handOver(text: string): void {
   handed = text;
 }
 
-/** Returns what was handed over; "" after the page was loaded anew. */
+/** Returns what was handed over; "" after the page was loaded again. */
 export function handedOver(): string {
   return handed;
 }

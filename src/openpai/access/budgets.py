@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 class Period(StrEnum):
-    """After which time a budget begins anew."""
+    """After which time a budget renews."""
 
     MONTH = "month"
     QUARTER = "quarter"
@@ -117,7 +117,7 @@ def in_words(budget: Budget, hours: float) -> str:
 
 
 def renewal(budget: Budget, at_ms: int) -> str:
-    """Return when a budget begins anew."""
+    """Return when a budget renews."""
     begins_ms = renews_ms(budget.period, at_ms)
     if begins_ms is None:
         return "it is never renewed"

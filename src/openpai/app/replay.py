@@ -62,8 +62,8 @@ def plan(
 
 def replay(
     file: Annotated[Path, argument("FILE", "A snapshot that `pai scheduler snapshot` took.")],
-    gang: Annotated[
-        str | None, option("--gang NAME", "A waiting job, as `user~job`, or one of its gangs by its id.")
+    job: Annotated[
+        str | None, option("--job NAME", "A waiting job, as `user~job`, or by the id that `--json` shows.")
     ] = None,
     json: output.Json = False,
 ) -> None:
@@ -75,9 +75,9 @@ def replay(
 
     data = _snapshot(file)
     waiting = [row["gang"] for row in data.get("waiting", ())]
-    named = [each for each in waiting if gang in (None, each["id"], each["job"])]
-    if gang is not None and not named:
-        message = f"no job named {gang!r} waits in {file}"
+    named = [each for each in waiting if job in (None, each["id"], each["job"])]
+    if job is not None and not named:
+        message = f"no job named {job!r} waits in {file}"
         some = ", ".join(dict.fromkeys(each["job"] or each["id"] for each in waiting[:5]))
         raise Refused("NoJobError", message, f"waiting jobs: {some}" if some else "no job waits in it")
     try:
@@ -94,7 +94,7 @@ def replay(
     for each in answers:
         _report(each, data["now_ms"])
     if len(named) > len(answers):
-        output.say_marked_up(f"[dim]{len(named) - len(answers)} more wait; name one with --gang[/]")
+        output.say_marked_up(f"[dim]{len(named) - len(answers)} more wait; name one with --job[/]")
 
 
 def _snapshot(file: Path) -> Mapping[str, Any]:

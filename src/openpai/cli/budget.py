@@ -68,7 +68,7 @@ def set_(
         str, option("--stop WHICH", "Once it is used up, stop accepted jobs: none, opportunistic or all.")
     ] = "none",
     notice: Annotated[
-        str, option("--notice TIME", f"How long before they are told: {FORMS}; a bare number is minutes.")
+        str, option("--notice TIME", f"How long before a stop its user is notified: {FORMS}; a bare number is minutes.")
     ] = "60m",
     contact: Annotated[str, option("--contact TEXT", "Whom to ask for more; refusals name it.")] = "",
     json: output.Json = False,

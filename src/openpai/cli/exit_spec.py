@@ -36,7 +36,7 @@ JOBS: Final = 100
 SHOWN: Final = 20
 NEW: Final = """\
 summary: "What happened, in a sentence."
-domain: user          # whose doing it is: user, platform, infrastructure or unknown
+domain: user          # who is responsible: user, platform, infrastructure or unknown
 retry: no             # whether another attempt may end better: helps, no or unknown
 action: none          # exclude_node: the next attempt avoids the node
 row: 237              # its row of the exit-code table: docs/exit-codes.md

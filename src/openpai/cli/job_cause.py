@@ -1,4 +1,4 @@
-"""The cause of a failed job as text: what happened, whose doing it is, which task failed first, its log, and advice."""
+"""The cause of a failed job as text: what happened, who is responsible, which task failed first, its log, advice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cause_text(job: JobDetail) -> str:
 
 def _judged(cause: Cause) -> str:
     known = [_DOMAINS.get(cause.domain, ""), _RETRIES.get(cause.retry, "")]
-    said = "; ".join(filter(None, known)) or "nothing says whose doing it is"
+    said = "; ".join(filter(None, known)) or "nothing says who is responsible"
     name = "" if cause.name == "unknown" else f"{shown(cause.name)}: "
     return f" [dim]({name}{said})[/]"
 

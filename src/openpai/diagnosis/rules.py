@@ -41,7 +41,7 @@ class Role(StrEnum):
 
 
 class Domain(StrEnum):
-    """Whose doing a cause is."""
+    """Who is responsible for a cause."""
 
     USER = "user"
     PLATFORM = "platform"

@@ -32,7 +32,7 @@ class BudgetWatch:
     """What this leader remembers."""
 
     noted: set[tuple[str, int]] = field(default_factory=set)
-    """The jobs that were told that they will be stopped, each with that time."""
+    """The jobs whose users were notified that they will be stopped, each with that time."""
 
 
 async def watch_budgets(leader: Leader, watch: BudgetWatch) -> None:

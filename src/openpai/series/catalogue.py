@@ -69,8 +69,8 @@ _VC: Final = {
     "pai_vc_cpus_promised": "CPUs promised to a virtual cluster.",
     "pai_vc_cpus_used": "CPUs that jobs with a guarantee hold, by virtual cluster.",
     "pai_vc_cpus_borrowed": "CPUs that opportunistic jobs hold, by virtual cluster.",
-    "pai_vc_jobs_running": "Gangs that hold devices, by virtual cluster.",
-    "pai_vc_jobs_waiting": "Gangs that wait, by virtual cluster.",
+    "pai_vc_jobs_running": "Jobs that run, by virtual cluster; where tasks start one by one, the tasks.",
+    "pai_vc_jobs_waiting": "Jobs that wait, by virtual cluster; where tasks start one by one, the tasks.",
 }
 _NODE: Final = {
     "pai_node_up": "1 while a node is healthy.",

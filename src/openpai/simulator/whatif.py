@@ -69,9 +69,11 @@ def _main_chain(config: HivedConfig, name: str) -> ChainSpec:
 
 def _devices(config: HivedConfig, chain: ChainSpec, gpus: int) -> int:
     per = gpus_per_device(config, chain.leaf_type)
-    if not per or gpus % per:
-        message = f"--what-if: a {chain.leaf_type} device has {per} GPUs, and {gpus} is no multiple of that"
-        raise InvalidParameters(message, "ask for whole devices")
+    if not per:
+        raise InvalidParameters(f"--what-if: {chain.leaf_type} has no GPUs", "name a virtual cluster that has GPUs")
+    if gpus % per:
+        message = f"--what-if: GPUs of {chain.leaf_type} are given {per} at a time, and {gpus} is no multiple of that"
+        raise InvalidParameters(message, f"ask for a multiple of {per}")
     return gpus // per
 
 

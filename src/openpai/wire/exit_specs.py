@@ -20,7 +20,7 @@ class ExitSpecEntry(Revised):
     name: _NAME
     origin: Annotated[Literal["bundled", "changed", "disabled", "added"], Doc("where it comes from", example="bundled")]
     summary: Annotated[str, Doc(example="The GPU's memory ran out.")]
-    domain: Annotated[str, Doc("whose doing it is", example="user")]
+    domain: Annotated[str, Doc("who is responsible", example="user")]
     retry: Annotated[str, Doc("whether another attempt may end better", example="no")]
     action: Annotated[str, Doc("`exclude_node`: the next attempt avoids the node", example="none")]
     row: Annotated[int | None, Doc("its row of the exit-code table", example=226)]

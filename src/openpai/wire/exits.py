@@ -58,7 +58,7 @@ class Cause(Document):
 
     name: Annotated[str, Doc("name of the exit spec; `unknown` if no rule matched", example="cuda_oom")]
     summary: Annotated[str, Doc(example="The GPU's memory ran out.")]
-    domain: Annotated[Domain, Doc("whose doing it is", example="user")]
+    domain: Annotated[Domain, Doc("who is responsible", example="user")]
     retry: Annotated[Retry, Doc("whether another attempt may end better", example="no")]
     excludesNode: Annotated[bool, Doc("whether the next attempt avoids the node", example=False)]
     line: Annotated[str, Doc("the line that shows it", example="torch.OutOfMemoryError: CUDA out of memory.")]

@@ -59,7 +59,9 @@ class GangStatus(Document):
     vc: VcName
     priority: Annotated[int, Doc(example=100)]
     state: Annotated[str, Doc(example="Allocated")]
-    physicalPlacement: Annotated[Mapping[str, Sequence[int]], Doc("devices by node", example={"node-17": [0, 1]})]
+    physicalPlacement: Annotated[
+        Mapping[str, Sequence[int]], Doc("GPU or CPU numbers by node", example={"node-17": [0, 1]})
+    ]
     virtualPlacement: NotRequired[Annotated[Mapping[str, Sequence[str]], Doc("cells of the virtual cluster")]]
     lazyPreemptionStatus: NotRequired[Preemptor | None]
 

@@ -69,7 +69,7 @@ def test_two_teams_share_a_cluster_and_an_administrator_changes_their_minds(pai,
     wait = pai("job", "why", "v4", "--json").json()["waits"][0]
     snapshot = tmp_path / "snapshot.json"
     assert pai("scheduler", "snapshot", "-o", str(snapshot)).code == 0
-    replayed = pai("scheduler", "replay", str(snapshot), "--gang", "admin~v4", "--json").json()
+    replayed = pai("scheduler", "replay", str(snapshot), "--job", "admin~v4", "--json").json()
     (answer,) = replayed["answers"]
     assert (answer["decision"], answer["why"]["code"], answer["why"]["message"]) == (
         "wait",

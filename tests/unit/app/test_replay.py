@@ -100,7 +100,7 @@ def test_a_replay_shows_every_waiting_gang_and_why(pai, snapshot):
 
 @pytest.mark.parametrize("name", ["three/0", "ann~three"])
 def test_a_replay_of_one_is_named_by_gang_or_job(pai, snapshot, name):
-    document = json.loads(pai("scheduler", "replay", str(snapshot), "--gang", name, "--json")[1])
+    document = json.loads(pai("scheduler", "replay", str(snapshot), "--job", name, "--json")[1])
     (answer,) = document["answers"]
     assert (answer["gang"], answer["why"]["position"]) == ("three/0", 2)
     assert "ann~two" in answer["why"]["ahead"]
@@ -110,7 +110,7 @@ def test_a_replay_shows_what_a_change_of_the_snapshot_would_do(pai, snapshot):
     data = json.loads(snapshot.read_text())
     data["held"], data["core"]["gangs"], data["core"]["holdings"] = [], [], []
     snapshot.write_text(json.dumps(data))
-    code, out, _ = pai("scheduler", "replay", str(snapshot), "--gang", "ann~two")
+    code, out, _ = pai("scheduler", "replay", str(snapshot), "--job", "ann~two")
     assert (code, "is placed: gpu-" in out) == (0, True)
 
 
@@ -133,6 +133,6 @@ def test_a_damaged_snapshot_is_refused(pai, snapshot):
 
 
 def test_a_gang_that_does_not_wait_is_answered_with_those_that_do(pai, snapshot):
-    code, _, err = pai("scheduler", "replay", str(snapshot), "--gang", "ann~one")
+    code, _, err = pai("scheduler", "replay", str(snapshot), "--job", "ann~one")
     assert code == 3
     assert "ann~two, ann~three" in err

@@ -45,7 +45,7 @@ export function BudgetForm({ budget, onDone }: { budget?: Budget; onDone: () => 
       <Autocomplete label={i18n.t("Name")} required withAsterisk={false} disabled={Boolean(budget)} value={name} onChange={setName} data={names} limit={50} />
       <NumberInput label={i18n.t("GPU hours")} required withAsterisk={false} min={0} value={gpuHours} onChange={setHours} />
       <NativeSelect label={i18n.t("In what time")} disabled={Boolean(budget)} value={period} onChange={(event) => setPeriod(event.target.value as Budget["period"])} data={PERIODS.map((value) => ({ value, label: periodName(value) }))} />
-      <TextInput label={i18n.t("Warn at (percent)")} description={i18n.t("Such as 50, 80, 95; all that is used up is told in any case.")} value={warnAt} onChange={(event) => setWarnAt(event.target.value)} />
+      <TextInput label={i18n.t("Warn at (percent)")} description={i18n.t("Such as 50, 80, 95; the end of a budget is always notified.")} value={warnAt} onChange={(event) => setWarnAt(event.target.value)} />
       <NativeSelect label={i18n.t("Once it is used up")} value={stops} onChange={(event) => setStops(event.target.value as Budget["stops"])} data={STOPS.map((value) => ({ value, label: stopsName(value) }))} />
       {stops !== "none" && <NumberInput label={i18n.t("Minutes of notice before they are stopped")} min={0} value={noticeMinutes} onChange={setNotice} />}
       <TextInput label={i18n.t("Whom to ask for more")} value={contact} onChange={(event) => setContact(event.target.value)} />

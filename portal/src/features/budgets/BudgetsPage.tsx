@@ -95,7 +95,7 @@ function One({ budget, edit, remove }: { budget: Budget; edit?: () => void; remo
       <p className={css.used}>
         <span className={css.word} data-tone={tone}>{{ good: i18n.t("within the budget"), warn: i18n.t("nearly used up"), bad: i18n.t("used up") }[tone]}</span>
         <span>{used}</span>
-        {renewsAt !== null && <span className={css.dim}>{i18n.t("begins anew")} <When ms={renewsAt} /></span>}
+        {renewsAt !== null && <span className={css.dim}>{i18n.t("renews")} <When ms={renewsAt} /></span>}
       </p>
       {usedUpAt !== null && <p className={css.dim}>{i18n.t("The platform noticed it")} <Ago ms={usedUpAt} />.</p>}
       <p className={css.dim}>{i18n.t("Once it is used up:")} {then(budget)}{contact && ` ${i18n.t("Ask {contact} for more.", { contact })}`}</p>

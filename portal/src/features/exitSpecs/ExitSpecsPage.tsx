@@ -42,7 +42,7 @@ export default function ExitSpecsPage() {
                   <span className={css.dim} role="status">{i18n.t("{count, plural, one {# rule} other {# rules}}", { count: found.length })}</span>
                 </div>
                 {found.length ? (
-                  <Table label={i18n.t("Exit rules")} heads={[i18n.t("Name"), i18n.t("Cause"), i18n.t("Whose doing"), i18n.t("Another attempt"), i18n.t("Changed")]}>
+                  <Table label={i18n.t("Exit rules")} heads={[i18n.t("Name"), i18n.t("Cause"), i18n.t("Responsible"), i18n.t("Another attempt"), i18n.t("Changed")]}>
                     {found.map((one) => <Row key={one.name} entry={one} open={() => change({ spec: one.name }, { push: true })} />)}
                   </Table>
                 ) : <Note icon="search" title={i18n.t("No such rule")} />}

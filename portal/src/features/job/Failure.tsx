@@ -1,4 +1,4 @@
-// Why a job failed: the cause, whose doing it was, the lines of the log that show it, and what to do.
+// Why a job failed: the cause, who is responsible, the lines of the log that show it, and what to do.
 import { i18n } from "@lingui/core";
 import type { JobDetail } from "@/api/jobs";
 import { Icon } from "@/ui/Icon";

@@ -55,9 +55,7 @@ async def delete_budget(
     caller: Annotated[Caller, needs("budget.change")],
     kind: Annotated[Literal["user", "group", "vc"], Query(description="whose use it counts")],
     name: Annotated[str, Query(max_length=255, pattern=shapes.NAME, description="whose budget")],
-    period: Annotated[
-        Literal["month", "quarter", "total"], Query(description="after which time it begins anew")
-    ] = "month",
+    period: Annotated[Literal["month", "quarter", "total"], Query(description="after which time it renews")] = "month",
 ) -> Done:
     """Remove a budget."""
     whose, when = Kind(kind), Period(period)

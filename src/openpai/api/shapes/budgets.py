@@ -20,9 +20,7 @@ class BudgetBody(Body, example={"kind": "vc", "name": "vision", "gpuHours": 5000
 
     kind: Literal["user", "group", "vc"] = Field(description="Whose use it counts.")
     name: str = Field(max_length=255, pattern=NAME, description="The user, the group or the virtual cluster.")
-    period: Literal["month", "quarter", "total"] = Field(
-        "month", description="After which time it begins anew, in UTC."
-    )
+    period: Literal["month", "quarter", "total"] = Field("month", description="After which time it renews, in UTC.")
     gpuHours: float = Field(ge=0, le=1e12, allow_inf_nan=False, description="GPU hours in each period.")
     warnAt: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
         list(WARN_AT), max_length=10, description="Shares of the hours at which a warning is sent."
@@ -31,7 +29,7 @@ class BudgetBody(Body, example={"kind": "vc", "name": "vision", "gpuHours": 5000
         "none", description="Which accepted jobs with GPUs are stopped once it is used up."
     )
     noticeMinutes: float = Field(
-        NOTICE_MINUTES, ge=0, le=43_200, allow_inf_nan=False, description="How long before they are told."
+        NOTICE_MINUTES, ge=0, le=43_200, allow_inf_nan=False, description="How long before a stop its user is notified."
     )
     contact: str = Field("", max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$", description="Whom to ask for more.")
 

@@ -43,7 +43,7 @@ def exit_codes() -> str:
         table(("Code", "Name", "Type", "Behavior", "Meaning"), map(_row, EXIT_SPECS.values())),
         "## Causes",
         _CAUSES,
-        table(("Cause", "What happened", "Whose doing", "Retry", "Row"), _causes()),
+        table(("Cause", "What happened", "Responsible", "Retry", "Row"), _causes()),
         "## Each code",
         *map(_section, EXIT_SPECS.values()),
     )

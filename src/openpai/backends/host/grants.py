@@ -29,15 +29,14 @@ class NewestGrants:
         The grant is recorded for its other devices all the same. Raise OSError if it cannot be recorded.
         """
         grant, node = launch.grant, launch.node
-        newer = [(device, newest) for device in launch.devices if (newest := self._newest_of(node, device)) > grant]
+        newer = [newest for device in launch.devices if (newest := self._newest_of(node, device)) > grant]
         fresh = [device for device in launch.devices if self._newest_of(node, device) < grant]
         if fresh:
             self._record(node, fresh, grant)
             self._newest.update({(node, device): grant for device in fresh})
         if not newer:
             return None
-        device, newest = newer[0]
-        message = f"grant {grant} came too late: device {device} was granted again by {newest}"
+        message = f"grant {grant} came too late: grant {newer[0]} is newer"
         return ExitReport(1, ExitReason.STALE_GRANT, message)
 
     def _newest_of(self, node: str, device: int) -> int:

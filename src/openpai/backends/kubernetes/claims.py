@@ -46,8 +46,8 @@ def claim_body(
     Raises Refused for more devices than one claim can hold.
     """
     if len(devices) > CLAIM_DEVICES_MAX:
-        message = f"a task of {len(devices)} devices cannot run on this node: a ResourceClaim holds {CLAIM_DEVICES_MAX}"
-        raise Refused("InvalidParametersError", message, f"ask for at most {CLAIM_DEVICES_MAX} devices for each task")
+        message = f"a task of {len(devices)} GPUs cannot run on this node: a ResourceClaim holds {CLAIM_DEVICES_MAX}"
+        raise Refused("InvalidParametersError", message, f"ask for at most {CLAIM_DEVICES_MAX} GPUs for each task")
     requests = [_request(number, driver, some, classes) for number, (driver, some) in enumerate(_by_driver(devices))]
     return {
         "apiVersion": version,

@@ -264,7 +264,7 @@ def device_request(devices: NodeDevices, indices: Sequence[int]) -> DeviceReques
 def _present(devices: NodeDevices, index: int) -> Found:
     device = devices.devices[index] if 0 <= index < len(devices.devices) else None
     if device is None:
-        raise LookupError(f"the node has no device {index}")
+        raise LookupError(f"the node has no GPU {index}")
     return device
 
 

@@ -114,7 +114,7 @@ class Launcher:
             await self._shared.claims.allocate(attempt.node, pod, request)
         except (LookupError, PaiError) as error:
             if attempt.exit is None:
-                message = f"its pod could not get its devices: {_text(error)}"
+                message = f"its pod could not get its GPUs: {_text(error)}"
                 attempt.cut_off = ExitReport(1, ExitReason.LAUNCH_FAILED, message)
                 self._register.give_up(attempt)
 
@@ -123,7 +123,7 @@ class Launcher:
             bundle, volumes = self._referred(action)
             request = self._shared.request(action.node, action.devices)
         except LookupError as error:
-            return ExitReport(1, ExitReason.LAUNCH_FAILED, f"its devices cannot be used: {_text(error)}")
+            return ExitReport(1, ExitReason.LAUNCH_FAILED, f"its GPUs cannot be used: {_text(error)}")
         except (ValueError, PaiError) as error:
             return ExitReport(1, ExitReason.LAUNCH_REFUSED, f"its pod cannot be made as asked: {_text(error)}")
         report = await self._preparer.prepare(action, bundle, volumes)

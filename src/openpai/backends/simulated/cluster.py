@@ -228,7 +228,7 @@ class SimulatedCluster:
         if node is None:
             return ExitReport(1, ExitReason.LAUNCH_REFUSED, f"there is no node {launch.node!r}")
         if any(not 0 <= device < node.gpus for device in launch.devices):
-            return ExitReport(1, ExitReason.LAUNCH_REFUSED, f"node {node.name} has {node.gpus} devices")
+            return ExitReport(1, ExitReason.LAUNCH_REFUSED, f"node {node.name} has {node.gpus} GPUs")
         stale = self._grants.hear(launch)
         if stale is not None:
             return stale

@@ -31,8 +31,8 @@ def answer(data: Mapping[str, Any], gang_id: str, now_ms: int | None = None) -> 
     at_ms = data["now_ms"] if now_ms is None else now_ms
     before = scheduler.why(gang_id, at_ms)
     if before is None:
-        message = f"gang {gang_id!r} does not wait in this snapshot"
-        raise Refused("NoJobError", message, "name a gang that waits; `waiting` in the snapshot lists them")
+        message = f"{gang_id!r} does not wait in this snapshot"
+        raise Refused("NoJobError", message, "name what waits; `waiting` in the snapshot lists it")
     decisions = scheduler.decide(at_ms, DECISIONS_MAX)
     own = next((decision for decision in decisions if decision.gang == gang_id), None)
     why = scheduler.why(gang_id, at_ms)
