@@ -83,9 +83,10 @@ def measure_holdout(each: int, seed: int) -> None:
     from tests.unit.diagnosis import holdout  # the cases are those of the tests
 
     found: dict[str, float] = {}
-    parts = ((file, is_held_out) for file in (holdout.CASES, holdout.REPORTED) for is_held_out in (False, True))
+    parts_of = {holdout.CASES: "", holdout.REPORTED: "reported_", holdout.REPORTED_LATER: "reported_later_"}
+    parts = ((file, is_held_out) for file in parts_of for is_held_out in (False, True))
     for file, is_held_out in parts:
-        part = f"{'reported_' if file == holdout.REPORTED else ''}{'held_out' if is_held_out else 'used'}"
+        part = f"{parts_of[file]}{'held_out' if is_held_out else 'used'}"
         those = [case for case in holdout.cases(file) if case.is_held_out is is_held_out]
         shaped = [variant for case in those for variant in holdout.variants(case, each, seed)]
         for kind, some in (("cases", those), ("variants", shaped)):
