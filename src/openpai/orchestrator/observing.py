@@ -39,10 +39,17 @@ class Observed:
 
 async def understand(leader: Leader, seen: Iterable[TaskSeen]) -> Observed:
     """Translate reports of the backend to facts, with a diagnosis for each end."""
+    seen = list(seen)
+    if any(task.exit is not None and task.exit.reason is ExitReason.NODE_LOST for task in seen):
+        # Or these tasks would be placed on the lost node again.
+        await sync_nodes(leader)
     observed = Observed()
     facts: dict[str, list[Fact]] = {}
     notes: dict[str, list[Event]] = {}
-    for task in seen:
+    for number, task in enumerate(seen, start=1):
+        if number % HEARD_PER_PASS == 0:
+            # An audit looks at every task there is.
+            await asyncio.sleep(0)
         found = leader.active.records.get(task.key.job)
         if found is None or not is_current(found.job, task.key):
             observed.strangers.append(task)
@@ -70,10 +77,6 @@ def is_as_known(found: JobRecord, seen: TaskSeen) -> bool:
 
 async def hear(leader: Leader, seen: Iterable[TaskSeen]) -> None:
     """Record reports of the backend, and remove the task attempts that should not exist."""
-    seen = list(seen)
-    if any(task.exit is not None and task.exit.reason is ExitReason.NODE_LOST for task in seen):
-        # Or these tasks would be placed on the lost node again.
-        await sync_nodes(leader)
     observed = await understand(leader, seen)
     if observed.updates:
         await change_jobs(leader, observed.updates)

@@ -11,7 +11,6 @@ from openpai.backends.simulated.backend import virtual_nodes
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.orchestrator import node_sync
 from openpai.orchestrator.node_sync import capacity
-from openpai.orchestrator.observing import hear
 from openpai.ports.backend import NodeSeen, TaskSeen
 from openpai.ports.cluster_settings import MARKED
 from openpai.ports.platform import NodeChange
@@ -58,8 +57,8 @@ def test_a_task_of_a_lost_node_starts_again_on_another_one_at_once() -> None:
         nodes = servers.cluster._nodes
         nodes[name] = replace(nodes[name], is_healthy=False)
         lost = ExitReport(137, ExitReason.NODE_LOST, "its node does not answer")
-        await hear(leader, [TaskSeen(record.job.key(task), task.grant or 0, task.started_at_ms, lost)])
-        assert not leader.nodes[name].is_healthy
+        leader.active.heard.append(TaskSeen(record.job.key(task), task.grant or 0, task.started_at_ms, lost))
+        leader.nudges.work.set()
         await servers.until(lambda: _is({node for node, _ in servers.where(first.job)} not in (set(), {name})))
         assert leader.active.records[first.job].job.attempt == 1
 
