@@ -19,7 +19,7 @@ from openpai.series.model import Answer, Query, Reading, Sample
 from openpai.series.rounds import Round, Rounds
 from openpai.system.supervision import note_failure
 
-_AT_ONCE: Final = 500
+_AT_ONCE: Final = 200
 """Readings that are taken before other work gets its turn."""
 
 
@@ -86,15 +86,15 @@ class MeasuredMetrics:
     async def measure(self) -> Round:
         """Measure everything once."""
         began_s = time.thread_time()
-        readings = []
-        for reading in self._readings():
-            readings.append(reading)
-            if len(readings) % _AT_ONCE == 0:
+        begun = self._rounds.begin(self._clock.now_ms())
+        for number, reading in enumerate(self._readings(), start=1):
+            begun.add(reading)
+            if number % _AT_ONCE == 0:
                 self._spent_s += time.thread_time() - began_s
                 # Thousands of tasks must not delay requests.
                 await asyncio.sleep(0)
                 began_s = time.thread_time()
-        now = self._rounds.learn(readings, self._clock.now_ms())
+        now = self._rounds.end(begun)
         if not self._keeps or not self._is_asked():
             self._spent_s = 0.0
             return now

@@ -5,6 +5,7 @@ They are derived from what the leader knows, at each evaluation. What is measure
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
@@ -51,12 +52,15 @@ async def gather(leader: Leader, parts: AlertParts, names: Collection[str]) -> F
     """Return these recorded values as they are now."""
     now_ms = leader.clock.now_ms()
     facts: Facts = job_facts(leader.active.records.values(), now_ms)
+    # Thousands of jobs and nodes take long, and others have their turn in between.
+    await asyncio.sleep(0)
     facts["pai_job_idle_seconds"] = {
         labels_of(record.full_name, record.user, record.virtual_cluster): idle_s
         for id_, idle_s in leader.alerts.idle_s.items()
         if (record := leader.active.records.get(id_)) is not None
     }
     facts |= _node_facts(leader, now_ms)
+    await asyncio.sleep(0)
     facts |= _vc_facts(leader)
     if "pai_job_failed" in names:
         since_ms = now_ms - FAILED_MS

@@ -7,6 +7,7 @@ on hangs, and never counts as idle.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +21,8 @@ from openpai.ports.usage import LentUse
 EVERY_S: Final = 15.0
 SHOWN_S: Final = 60.0
 """A job that is idle for less is not shown."""
+_JOBS_AT_ONCE: Final = 100
+"""How many jobs are looked at before others have their turn."""
 
 
 @dataclass(slots=True)
@@ -43,7 +46,13 @@ async def watch_idle(leader: Leader, watch: IdleWatch) -> None:
     watch.rests = rests
     idle: dict[str, float] = {}
     counted_s, watch.counted_s = watch.counted_s, {}
-    for id_, record in tuple(leader.active.records.items()):
+    measured = {key.job for key in rests}
+    for number, (id_, record) in enumerate(tuple(leader.active.records.items()), start=1):
+        if number % _JOBS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        if id_ not in measured:
+            # It counts as one that works.
+            continue
         keys = [
             record.job.key(task)
             for task_id, task in record.job.tasks.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from openpai.lifecycle.model import JobPhase
+from openpai.lifecycle.model import JobPhase, Tasks
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.nodes import node_views
 from openpai.ports.store import JobRecord
@@ -43,12 +43,13 @@ def of_platform(find: Find) -> Iterator[Reading]:
     for record in leader.active.records.values():
         job = record.job
         states[job.phase.value] += 1
-        tasks.update(task.phase.value for task in job.tasks.values())
+        for (_, phase), count in Tasks.counted(job.tasks).counts.items():
+            tasks[phase.value] += count
         if job.phase in _WAITING:
             waiting.setdefault(record.virtual_cluster, []).append(now_ms - job.submitted_at_ms)
     for state, count in states.items():
         yield Reading(Labels.of({"state": state}), {"pai_jobs": float(count)})
-    for state, count in tasks.items():
+    for state, count in (+tasks).items():
         yield Reading(Labels.of({"state": state}), {"pai_tasks": float(count)})
     for name, ages_ms in waiting.items():
         values = {"pai_queue_jobs": float(len(ages_ms)), "pai_queue_oldest_seconds": max(0, *ages_ms, 0) / 1000}
@@ -110,7 +111,8 @@ def of_jobs(find: Find) -> Iterator[Reading]:
     uses: dict[str, list[TaskUse]] = {}
     for key, use in (leader.measures.newest() if leader.measures is not None else {}).items():
         uses.setdefault(key.job, []).append(use)
-    for id_, record in leader.active.records.items():
+    # A copy: a long round of measuring pauses for others, who may end jobs.
+    for id_, record in list(leader.active.records.items()):
         if record.slots:
             labels = job_labels(record)
             found = uses.get(id_, [])

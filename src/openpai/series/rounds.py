@@ -46,21 +46,53 @@ class Rounds:
 
     def learn(self, readings: Iterable[Reading], at_ms: int) -> Round:
         """Return the round of these readings, which is the newest from now on."""
-        before, now = self.newest, Round(at_ms)
-        taken, of_job = 0, Counter[str]()
+        begun = self.begin(at_ms)
         for reading in readings:
-            count, job = len(reading.values), reading.labels.get(JOB)
-            if taken + count > self._series_max or (job and of_job[job] + count > self._job_series_max):
-                now.dropped += count
-                continue
-            taken += count
-            if job:
-                of_job[job] += count
-            self._add(now, reading, before)
-        self.newest = now
-        return now
+            begun.add(reading)
+        return self.end(begun)
 
-    def _add(self, now: Round, reading: Reading, before: Round) -> None:
+    def begin(self, at_ms: int) -> BegunRound:
+        """Return a round to which readings are added one by one."""
+        return BegunRound(self.newest, Round(at_ms), self._series_max, self._job_series_max)
+
+    def end(self, begun: BegunRound) -> Round:
+        """Return a round that was begun, which is the newest from now on."""
+        self.newest = begun.now
+        return begun.now
+
+    def forget(self) -> None:
+        """Keep nothing, because another server leads now."""
+        self.newest = Round()
+
+    def latest(self, name: str, matchers: Sequence[Matcher] = ()) -> Iterator[Sample]:
+        """Yield the newest value of each matching series."""
+        for labels, values in self.newest.values.items():
+            value = values.get(name)
+            if value is not None and accepted(matchers, labels):
+                yield Sample(name, labels, value, self.newest.at_ms)
+
+
+@dataclass(slots=True)
+class BegunRound:
+    """A round of which not all readings are known yet."""
+
+    before: Round
+    now: Round
+    series_max: int
+    job_series_max: int
+    taken: int = 0
+    of_job: Counter[str] = field(default_factory=Counter)
+
+    def add(self, reading: Reading) -> None:
+        """Add a reading, unless there are too many series, of its job or in all."""
+        count, job = len(reading.values), reading.labels.get(JOB)
+        if self.taken + count > self.series_max or (job and self.of_job[job] + count > self.job_series_max):
+            self.now.dropped += count
+            return
+        self.taken += count
+        if job:
+            self.of_job[job] += count
+        now, before = self.now, self.before
         values = now.values.setdefault(reading.labels, {})
         for name, value in reading.values.items():
             if not abs(value) <= VALUE_MAX:
@@ -74,17 +106,6 @@ class Rounds:
             # A counter that fell began again at zero.
             if was is not None and past_s > 0:
                 values[name] = (value - was if value >= was else value) / past_s
-
-    def forget(self) -> None:
-        """Keep nothing, because another server leads now."""
-        self.newest = Round()
-
-    def latest(self, name: str, matchers: Sequence[Matcher] = ()) -> Iterator[Sample]:
-        """Yield the newest value of each matching series."""
-        for labels, values in self.newest.values.items():
-            value = values.get(name)
-            if value is not None and accepted(matchers, labels):
-                yield Sample(name, labels, value, self.newest.at_ms)
 
 
 def published(now: Round) -> Iterator[tuple[str, Labels, float]]:
