@@ -58,7 +58,9 @@ async def test_faults_name_what_to_do(kube_api: Path, kube: KubeClient, kube_nam
     assert "the pod of a task would be refused" in found["pods"][0].message
 
     found = await findings(kube_api, "nowhere-at-all")
-    assert found["namespace"][0].advice == "kubectl create namespace nowhere-at-all"
+    assert found["namespace"][0].message == "nowhere-at-all does not exist"
+    assert found["namespace"][0].advice.startswith("kubectl create namespace nowhere-at-all")
+    assert "pods" not in found
 
 
 async def test_missing_rights_are_listed(kube_api: Path, kube_namespace: str, tmp_path: Path) -> None:

@@ -151,7 +151,8 @@ async def _namespace(client: KubeClient, namespace: str) -> list[Finding]:
 
     found = await client.find(NAMESPACES, namespace)
     if found is None:
-        return [Finding("namespace", "fault", f"there is no {namespace}", f"kubectl create namespace {namespace}")]
+        advice = f"kubectl create namespace {namespace}, unless `pai cluster up` is to create it"
+        return [Finding("namespace", "fault", f"{namespace} does not exist", advice)]
     labels = found.metadata.labels or {}
     level = labels.get("pod-security.kubernetes.io/enforce", "privileged")
     findings = [Finding("namespace", "ok", f"{namespace} exists, with the Pod Security level {level}")]
@@ -230,7 +231,8 @@ async def check_storage_classes(client: KubeClient) -> list[Finding]:
     advice = (
         "name one with storage.storageClassName, or a volume with storage.existingClaim, when you install the chart"
     )
-    return [Finding("storage classes", "warning", f"{len(found)}, and none of them is the default", advice)]
+    message = f"{len(found)}, and none of them is the default" if found else "there is none"
+    return [Finding("storage classes", "warning", message, advice)]
 
 
 async def _pod(client: KubeClient, namespace: str) -> list[Finding]:
@@ -252,6 +254,9 @@ async def _pod(client: KubeClient, namespace: str) -> list[Finding]:
         pod = {"metadata": {"generateName": "pai-check-"}, "spec": spec}
         created = await client.create(PODS, pod, namespace, dry_run=True)
     except KubeError as error:
+        if error.is_missing:
+            # The finding about the namespace says so.
+            return []
         message = f"the pod of a task would be refused: {error.message}"
         return [Finding("pods", "fault", message, "change the rule that refuses it, or exempt the namespace")]
     accepted = Finding("pods", "ok", f"the pod of a task would be accepted, in {time.time() - began_s:.2f} s")

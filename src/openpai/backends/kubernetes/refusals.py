@@ -27,7 +27,8 @@ def refusal_of(error: KubeError, waited_s: float) -> Refusal:
     message = error.message
     if error.http == 403 and any(words in message for words in _QUOTA):
         if waited_s < QUOTA_PATIENCE_S:
-            return Refusal(message, "QuotaExceeded")
+            patience = f"it is tried again for {QUOTA_PATIENCE_S / 60:.0f} minutes"
+            return Refusal(f"{message}; {patience}, until the quota of the namespace has room", "QuotaExceeded")
         over = f"the quota of the namespace had no room for {waited_s / 60:.0f} minutes: {message}"
         return Refusal(message, "", ExitReport(1, ExitReason.LAUNCH_FAILED, over))
     is_of_the_pod = error.http in (400, 413, 422) or any(words in message for words in _ADMISSION)
