@@ -67,7 +67,8 @@ def submit(
     """Submit a job file.
 
     When this returns, the platform has saved the job and will run it. Options change what is sent, not the file.
-    With --code, files that .gitignore or .paiignore name stay here, and only what the server lacks is sent.
+    With --code, files that .gitignore or .paiignore name stay here, as do files of secrets such as .env, and only what
+    the server lacks is sent.
     """
     content = job_file.read(file)
     listed = _listed(code) if code is not None else None
@@ -106,12 +107,15 @@ def _report_sweep(sweep: SubmittedSweep, edited: Edited, *, watch: bool, json: b
 
 
 def _listed(directory: Path) -> Listed:
+    from openpai.cli.run_code import warn_of_secrets
     from openpai.client.code import code_of
     from openpai.client.sending import list_code
 
     if not directory.is_dir():
         raise InvalidParameters(f"{directory} is not a directory", "--code takes the directory of the job's code")
-    return list_code(code_of(directory))
+    code = code_of(directory)
+    warn_of_secrets(code)
+    return list_code(code)
 
 
 def _send(pai: Client, listed: Listed, *, json: bool) -> None:

@@ -52,12 +52,24 @@ def in_place(url: str, directory: Path) -> CodeTransfer:
     return CodeTransfer(f"{where}, in place", (f"cd {shlex.quote(str(where))} || {{ echo {failed} >&2; exit 1; }}",))
 
 
+def warn_of_secrets(code: Code) -> None:
+    """Say which files stay here since their names are those of secrets, and how to send them all the same."""
+    if not code.secrets:
+        return
+    more = f" and {len(code.secrets) - LEFT_OUT_SHOWN} more" if len(code.secrets) > LEFT_OUT_SHOWN else ""
+    shown = f"{', '.join(code.secrets[:LEFT_OUT_SHOWN])}{more}"
+    output.warn(
+        f"not sent, since secrets are kept in such files: {shown}; to send one, add !{code.secrets[0]} to .paiignore"
+    )
+
+
 def send(pai: Client, code: Code, name: str, storage: str | None, *, is_dry: bool) -> CodeTransfer:
     """Pack code and send it in the job, or through a storage if it is large or a storage is named."""
     from openpai.client.code import pack
 
     for one in code.left_out[:LEFT_OUT_SHOWN]:
         output.warn(f"left out: {one}")
+    warn_of_secrets(code)
     if not code.files:
         return CodeTransfer(f"none: {code.root} has no files to send")
     with tempfile.NamedTemporaryFile(suffix=".tar.gz") as packed:

@@ -1,7 +1,8 @@
 """Packs a directory of code for a job into one archive, without ignored files and within limits.
 
 The rules are those of `.gitignore` and, after them, `.paiignore`, in the directory itself, below it, and above it up to
-the top of the repository. Directories that no job needs, such as `.git` or a virtual environment, are always ignored.
+the top of the repository. Directories that no job needs, such as `.git` or a virtual environment, are always ignored,
+and well-known files of secrets are unless a rule includes them (`!.env`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,16 @@ NEVER_NEEDED: Final = (
     ".git", ".hg", ".svn", "__pycache__/", ".venv/", "node_modules/", ".mypy_cache/", ".ruff_cache/",
     ".pytest_cache/", ".ipynb_checkpoints/", ".tox/", ".DS_Store",
 )  # fmt: skip
+SECRETS: Final = (
+    ".env", ".env.*", "!.env.example", "!.env.sample", "!.env.template", "!.env.dist", ".envrc",
+    "*.pem", "*.key", "*.p12", "*.pfx", "*.ppk", "*.jks", "*.keystore", "*.kdbx",
+    "id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk",
+    ".netrc", "_netrc", ".pgpass", ".my.cnf", ".pypirc", ".git-credentials", ".htpasswd", ".vault-token",
+    ".s3cfg", ".boto",
+    ".aws/", ".ssh/", ".gnupg/", ".kube/", ".azure/", ".docker/config.json", "gcloud/", "*.tfstate",
+    "application_default_credentials.json", "*service-account*.json", "*service_account*.json", "kaggle.json",
+)  # fmt: skip
+"""Files that hold secrets by their names: sent only if a rule includes them."""
 LARGEST_TOLD: Final = 3
 
 
@@ -47,6 +58,8 @@ class Code:
     files: tuple[File, ...]
     left_out: tuple[str, ...] = ()
     """Files that cannot be packed although no rule ignores them, with the reason."""
+    secrets: tuple[str, ...] = ()
+    """Files and directories that are left out only since their names are those of secrets."""
 
     @property
     def size(self) -> int:
@@ -65,16 +78,18 @@ class _Rules:
     base: str
     spec: GitIgnoreSpec
     above: _Rules | None = None
+    is_of_secrets: bool = False
 
-    def leave_out(self, path: str, is_directory: bool) -> bool:
+    def against(self, path: str, is_directory: bool) -> _Rules | None:
+        """Return the rules that leave a path out, None if it is packed."""
         rules: _Rules | None = self
         while rules is not None:
             name = path[len(rules.base) + 1 :] + "/" * is_directory
             said = rules.spec.check_file(name).include
             if said is not None:
-                return said
+                return rules if said else None
             rules = rules.above
-        return False
+        return None
 
 
 def code_of(root: Path) -> Code:
@@ -85,9 +100,10 @@ def code_of(root: Path) -> Code:
         raise InvalidParameters(message, "go to the project's directory first, or send no code with --no-code")
     files: list[File] = []
     left_out: list[str] = []
+    secrets: list[str] = []
     size = 0
     try:
-        for file in _walk(str(root), left_out):
+        for file in _walk(str(root), left_out, secrets):
             files.append(file)
             size += file.size
             if len(files) > FILES_MAX or size > BYTES_MAX:
@@ -95,7 +111,7 @@ def code_of(root: Path) -> Code:
     except OSError as error:
         message = f"cannot read {error.filename or root}: {error.strerror or error}"
         raise InvalidParameters(message, "name it in .paiignore if the job does not need it") from error
-    return Code(root, tuple(sorted(files, key=lambda file: file.name)), tuple(left_out))
+    return Code(root, tuple(sorted(files, key=lambda file: file.name)), tuple(left_out), tuple(sorted(secrets)))
 
 
 def pack(code: Code, goal: IO[bytes]) -> None:
@@ -127,7 +143,7 @@ def _too_much(code: Code) -> Refused:
     return too_large(str(code.root), ((file.name, file.size) for file in code.files), FILES_MAX)
 
 
-def _walk(root: str, left_out: list[str]) -> Iterator[File]:
+def _walk(root: str, left_out: list[str], secrets: list[str]) -> Iterator[File]:
     """Yield the files to pack, at any depth."""
     ahead = [(root, _rules_above(root))]
     while ahead:
@@ -135,9 +151,12 @@ def _walk(root: str, left_out: list[str]) -> Iterator[File]:
         rules = _with_own(directory, rules)
         for entry in os.scandir(directory):
             is_directory = entry.is_dir(follow_symlinks=False)
-            if rules.leave_out(entry.path, is_directory):
-                continue
             name = entry.path[len(root) + 1 :]
+            against = rules.against(entry.path, is_directory)
+            if against is not None:
+                if against.is_of_secrets:
+                    secrets.append(name + "/" * is_directory)
+                continue
             if is_directory:
                 # A virtual environment of any name works nowhere else.
                 if not os.path.lexists(f"{entry.path}/pyvenv.cfg"):
@@ -165,7 +184,8 @@ def _rules_above(root: str) -> _Rules:
     """Return the rules of the parents of a directory, up to the top of its repository."""
     from pathspec import GitIgnoreSpec
 
-    rules = _Rules(root, GitIgnoreSpec.from_lines(NEVER_NEEDED))
+    secrets = _Rules(root, GitIgnoreSpec.from_lines(SECRETS), is_of_secrets=True)
+    rules = _Rules(root, GitIgnoreSpec.from_lines(NEVER_NEEDED), secrets)
     holders = [root, *map(str, Path(root).parents)]
     top = next((number for number, one in enumerate(holders) if os.path.lexists(f"{one}/.git")), 0)
     for holder in reversed(holders[1 : top + 1]):

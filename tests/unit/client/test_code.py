@@ -128,3 +128,27 @@ def test_a_tree_deeper_than_paths_may_be_long_is_refused_by_name(tmp_path):
         os.close(here)
     with pytest.raises(Refused, match=r"cannot read .*ddd"):
         code_of(tmp_path)
+
+
+SECRET = (".env", ".env.local", "deep/er/.env", "tls/server.pem", "id_rsa", ".netrc", ".aws/credentials", ".ssh/config")
+
+
+def test_files_of_secrets_stay_here_and_are_named(tmp_path: Path) -> None:
+    make(tmp_path, {"train.py": "", ".env.example": "", "env.py": "", **dict.fromkeys(SECRET, "s3cret")})
+    code = code_of(tmp_path)
+    assert [file.name for file in code.files] == [".env.example", "env.py", "train.py"]
+    assert code.secrets == (
+        ".aws/", ".env", ".env.local", ".netrc", ".ssh/", "deep/er/.env", "id_rsa", "tls/server.pem"
+    )  # fmt: skip
+
+
+def test_a_file_of_secrets_that_a_rule_includes_is_packed(tmp_path: Path) -> None:
+    make(tmp_path, {".paiignore": "!.env\n!.aws/\n", ".env": "", ".aws/credentials": "", "id_rsa": ""})
+    code = code_of(tmp_path)
+    assert [file.name for file in code.files] == [".aws/credentials", ".env", ".paiignore"]
+    assert code.secrets == ("id_rsa",)
+
+
+def test_a_file_of_secrets_that_a_rule_leaves_out_is_not_named(tmp_path: Path) -> None:
+    make(tmp_path, {".gitignore": ".env\n", ".env": ""})
+    assert code_of(tmp_path).secrets == ()
