@@ -164,6 +164,12 @@ class BoundedSocket(WebSocketsSansIOProtocol):
     left: Callable[[], None] | None = None
     """Called when it ends."""
 
+    async def send(self, message: Any) -> None:
+        """Send a message of the application; a refusal is a whole answer, after which no handshake is missing."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop counting the connection."""
         left, self.left = self.left, None

@@ -30,8 +30,8 @@ AGAIN_MS: Final = 86_400_000
 """How far apart failures of the same user are that count each, where there are few users."""
 ALIKE_WEIGHT: Final = 0.75
 """What a user counts after another one of the same virtual cluster."""
-UNSURE_WEIGHT: Final = 0.5
-"""What a failure of unknown cause counts, if the same job succeeded elsewhere."""
+UNSURE_WEIGHT: Final = 0.65
+"""What a failure of unknown cause counts, if the same job succeeded elsewhere: four of these alone drain nothing."""
 OTHERS_MIN: Final = 1.5
 """What must be left of a score without the user who counts most: no user drains a node with a single other failure."""
 _EACH_OF_FEW: Final = {1: 3, 2: 2}

@@ -57,6 +57,7 @@ def test_wrong_tasks_and_jobs_are_named(pai: Person, server: Server, job: str) -
     server.ended("shells-over")
     code, _, err = _exec(pai, "shells-over", "true")
     assert (code, "does not run" in err) == (7, True)
+    assert "without completing handshake" not in server.log()
 
 
 def test_standard_input_passes_through(pai: Person, job: str) -> None:

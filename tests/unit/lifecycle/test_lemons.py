@@ -128,9 +128,9 @@ def test_where_few_users_have_the_cluster_their_failures_of_several_days_count()
     assert find_lemon("n1", both, 2 * DAY_MS, population=two) is not None
 
 
-def test_failures_of_unknown_cause_count_for_half() -> None:
+def test_failures_of_unknown_cause_count_for_less() -> None:
     unsure = [replace(strike(f"u{day}", day), is_sure=False) for day in range(4)]
-    assert score(unsure, 3 * DAY_MS) < 2
+    assert 2 < score(unsure, 3 * DAY_MS) < 2.5
     assert find_lemon("n1", unsure, 3 * DAY_MS) is None
     assert excluded_nodes(unsure, "u0-job", DAY_MS // 2, 10) == frozenset()
     lemon = find_lemon("n1", [*unsure, strike("ann", 4), strike("bob", 4.5)], int(4.5 * DAY_MS))
