@@ -8,16 +8,26 @@ import re
 import tomllib
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_type_hints
 
 import pytest
 
 from openpai.api.app import OPERATIONS, ROUTERS
+from openpai.api.routes.alert_channels import ChannelBody
 from openpai.app.pages.__main__ import PAGES
 from openpai.app.settings import BackendName
 from openpai.cli.main import COMMANDS
 from openpai.client.calls_core import _Mark
 from openpai.client.client import Client
+from openpai.notify.channels import KINDS as CHANNEL_KINDS
+from openpai.notify.webhooks import body_of
+from openpai.orchestrator.alert_facts import NAMES as RECORDED
+from openpai.ports.alerts import Message
+from openpai.protocol.applications import Kind as ApplicationKind
+from openpai.protocol.schema_extras import ApplicationRequest
+from openpai.runtime.builtin_plugins import BUILT_IN
+from openpai.series.catalogue import METRICS
+from openpai.wire.alert_channels import AlertChannel
 from tests.architecture.places import DOCS, ROOT, SOURCE
 from tests.command_tree import LEAVES
 from tests.contracts.harness import HARNESSES
@@ -139,6 +149,55 @@ def test_every_backend_takes_the_exam_and_is_chosen_described_and_kept_apart() -
     assert there == set(get_args(BackendName))
     assert there == {name.rpartition(".")[2] for name in apart}
     assert there == set(re.findall(r"^\| `(\w+)`", described, re.MULTILINE))
+
+
+def test_every_kind_of_channel_is_sent_accepted_offered_and_described() -> None:
+    message = Message("k/1", "subject", "text", "firing")
+    assert [kind for kind in CHANNEL_KINDS if kind != "mail" and not body_of(kind, message)] == []
+    assert get_args(ChannelBody.model_fields["kind"].annotation) == CHANNEL_KINDS
+    written = get_type_hints(AlertChannel, include_extras=False)["kind"]
+    assert get_args(written) == CHANNEL_KINDS
+    offered = (SOURCE / "cli/alert_channel.py").read_text("utf-8").partition('"--kind KIND"')[2].partition(")")[0]
+    described = (DOCS / "alerts.md").read_text("utf-8").partition("Kinds are")[2].partition("\n\n")[0]
+    assert set(CHANNEL_KINDS) <= set(re.findall(r"\w+", offered))
+    assert set(CHANNEL_KINDS) <= set(re.findall(r"`(\w+)`", described))
+
+
+def test_every_kind_of_application_may_be_asked_for_and_is_described() -> None:
+    kinds = {kind.value for kind in ApplicationKind}
+    accepted = get_args(ApplicationRequest.model_fields["kind"].annotation)[0]
+    assert set(get_args(accepted)) == kinds
+    described = (
+        (DOCS / "applications.md").read_text("utf-8").partition("## When it is not used")[2].partition("\n## ")[0]
+    )
+    assert kinds <= set(re.findall(r"`(\w+)`", described))
+
+
+def test_every_metric_that_is_measured_is_in_the_catalogue_and_the_other_way_round() -> None:
+    measured = {
+        name
+        for room in ("api", "app", "metrics", "orchestrator")
+        for path in (SOURCE / room).rglob("*.py")
+        for name in re.findall(r'"(pai_[a-z0-9_]*[a-z0-9])"', path.read_text("utf-8"))
+    }
+    # A histogram for Prometheus alone, and cookies.
+    others = {"pai_api_request_duration_seconds", "pai_session", "pai_sign_on"}
+    assert measured - METRICS.keys() - RECORDED.keys() == others
+    assert {name for name in METRICS if name.startswith("pai_")} <= measured
+
+
+def test_every_class_of_a_runtime_plugin_is_built_in() -> None:
+    classes = {
+        found
+        for name in names("runtime/*_plugin*.py")
+        for found in vars(import_module(name)).values()
+        if inspect.isclass(found)
+        and found.__module__ == name
+        and hasattr(found, "faults")
+        and hasattr(found, "commands")
+    }
+    assert len(classes) > 3
+    assert {one.__name__ for one in classes - set(map(type, BUILT_IN.values()))} == set()
 
 
 def test_the_walk_looks_where_the_code_is() -> None:

@@ -20,6 +20,7 @@ _KEYS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "teams": ((), ("url",)),
     "alertmanager": (("url",), ("authorization",)),
 }
+KINDS: Final = tuple(_KEYS)
 _FIX: Final = "correct the channel; nothing was changed"
 
 
@@ -27,8 +28,8 @@ def split(name: str, kind: str, given: Mapping[str, Any]) -> tuple[dict[str, Any
     """Return the plain and the secret values of a channel; raise InvalidParameters with its first fault."""
     if re.fullmatch(NAME.strip("^$"), name) is None or name in RESERVED:
         raise InvalidParameters(f"{name[:80]!r} cannot name a channel", "use small letters, digits, ., _ and -")
-    if kind not in _KEYS:
-        raise InvalidParameters(f"there is no kind of channel {kind[:40]!r}", f"use one of: {', '.join(_KEYS)}")
+    if kind not in KINDS:
+        raise InvalidParameters(f"there is no kind of channel {kind[:40]!r}", f"use one of: {', '.join(KINDS)}")
     plain, secret = _KEYS[kind]
     for key, value in given.items():
         if key not in plain + secret:

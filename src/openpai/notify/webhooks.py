@@ -71,6 +71,13 @@ def body_of(kind: str, message: Message) -> Any:
             return teams(message)
         case "alertmanager":
             return alertmanager(message)
+        case "webhook":
+            return webhook(message)
+    raise ValueError(f"no document for a channel of kind {kind!r}")
+
+
+def webhook(message: Message) -> dict[str, Any]:
+    """Return a message in the form of Alertmanager's webhooks, with its subject and text."""
     return {
         "version": "4",
         "key": message.key,
@@ -79,7 +86,7 @@ def body_of(kind: str, message: Message) -> Any:
         "text": message.text,
         "alerts": list(message.alerts),
         "groupKey": message.key,
-        "receiver": kind,
+        "receiver": "webhook",
         "groupLabels": {},
         "commonLabels": _common(message, "labels"),
         "commonAnnotations": _common(message, "annotations"),
