@@ -21,8 +21,10 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
+from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, GangRequest, Preempt
+from openpai.scheduler.config.reading import read_config
 
 
 class Run:
@@ -163,7 +165,7 @@ def main() -> None:
     text = options.config.read_text()
     memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = perf_counter()
-    scheduler = Hived.from_text(text)
+    scheduler = Hived(Cluster(read_config(text)))
     for name in scheduler.cluster.node_cells:
         scheduler.set_node(name, is_healthy=True)
     start_s = perf_counter() - began

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openpai.backends.process.mounting import has_own_mounts
+from openpai.backends.process.mounting import unshare_program
 from openpai.lifecycle.model import ExitReason
 from openpai.ports.backend import Mount
 from tests.contracts.harness import Harness
@@ -21,7 +21,7 @@ def _needs_shell(harness: Harness) -> None:
 
 async def test_storages_are_there_and_read_only_ones_stay_as_they_are(harness: Harness, tmp_path: Path) -> None:
     _needs_shell(harness)
-    if isinstance(harness, ProcessHarness) and not has_own_mounts():
+    if isinstance(harness, ProcessHarness) and not unshare_program():
         pytest.skip("without rights to mount, the process backend links storages and cannot keep them from writing")
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "hello").write_text("hello")

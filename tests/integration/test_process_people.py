@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from openpai.backends.process.backend import ProcessBackend
 from openpai.backends.process.confining import find_namespaces
-from openpai.backends.process.mounting import has_own_mounts
+from openpai.backends.process.mounting import unshare_program
 from openpai.lifecycle.model import AttemptKey, ExitReason
 from openpai.ports.backend import Backend, ForgetTask, KillTask, LaunchTask, Mount
 from tests.contracts.seen import Watch, a_launch
@@ -208,7 +208,7 @@ echo still here""",
     async def test_a_setuid_program_left_behind_gives_no_other_user_its_owners_rights(
         self, world: PeopleHarness, shared: Path
     ) -> None:
-        if not has_own_mounts():
+        if not unshare_program():
             pytest.skip("without rights to mount, storages are links")
         place = f"/mnt/{shared.name}"
         mounts = (Mount("shared", str(shared), place),)
@@ -221,7 +221,7 @@ echo still here""",
     async def test_a_personal_folder_is_closed_to_others_also_by_its_place_on_the_machine(
         self, world: PeopleHarness, shared: Path
     ) -> None:
-        if not has_own_mounts():
+        if not unshare_program():
             pytest.skip("without rights to mount, storages are links")
         os.chmod(shared, 0o755)  # noqa: PTH101
         for user in ("ann", "bob"):

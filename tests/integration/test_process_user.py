@@ -21,7 +21,7 @@ from openpai.app.settings import Settings
 from openpai.backends.process.backend import ProcessBackend
 from openpai.backends.process.confining import find_namespaces
 from openpai.backends.process.dropping import find_user, group_of
-from openpai.backends.process.mounting import has_own_mounts
+from openpai.backends.process.mounting import unshare_program
 from openpai.lifecycle.model import AttemptKey, ExitReason
 from openpai.ports.backend import Backend, KillTask, Mount
 from openpai.ports.cluster_settings import SettingsStore
@@ -181,7 +181,7 @@ async def test_a_restart_leaves_tasks_their_place_and_their_end(world: UserHarne
 
 
 async def test_storages_are_that_users_and_hide_nothing_that_root_needs(world: UserHarness, tmp_path: Path) -> None:
-    if not has_own_mounts():
+    if not unshare_program():
         pytest.skip("without rights to mount, storages are links")
     source = Path(tempfile.mkdtemp(dir="/tmp", prefix="pai-storage-"))
     place = Path(f"/mnt/{source.name}")

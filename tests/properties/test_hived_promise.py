@@ -25,6 +25,7 @@ from openpai.scheduler.config.model import InvalidConfig
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Topology
 from tests.properties.brute import could_have_right, is_owed
+from tests.scheduling.history import core_of
 from tests.scheduling.invariants import audit
 
 STEPS = 40
@@ -107,8 +108,8 @@ class History:
     def __init__(self, seed: int) -> None:
         self.dice = Random(seed)
         self.text = some_config(self.dice)
-        self.core = Hived.from_text(self.text)
-        self.mirror = Hived.from_text(self.text)
+        self.core = core_of(self.text)
+        self.mirror = core_of(self.text)
         self.waiting: dict[str, GangRequest] = {}
         self.count = 0
         self.log: list[str] = []
@@ -296,7 +297,7 @@ class History:
         before, old = self.guarantees(), self.core
         records = list(old.cluster.gangs.values())
         self.dice.shuffle(records)
-        self.core = Hived.from_text(self.core.cluster.config.text)
+        self.core = core_of(self.core.cluster.config.text)
         self.core.set_nodes(old.cluster.unhealthy)
         for record in records:
             kinds = (part.node_cell.chain.spec.leaf_type for part in record.parts if part is not None)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from openpai.protocol.errors import Refused
+from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, Decision, NodeHealth, Preempt
 from openpai.scheduler.cells.snapshot import request_in
@@ -23,6 +24,11 @@ Answer = dict[str, Any]
 
 UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 """What a step that is not made as it should be raises while it is read."""
+
+
+def core_of(text: str) -> Hived:
+    """Return a scheduler for a configuration in HiveD's format."""
+    return Hived(Cluster(read_config(text)))
 
 
 def replay(core: Hived, steps: Iterable[Step]) -> Iterator[Answer]:

@@ -14,7 +14,6 @@ from openpai.ports.shells import SIZE_MAX
 
 STDIN: Final = 0
 END: Final = 3
-RESIZE: Final = 4
 CLOSE: Final = 255
 ALIVE: Final = b"\x01"
 SUBPROTOCOL: Final = "v1.shell.openpai"

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from openpai.diagnosis.log_lines import Line, read_lines, untangled
+from openpai.diagnosis.log_lines import Line, untangled
 
-LINES_READ: Final = 200
 _HINT_WITHIN: Final = 100
 """Where a line that has only a word of failure must stand, counted from the end."""
 _SHOWN_MAX: Final = 300
@@ -114,11 +113,6 @@ class _Found:
     line: str
     causes: tuple[str, ...] = ()
     counts: bool = True
-
-
-def last_error(tail: str) -> LastError | None:
-    """Return what the end of a log says about a failure; None for an empty log."""
-    return last_error_in(read_lines(tail, LINES_READ))
 
 
 def last_error_in(lines: Sequence[Line]) -> LastError | None:

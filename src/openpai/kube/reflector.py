@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, Self
 
@@ -287,9 +287,3 @@ def _gather(event: WatchEvent[T], fresh: dict[Key, T], unreadable: dict[Key, str
         fresh[key] = event.object
     if event.fault:
         unreadable[key] = event.fault
-
-
-async def all_synced(reflectors: Iterable[Reflector[T]]) -> None:
-    """Return once all were listed."""
-    for reflector in reflectors:
-        await reflector.synced.wait()

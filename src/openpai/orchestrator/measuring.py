@@ -1,6 +1,6 @@
 """Measures the running tasks every few seconds, keeps the newest sample of each, and passes every round on.
 
-Which is all that is kept here: monitoring keeps the past, and gets each round through `on_samples`.
+Which is all that is kept here: the file of metrics keeps the past.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Final
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.task_usage import MeasuresInTurns, MeasuresTasks, Rates, TaskSample, TaskUse
-from openpai.system.supervision import note_failure
 
 PERIOD_S: Final = 5.0
 Complete = Callable[[Sequence[TaskSample]], Awaitable[Sequence[TaskSample]]]
@@ -36,7 +35,6 @@ class TaskMeasures:
         self._watched: frozenset[str] = frozenset()
         self._asked_s: dict[str, float] = {}
         """When users asked for the use of jobs, on the monotonic clock."""
-        self._takers: list[Callable[[Sequence[TaskUse]], None]] = []
 
     def newest(self) -> Mapping[AttemptKey, TaskUse]:
         return self._newest
@@ -58,11 +56,8 @@ class TaskMeasures:
         self._asked_s = {job: at_s for job, at_s in self._asked_s.items() if at_s >= oldest_s}
         return self._watched.union(self._asked_s)
 
-    def on_samples(self, take: Callable[[Sequence[TaskUse]], None]) -> None:
-        self._takers.append(take)
-
     def learn(self, samples: Sequence[TaskSample]) -> None:
-        """Keep these samples as the newest, with the rates since those before, and pass them on."""
+        """Keep these samples as the newest, with the rates since those before."""
         uses = (_use(self._newest.get(sample.key), sample) for sample in samples)
         self._newest = {use.sample.key: replace(use, steps_per_s=self._pace(use.sample)) for use in uses}
         self._steps = {key: steps for key, steps in self._steps.items() if key in self._newest}
@@ -71,11 +66,6 @@ class TaskMeasures:
             job = use.sample.key.job
             if use.sample.progress and (job not in self._progress or _share(use) < _share(self._progress[job])):
                 self._progress[job] = use
-        for take in self._takers:
-            try:
-                take(tuple(self._newest.values()))
-            except Exception as error:
-                note_failure("pass on what tasks use", error)
 
     def forget(self) -> None:
         """Keep nothing, because another server leads now."""

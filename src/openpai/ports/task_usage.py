@@ -6,7 +6,7 @@ the API, for the detection of hangs, and for monitoring, which keeps them. A val
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -131,8 +131,4 @@ class TaskUsage(Protocol):
 
     def watch(self, jobs: Iterable[str]) -> None:
         """Measure these jobs, named by their ids, before others: their use is needed without gaps."""
-        ...
-
-    def on_samples(self, take: Callable[[Sequence[TaskUse]], None]) -> None:
-        """Have `take` called with all samples of each round, every few seconds; it must return at once."""
         ...

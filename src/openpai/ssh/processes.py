@@ -24,7 +24,6 @@ from openpai.ssh.sessions import DISCONNECTED, Open, Opening, start
 from openpai.system.supervision import until_first
 
 PIECE: Final = 32 * 1024
-COMMAND_MAX: Final = 100_000
 _SHOWN_MAX: Final = 1000
 _LEAVE_S: Final = 2.0
 _LOST_MAX: Final = 1 << 20

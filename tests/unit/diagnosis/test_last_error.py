@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from openpai.diagnosis.last_error import ErrorKind, last_error
+from openpai.diagnosis.diagnosing import LINES_READ
+from openpai.diagnosis.last_error import ErrorKind, LastError, last_error_in
+from openpai.diagnosis.log_lines import read_lines
 from openpai.lifecycle.diagnosis import diagnose
 from openpai.lifecycle.model import Diagnosis, ExitReport
 from openpai.runtime.script import user_script
@@ -19,6 +21,10 @@ from tests.costs import assert_linear
 from tests.unit.diagnosis.failing_programs import PYTHON, RECORDED, SHELL, Program
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    work()\n    ^^^^^^\n'
+
+
+def last_error(tail: str) -> LastError | None:
+    return last_error_in(read_lines(tail, LINES_READ))
 
 
 def diagnosed(command: list[str], directory: Path) -> Diagnosis:

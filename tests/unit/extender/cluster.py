@@ -9,8 +9,8 @@ from typing import Any
 from openpai.extender.annotations import BIND_INFO, ISOLATION
 from openpai.extender.objects import Pod
 from openpai.extender.scheduling import Blocked, Decided, Extender, Waiting
-from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.inspection import physical_cells
+from tests.scheduling.history import core_of
 from tests.scheduling.invariants import audit
 
 CONFIG = """
@@ -39,7 +39,7 @@ class Pods:
         self.extender = self._started()
 
     def _started(self) -> Extender:
-        extender = Extender(Hived.from_text(self.config))
+        extender = Extender(core_of(self.config))
         extender.see_nodes(self.nodes)
         return extender
 

@@ -9,7 +9,7 @@ import pytest
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.measuring import ASKED_S, TaskMeasures
-from openpai.ports.task_usage import Counters, Rates, TaskSample, TaskUse
+from openpai.ports.task_usage import Counters, Rates, TaskSample
 from openpai.runtime.progress import Progress
 
 KEY = AttemptKey("a" * 32, 0, "worker", 0, 0)
@@ -19,11 +19,8 @@ def sample(at_ms: int, cpu_s: float, read: int | None = None) -> TaskSample:
     return TaskSample(KEY, at_ms, Counters(cpu_s, read))
 
 
-def test_rates_are_between_two_samples_and_rounds_are_passed_on() -> None:
+def test_rates_are_between_two_samples() -> None:
     measures = TaskMeasures()
-    rounds: list[tuple[TaskUse, ...]] = []
-    measures.on_samples(lambda uses: (_ for _ in ()).throw(ValueError("of another")))
-    measures.on_samples(lambda uses: rounds.append(tuple(uses)))
     measures.learn([sample(1000, 1.0, 100)])
     assert measures.newest()[KEY].rates is None
     measures.learn([sample(3000, 4.0, 300)])
@@ -33,7 +30,6 @@ def test_rates_are_between_two_samples_and_rounds_are_passed_on() -> None:
     assert measures.newest()[KEY].rates == Rates(1.5, 100.0)
     measures.learn([])
     assert measures.newest() == {}
-    assert [len(uses) for uses in rounds] == [1, 1, 1, 0]
 
 
 async def test_jobs_that_are_watched_or_asked_about_are_measured_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, Decision, GangRequest, Preempt
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Node
 from openpai.scheduler.queue.scheduler import HivedScheduler
+from tests.scheduling.history import core_of
 from tests.scheduling.invariants import audit
 
 TYPES = {
@@ -53,7 +53,7 @@ class Driver:
     """Asks a scheduler in few words, and looks after every step that its books are right."""
 
     def __init__(self, text: str) -> None:
-        self.core = Hived.from_text(text)
+        self.core = core_of(text)
 
     def ask(self, gang: str, virtual_cluster: str, *sizes: int, **commands: Any) -> Decision:
         """Ask for a decision on a gang with members of these sizes."""

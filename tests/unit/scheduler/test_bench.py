@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from openpai.scheduler.cells.core import Hived
+from tests.scheduling.history import core_of
 
 BENCH = Path(__file__).parents[3] / "bench" / "scheduler.py"
 
@@ -27,7 +27,7 @@ def submit(gang: str, owner: str, members: list[list[int]], priority: int = 0) -
 
 
 def test_gangs_pods_rejections_and_preemptions_are_counted(text_of_racks: Callable[..., str]) -> None:
-    core = Hived.from_text(text_of_racks(1, {"a": {"RACK": 1}}))
+    core = core_of(text_of_racks(1, {"a": {"RACK": 1}}))
     stream = [
         json.dumps({"op": "header"}),
         submit("guest", "a", [[2, 4]], -1),

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, GangRequest, NodeHealth
 from openpai.scheduler.config.model import InvalidConfig
 from openpai.scheduler.config.reading import read_config
+from tests.scheduling.history import core_of
 from tests.scheduling.invariants import audit
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "samples" / "hived"
@@ -29,7 +29,7 @@ def test_each_configuration_is_read_or_refused_for_what_is_wrong_with_it(path: P
         with pytest.raises(InvalidConfig, match="too few for what is promised"):
             read_config(path.read_text())
     else:
-        assert audit(Hived.from_text(path.read_text()).cluster) == []
+        assert audit(core_of(path.read_text()).cluster) == []
 
 
 REQUESTS = (
@@ -42,7 +42,7 @@ REQUESTS = (
 
 
 def test_the_documented_requests_run_together() -> None:
-    core = Hived.from_text((SAMPLES / "design.yaml").read_text())
+    core = core_of((SAMPLES / "design.yaml").read_text())
     placed = {}
     for request in REQUESTS:
         decision = core.schedule(request)
@@ -56,7 +56,7 @@ def test_the_documented_requests_run_together() -> None:
 
 
 def test_bad_nodes_are_avoided_by_splitting_cells_that_are_not_needed_whole() -> None:
-    core = Hived.from_text((SAMPLES / "configs" / "design-relaxed.yaml").read_text())
+    core = core_of((SAMPLES / "configs" / "design-relaxed.yaml").read_text())
     core.set_nodes({"0.0.3.2": NodeHealth(is_healthy=False), "0.0.3.3": NodeHealth(is_healthy=False)})
     decision = core.schedule(GangRequest("four", "VC1", ((4, 16),), 0, "DGX2-V100"))
     assert isinstance(decision, Bind), decision
@@ -66,7 +66,7 @@ def test_bad_nodes_are_avoided_by_splitting_cells_that_are_not_needed_whole() ->
 
 
 def test_a_new_configuration_stops_no_job() -> None:
-    core = Hived.from_text((SAMPLES / "design.yaml").read_text())
+    core = core_of((SAMPLES / "design.yaml").read_text())
     for request in REQUESTS:
         core.schedule(request)
         core.commit(request.id)

@@ -184,14 +184,10 @@ class NodeTable:
         return True
 
     def unsaved(self) -> dict[str, tuple[Remembered, ...]]:
-        """Return the nodes whose devices are to be saved, each once; put back with `not_saved` what failed."""
+        """Return the nodes whose devices are to be saved, each once."""
         found = {node: self._remembered[node] for node in sorted(self._unsaved)}
         self._unsaved.clear()
         return found
-
-    def not_saved(self, nodes: Iterable[str]) -> None:
-        """Hand out these nodes again with the next `unsaved`."""
-        self._unsaved.update(nodes)
 
     def dead(self) -> frozenset[str]:
         """Return the nodes whose kubelets have stopped: their tasks are lost, or cannot be reached."""

@@ -69,7 +69,7 @@ def mount_all(
     if not mounts:
         return Mounted()
     sources = {mount: _source(mount, owner) for mount in mounts}
-    program = _unshare()
+    program = unshare_program()
     if program and owner >= 0:
         _check_places(mounts)
     make_directory(f"{work}/{LINKS}")
@@ -117,13 +117,8 @@ def _source(mount: Mount, owner: int) -> str:
     return local_source(mount, owner)
 
 
-def has_own_mounts() -> bool:
-    """Return whether tasks get mounts of their own on this machine, not only links."""
-    return bool(_unshare())
-
-
 @cache
-def _unshare() -> str:
+def unshare_program() -> str:
     """Return the program that gives a process mounts of its own, empty if there is none or it may not be used."""
     program = shutil.which("unshare")
     if program is None or shutil.which("mount") is None or os.geteuid() != 0:

@@ -42,7 +42,6 @@ from openpai.scheduler.cells.restoring import (
 from openpai.scheduler.cells.snapshot import dump, load
 from openpai.scheduler.cells.trial import Trial
 from openpai.scheduler.config.model import HivedConfig
-from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Spot
 
 T = TypeVar("T")
@@ -58,11 +57,6 @@ class Hived:
         self._together: Trial | None = None
         self._failed: dict[Shape, int] = {}
         self._sound: dict[Shape, bool] = {}
-
-    @classmethod
-    def from_text(cls, text: str) -> Hived:
-        """Return a scheduler for a configuration in HiveD's format; raise InvalidConfig with all its faults."""
-        return cls(Cluster(read_config(text)))
 
     def refusal(self, request: GangRequest) -> str | None:
         """Return why a gang could never run, even if everything were free and healthy, or None."""

@@ -24,7 +24,6 @@ from openpai.scheduler.queue import capacity, explaining, overview, snapshot
 from openpai.scheduler.queue.accuracy import Guesses
 from openpai.scheduler.queue.borrowing import as_borrower, was_borrowing
 from openpai.scheduler.queue.decision_round import Round
-from openpai.scheduler.queue.moves import MovedWork
 from openpai.scheduler.queue.moving import come_back
 from openpai.scheduler.queue.placement_hint import HintedSpots, current_hints
 from openpai.scheduler.queue.requests import GangRequests, requests_of, rough_requests_of
@@ -293,10 +292,6 @@ class HivedScheduler(Scheduler):
         """Allow to move interruptible gangs of these virtual clusters, and only of these, to make whole cells."""
         self.state.moves.allowed = frozenset(virtual_clusters)
         self.state.queue.touch()
-
-    def moved_work(self) -> Mapping[str, MovedWork]:
-        """Return, by virtual cluster, how many gangs this scheduler moved, and the work that was at risk."""
-        return self.state.moves.work
 
     def learn_run_time(self, gang: Gang, ran_ms: int) -> None:
         """Add the run time of a gang that finished before this scheduler was created; the latest last."""

@@ -8,6 +8,7 @@ from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Ask, Gang, Group, Node, Place
 from openpai.scheduler.queue.placement_hint import read_hint
 from openpai.scheduler.queue.scheduler import HivedScheduler
+from tests.scheduling.history import core_of
 from tests.scheduling.invariants import audit
 
 SLICES = """
@@ -38,7 +39,7 @@ def gpus(decision: object) -> list[set[tuple[str, int]]]:
 
 
 def test_slices_and_whole_gpus_are_promised_and_placed_side_by_side() -> None:
-    core = Hived.from_text(SLICES)
+    core = core_of(SLICES)
     for number in range(14):
         assert isinstance(core.schedule(GangRequest(f"slice{number}", "speech", ((1, 1),))), Bind)
         core.commit(f"slice{number}")
@@ -58,7 +59,7 @@ def gpus_of(core: Hived, gang: str) -> set[tuple[str, int]]:
 
 
 def test_a_whole_gpu_is_taken_back_from_slices_without_a_guarantee() -> None:
-    core = Hived.from_text(SLICES)
+    core = core_of(SLICES)
     for number in range(112):
         assert isinstance(core.schedule(GangRequest(f"guest{number}", "vision", ((1, 1),), -1, "A100-SLICE")), Bind)
         core.commit(f"guest{number}")
@@ -69,7 +70,7 @@ def test_a_whole_gpu_is_taken_back_from_slices_without_a_guarantee() -> None:
 
 
 def test_a_bad_slice_leaves_the_rest_of_its_gpu() -> None:
-    core = Hived.from_text(SLICES)
+    core = core_of(SLICES)
     core.set_nodes({"a0": NodeHealth(bad_devices=frozenset({3})), "a1": NodeHealth(False)})
     request = GangRequest("six", "speech", ((1, 6),), groups=WHOLE_GPU)
     assert isinstance(core.schedule(request), Bind)

@@ -14,6 +14,7 @@ from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, CellGroup, Code, Decision, GangRequest, NodeHealth, Preempt, Wait
 from openpai.scheduler.model import Topology
 from tests.costs import lines_run
+from tests.scheduling.history import core_of
 from tests.scheduling.invariants import audit
 
 Make = Callable[..., Any]
@@ -130,7 +131,7 @@ def test_a_group_goes_around_bad_hardware_that_its_gang_needs(racks: Make) -> No
 def test_members_each_in_a_switch_cost_at_most_a_look_at_each_cell(text_of_racks: Make, priority: int) -> None:
     def work(members: int) -> Callable[[], None]:
         racks = members // 4 + 2
-        core = Hived.from_text(text_of_racks(racks, {"a": {"RACK": racks}}))
+        core = core_of(text_of_racks(racks, {"a": {"RACK": racks}}))
         request = GangRequest("many", "a", ((members, 2),), priority, groups=in_switches(*range(members)))
 
         def place() -> None:
@@ -145,7 +146,7 @@ def test_members_each_in_a_switch_cost_at_most_a_look_at_each_cell(text_of_racks
 @pytest.mark.parametrize("seed", range(30))
 def test_groups_are_kept_together_whatever_happens(text_of_racks: Make, seed: int) -> None:
     dice = Random(seed)
-    core = Hived.from_text(text_of_racks(3, {"a": {"RACK": 1, "RACK.NODE": 2}, "b": {"RACK.NODE.SWITCH": 3}}))
+    core = core_of(text_of_racks(3, {"a": {"RACK": 1, "RACK.NODE": 2}, "b": {"RACK.NODE.SWITCH": 3}}))
     names = sorted(core.cluster.node_cells)
     placed = 0
     for number in range(40):

@@ -17,6 +17,7 @@ from openpai.scheduler.config.model import InvalidConfig
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Spot
 from tests.costs import assert_linear
+from tests.scheduling.history import core_of
 
 Make = Callable[..., Any]
 
@@ -98,7 +99,7 @@ def test_spare_cells_stand_in_for_bad_ones(racks: Make) -> None:
 def test_the_health_of_one_node_costs_no_more_in_a_large_cluster(text_of_racks: Make) -> None:
     def work(nodes: int) -> Callable[[], None]:
         promises = {"a": {"RACK": nodes // 6, "RACK.NODE": nodes // 3}, "b": {"RACK.NODE": nodes // 4}}
-        core = Hived.from_text(text_of_racks(nodes // 2, promises))
+        core = core_of(text_of_racks(nodes // 2, promises))
 
         def change_all() -> None:
             for is_healthy in (False, True):
@@ -124,7 +125,7 @@ def test_everything_bad_and_then_good_again(racks: Make) -> None:
 
 
 def test_a_restart_from_records_keeps_every_gang_where_it_is_with_its_right(text_of_racks: Make) -> None:
-    core = Hived.from_text(text_of_racks(2, {"a": {"RACK": 1, "RACK.NODE": 1}, "b": {"RACK.NODE": 1}}))
+    core = core_of(text_of_racks(2, {"a": {"RACK": 1, "RACK.NODE": 1}, "b": {"RACK.NODE": 1}}))
     assert core.restore(GangRequest("one", "a", ((1, 4),)), [Spot("r0n0", (0, 1, 2, 3))])
     assert core.restore(GangRequest("two", "a", ((1, 4),)), [Spot("r0n1", (0, 1, 2, 3))])
     assert core.restore(GangRequest("guest", "b", ((2, 1),), -1), [Spot("r1n0", (0,)), None])
@@ -137,14 +138,14 @@ def test_a_restart_from_records_keeps_every_gang_where_it_is_with_its_right(text
 
 
 def test_restoring_a_gang_onto_a_device_in_use_is_refused(text_of_racks: Make) -> None:
-    core = Hived.from_text(text_of_racks(1, {"a": {"RACK": 1}}))
+    core = core_of(text_of_racks(1, {"a": {"RACK": 1}}))
     core.restore(GangRequest("one", "a", ((1, 1),)), [Spot("r0n0", (0,))])
     with pytest.raises(Refused, match="are used by one"):
         core.restore(GangRequest("two", "a", ((1, 1),)), [Spot("r0n0", (0,))])
 
 
 def test_a_gang_beyond_the_promise_runs_on_without_a_right(text_of_racks: Make) -> None:
-    core = Hived.from_text(text_of_racks(2, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 3}}))
+    core = core_of(text_of_racks(2, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 3}}))
     whole = (0, 1, 2, 3)
     assert core.restore(GangRequest("one", "a", ((1, 4),)), [Spot("r0n0", whole)])
     assert not core.restore(GangRequest("two", "a", ((1, 4),)), [Spot("r0n1", whole)])

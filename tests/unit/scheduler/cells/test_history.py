@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from openpai.scheduler.cells.core import Hived
-from tests.scheduling.history import replay
+from tests.scheduling.history import core_of, replay
 
 STEPS = [
     {"op": "nodes", "nodes": {"r0n1": {"is_healthy": False}}},
@@ -27,7 +26,7 @@ STEPS = [
 def test_steps_are_answered_in_plain_data_and_the_same_every_time(text_of_racks: Callable[..., str]) -> None:
     text = text_of_racks(1, {"a": {"RACK.NODE": 1}})
     steps = [*STEPS, {"op": "reconfigure", "config": text}, {"op": "snapshot"}]
-    answers = list(replay(Hived.from_text(text), steps))
+    answers = list(replay(core_of(text), steps))
     assert [answer["answer"] for answer in answers] == [
         "done", "done", "bind", "done", "done", "wait", "preempt", "done", "done", "done", "refused", "refused",
         "done", "done",
@@ -40,4 +39,4 @@ def test_steps_are_answered_in_plain_data_and_the_same_every_time(text_of_racks:
     assert "no step 'dance'" in answers[11]["message"]
     assert answers[12]["kept"] == ("low",)
     plain = json.loads(json.dumps(answers))
-    assert json.loads(json.dumps(list(replay(Hived.from_text(text), steps)))) == plain
+    assert json.loads(json.dumps(list(replay(core_of(text), steps)))) == plain

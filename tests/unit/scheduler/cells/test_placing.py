@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, Code, GangRequest, Wait
 from openpai.scheduler.model import Spot, Topology
+from tests.scheduling.history import core_of
 
 Make = Callable[..., Any]
 
@@ -226,7 +226,7 @@ def test_the_reason_is_about_cells_that_could_hold_the_gang(racks: Make) -> None
 
 
 def test_a_request_for_a_cell_without_such_devices_is_refused_with_the_reason() -> None:
-    core = Hived.from_text("""
+    core = core_of("""
 physicalCluster:
   cellTypes:
     NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}

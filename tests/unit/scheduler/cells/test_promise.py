@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.inspection import affinity_groups, cluster_status
 from openpai.scheduler.cells.model import Bind, GangRequest, NodeHealth, Preempt, State, Wait
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Spot, Topology
-from tests.scheduling.history import replay
+from tests.scheduling.history import core_of, replay
 from tests.scheduling.invariants import audit
 
 Make = Callable[..., Any]
@@ -62,7 +61,7 @@ def test_the_same_promises_keep_every_right_beside_bad_hardware(racks: Make) -> 
 def test_priority_decides_which_gang_keeps_its_guarantee_in_any_order_of_reports(
     text_of_racks: Make, order: tuple[str, ...]
 ) -> None:
-    core = Hived.from_text(text_of_racks(1, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1}}))
+    core = core_of(text_of_racks(1, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1}}))
     gangs = {"low": (1, "r0n0"), "high": (100, "r0n1")}
     for name in order:
         priority, node = gangs[name]
@@ -79,18 +78,18 @@ def test_a_restart_from_records_gives_every_gang_the_promise_it_had(racks: Make,
     driver = racks(2, promises)
     driver.run("small", "a", 1)
     driver.run("whole", "a", 4)
-    again = Hived.from_text(text_of_racks(2, promises))
+    again = core_of(text_of_racks(2, promises))
     for name in ("small", "whole"):
         record = driver.core.cluster.gangs[name]
         assert again.restore(record.request, record.spots, cell_types=driver.core.binding(name))
-    bare = Hived.from_text(text_of_racks(2, promises))
+    bare = core_of(text_of_racks(2, promises))
     for name in ("small", "whole"):
         record = driver.core.cluster.gangs[name]
         assert bare.restore(record.request, record.spots)
 
 
 def test_a_gang_without_a_guarantee_before_a_restart_takes_none_from_others(text_of_racks: Make) -> None:
-    core = Hived.from_text(text_of_racks(1, {"a": {"RACK.NODE": 1}}))
+    core = core_of(text_of_racks(1, {"a": {"RACK.NODE": 1}}))
     assert not core.restore(GangRequest("without", "a", ((1, 4),)), [Spot("r0n0", WHOLE)], cell_types=[""])
     assert core.restore(GangRequest("with", "a", ((1, 4),)), [Spot("r0n1", WHOLE)], cell_types=["NODE"])
     core.restored()
@@ -137,7 +136,7 @@ def test_a_guarantee_lost_to_a_smaller_promise_comes_back_by_priority(
 
 
 def test_a_guarantee_comes_back_when_another_virtual_cluster_leaves(text_of_racks: Make) -> None:
-    core = Hived.from_text(text_of_racks(1, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1}}))
+    core = core_of(text_of_racks(1, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1}}))
     core.restore(GangRequest("other", "b", ((1, 2),)), [Spot("r0n0", (0, 1))])
     core.restore(GangRequest("same", "b", ((1, 2),), -1), [Spot("r0n1", (0, 1))])
     assert not core.restore(GangRequest("stray", "a", ((1, 2),)), [Spot("r0n0", (2, 3))])
@@ -161,7 +160,7 @@ virtualClusters:
 
 
 def test_a_machine_in_two_chains_may_leave_one(racks: Make) -> None:
-    core = Hived.from_text(TWO_CHAINS)
+    core = core_of(TWO_CHAINS)
     for name, kind in (("gpu", "K80"), ("cpu", "CPU")):
         assert isinstance(core.schedule(GangRequest(name, "a", ((1, 2),), leaf_type=kind)), Bind)
         core.commit(name)
@@ -177,7 +176,7 @@ def test_a_machine_in_two_chains_may_leave_one(racks: Make) -> None:
 
 
 def test_a_new_priority_leaves_a_gang_on_the_device_it_has() -> None:
-    core = Hived.from_text(TWO_CHAINS)
+    core = core_of(TWO_CHAINS)
     for name, leaf_type in (("gpu", "K80"), ("any", None)):
         core.schedule(GangRequest(name, "a", ((1, 2),), leaf_type=leaf_type, nodes=frozenset({"m0"})))
         core.commit(name)
@@ -189,7 +188,7 @@ def test_a_new_priority_leaves_a_gang_on_the_device_it_has() -> None:
 
 
 def test_a_type_under_another_name_is_the_same_device(racks: Make) -> None:
-    core = Hived.from_text(TWO_CHAINS)
+    core = core_of(TWO_CHAINS)
     core.schedule(GangRequest("gpu", "a", ((1, 2),), leaf_type="K80"))
     core.commit("gpu")
     report = core.reconfigure(read_config(TWO_CHAINS.replace("K80", "M60")))

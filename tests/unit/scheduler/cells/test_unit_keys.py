@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, GangRequest
 from openpai.scheduler.cells.unit_index import FINE_UP_TO, TENANTS_SEEN, GuaranteedKeys
+from tests.scheduling.history import core_of
 
 NODES_OF_EIGHT = """
 physicalCluster:
@@ -58,7 +58,7 @@ def test_units_that_should_be_empty_last_come_first() -> None:
 
 
 def test_a_gang_joins_three_others_rather_than_one_that_has_more_devices() -> None:
-    core = Hived.from_text(NODES_OF_EIGHT)
+    core = core_of(NODES_OF_EIGHT)
 
     def start(gang: str, devices: int) -> str:
         decision = core.schedule(GangRequest(gang, "a", ((1, devices),)))

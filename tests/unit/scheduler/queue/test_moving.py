@@ -77,7 +77,7 @@ def test_a_small_gang_moves_for_a_whole_node(is_restarted: bool) -> None:
     assert places[f"{moved}/1"].spots[0].node != node
     assert audit(scheduler.core.cluster) == []
     assert scheduler.state.moves.open == {}
-    assert [(work.moves, work.lost_ms) for work in scheduler.moved_work().values()] == [(1, 60_000)]
+    assert [(work.moves, work.lost_ms) for work in scheduler.state.moves.work.values()] == [(1, 60_000)]
 
 
 def test_the_cheapest_gangs_move() -> None:
