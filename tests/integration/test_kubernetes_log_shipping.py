@@ -328,3 +328,18 @@ async def test_a_full_disk_delays_a_log_and_damages_nothing(root: Path, monkeypa
         ships.ended(KEY)
         assert await ships.finished(KEY, 60)
     assert stdout(root) == b"".join(b"line %d\n" % number for number in range(50))
+
+
+async def test_logs_of_adopted_pods_wait_unless_their_container_has_ended(tmp_path: Path) -> None:
+    pods = Pods()
+    ended, runs = KEY, AttemptKey("job", 0, "worker", 1, 0)
+    for pod in ("ended", "runs"):
+        pods.write(pod, b"hello\n")
+    async with shipper(pods, tmp_path) as made:
+        made.rest(3600)
+        made.ship(runs, "runs")
+        made.ship(ended, "ended")
+        pods.end("ended")
+        made.ended(ended)
+        assert await made.finished(ended, 60)
+        assert pods.requests == 1

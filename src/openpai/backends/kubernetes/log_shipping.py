@@ -26,6 +26,10 @@ ENDS_AT_ONCE: Final = 16
 POLL_EVERY_S: Final = 5.0
 POLLS_PER_S: Final = 40.0
 """An API server must not spend its time on the logs of thousands of pods that are not followed."""
+ADOPTED_AFTER_S: Final = 5.0
+"""How long the logs of pods that an earlier server left wait: a server that starts has its first decisions to make."""
+_ADOPTED_PER_S: Final = 60.0
+"""A stream costs both sides a handshake, and the API server another one with the node."""
 
 
 class LogShipper:
@@ -44,6 +48,7 @@ class LogShipper:
         self._turns: list[tuple[float, int, Shipment]] = []
         """When each of them is read next, as a heap."""
         self._turn = 0
+        self._rests_until_s = float("-inf")
         self._poller: asyncio.Task[None] | None = None
         self._polls = asyncio.Semaphore(POLLS_AT_ONCE)
         self._ended: deque[Shipment] = deque()
@@ -51,17 +56,22 @@ class LogShipper:
         self._readers: set[asyncio.Task[None]] = set()
         self._ends = 0
 
+    def rest(self, for_s: float = ADOPTED_AFTER_S) -> None:
+        """Let logs wait for a moment, and spread their begin; those of containers that have ended do not wait."""
+        self._rests_until_s = asyncio.get_running_loop().time() + for_s
+
     def ship(self, key: AttemptKey, pod: str) -> None:
         """Begin to ship the log of a pod whose container runs or ran, unless that has begun."""
         if key in self._shipments:
             return
         shipment = self._shipments[key] = Shipment(key, pod)
+        rest_s = max(0.0, self._rests_until_s - asyncio.get_running_loop().time())
         if len(self._following) < self._streams:
-            self._follow(shipment)
+            self._follow(shipment, rest_s and rest_s + len(self._following) / _ADOPTED_PER_S)
         else:
             self._waiting[shipment] = None
             # The reads of many pods that begin together are spread, too.
-            self._take_turn(shipment, len(self._waiting) / POLLS_PER_S)
+            self._take_turn(shipment, rest_s + len(self._waiting) / POLLS_PER_S)
 
     def ended(self, key: AttemptKey) -> None:
         """Report that the container has ended, so its log is read to the end and no further."""
@@ -126,13 +136,17 @@ class LogShipper:
 
     # Logs that are followed.
 
-    def _follow(self, shipment: Shipment) -> None:
+    def _follow(self, shipment: Shipment, after_s: float = 0.0) -> None:
         self._following.add(shipment)
         shipment.due = asyncio.Event()
-        shipment.task = background(f"log of {shipment.pod}", self._follow_to_end(shipment))
+        shipment.task = background(f"log of {shipment.pod}", self._follow_to_end(shipment, shipment.due, after_s))
 
-    async def _follow_to_end(self, shipment: Shipment) -> None:
+    async def _follow_to_end(self, shipment: Shipment, due: asyncio.Event, after_s: float) -> None:
         try:
+            if after_s:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(after_s):
+                        await due.wait()
             while not await self._reading.once(shipment, follow=True):
                 await _pause(shipment)
             shipment.finish()
