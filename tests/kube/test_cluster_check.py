@@ -83,7 +83,7 @@ def test_the_command_prints_findings_and_exits_with_1_for_a_fault(kube_api: Path
     options = ("--kubeconfig", str(kube_api), "--kube-namespace", "nowhere-at-all")
     printed = run_pai("cluster", "check", *options)
     assert printed.code == 1
-    assert "fault   namespace: there is no nowhere-at-all; kubectl create namespace nowhere-at-all" in printed.out
+    assert "fault   namespace: nowhere-at-all does not exist; kubectl create namespace nowhere-at-all" in printed.out
     as_json = run_pai("cluster", "check", *options, "--json")
     assert as_json.json()["namespace"] == "nowhere-at-all"
 
