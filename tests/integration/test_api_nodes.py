@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from openpai.backends.simulated.backend import SimulatedBackend
+from openpai.ports.backend import STORAGE_CHECK, NodeCheck, NodeSeen
 
 from .sharing_world import SHARED, Sharing, eventually, gpus, open_sharing
 
@@ -97,3 +101,26 @@ async def test_bad_devices_are_not_counted_and_not_granted(shared: Sharing) -> N
     assert await gpus(shared) == {"default": 8, "speech": 8, "vision": 16}
     assert sum((await gpus(shared, "Guaranteed")).values()) < 32
     assert (await shared.get("/virtual-clusters?nodes"))["node-01"]["gpuAvailable"] == 6
+
+
+async def test_the_checks_of_a_node_are_shown_and_storages_only_to_administrators(
+    shared: Sharing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = NodeCheck("disk", "failed", "nothing can be written", since_ms=5, checked_ms=9)
+    found, seen = (
+        (disk, NodeCheck(f"{STORAGE_CHECK}secret", "warning", "/data/secret is missing")),
+        SimulatedBackend.nodes,
+    )
+
+    async def nodes(backend: SimulatedBackend) -> tuple[NodeSeen, ...]:
+        return tuple(replace(node, checks=found) for node in await seen(backend))
+
+    monkeypatch.setattr(SimulatedBackend, "nodes", nodes)
+    name = (await shared.get("/nodes"))[0]["name"]
+    await shared.put(f"/nodes/{name}", {"drained": False})
+    shown = (await shared.get(f"/nodes/{name}"))["checks"]
+    message = "nothing can be written"
+    assert shown[0] == {"name": "disk", "result": "failed", "message": message, "sinceTime": 5, "checkedTime": 9}
+    assert [check["name"] for check in shown] == ["disk", "storage secret"]
+    await shared.add_user("eve", "speech")
+    assert [check["name"] for check in (await shared.get(f"/nodes/{name}", "eve"))["checks"]] == ["disk"]

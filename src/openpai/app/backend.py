@@ -76,6 +76,7 @@ def _process(settings: Settings, data: DataDir, clock: Clock, accounts: Accounts
         task_users=task_users,
         work_bytes_max=settings.work_max_mb << 20,
         keeps_work=settings.work_retention_hours > 0,
+        required_mounts=settings.mounts,
     )
 
 
@@ -108,6 +109,7 @@ def _docker(settings: Settings, data: DataDir, clock: Clock) -> Backend:
         work_bytes_max=settings.work_max_mb << 20,
         # Only root can remove files that a container's root created.
         keeps_work=settings.work_retention_hours > 0 and os.geteuid() == 0,
+        required_mounts=settings.mounts,
     )
 
 

@@ -15,14 +15,13 @@ import typer
 
 from openpai.app.admin import DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, look_at_data_dir
-from openpai.app.disk_guard import scarce_below
 from openpai.app.keys import ENVIRONMENT
 from openpai.cli.output import Json, document, say
 from openpai.protocol.errors import PaiError
 from openpai.store.checking import Checking
 from openpai.store.database import Database
 from openpai.store.vault import Vault, key_from
-from openpai.system.disk_space import space_of
+from openpai.system.disk_space import scarce_below, space_of
 
 _NAMED_MAX: Final = 5
 _MB: Final = 1 << 20

@@ -25,7 +25,7 @@ import structlog
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.capping import cap_logs
 from openpai.protocol.errors import BadConfiguration, Unavailable
-from openpai.system.disk_space import keep_room, space_of
+from openpai.system.disk_space import keep_room, scarce_below, space_of
 
 LOOK_S: Final = 0.05
 """How often the free space of the disk is checked."""
@@ -43,11 +43,6 @@ DATABASE: Final = "openpai.db"
 JOURNAL: Final = "openpai.db-wal"
 _MB: Final = 1 << 20
 log: Final = structlog.get_logger(__name__)
-
-
-def scarce_below(total: int) -> int:
-    """Return the free space below which new jobs are refused: 5 % of the disk, from 8 MiB to 1 GiB."""
-    return min(max(total // 20, 8 * _MB), 1024 * _MB, total // 4)
 
 
 def reserve_size(total: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import socket
@@ -20,14 +19,11 @@ from cryptography import x509
 
 from openpai.app.check import Finding
 from openpai.app.settings import Settings
+from openpai.system.time_service import BUILT, is_synchronized
 
 PATIENCE_S: Final = 5.0
 CERTIFICATE_DAYS: Final = 21
 """How long before its end a certificate is reported."""
-BUILT: Final = datetime(2025, 1, 1, tzinfo=UTC)
-"""A clock that shows an earlier time is wrong."""
-_NOT_SYNCHRONIZED: Final = 5
-_TIMEX_BYTES: Final = 256
 _INODES_LEAST: Final = 10_000
 _DAY_S: Final = 86_400
 _PEM: Final = b"-----BEGIN CERTIFICATE-----"
@@ -54,18 +50,11 @@ def check_clock(root: Path) -> Finding:
     if ahead_s > 60:
         message = f"the database was last written {ahead_s:.0f} s in the future, so the clock was set back"
         return Finding("clock", "warning", message, "let a time service set it: chrony or systemd-timesyncd")
-    if not _is_synchronized():
+    if not is_synchronized():
         return Finding(
             "clock", "warning", "no time service sets it", "install one: chrony, or timedatectl set-ntp true"
         )
     return Finding("clock", "ok", "a time service sets it")
-
-
-def _is_synchronized() -> bool:
-    """Ask the kernel whether a time service sets the clock; yes where it does not say."""
-    ask = getattr(ctypes.CDLL(None), "adjtimex", None)
-    # The first field says what to change: nothing.
-    return ask is None or ask(ctypes.create_string_buffer(_TIMEX_BYTES)) != _NOT_SYNCHRONIZED
 
 
 def check_inodes(root: Path) -> Finding:

@@ -34,6 +34,7 @@ _BACKENDS_OF: Final[Mapping[str, tuple[BackendName, ...]]] = {
     "gpus_per_node": _MACHINES,
     "cpus_per_node": _MACHINES,
     "node_address": _MACHINES,
+    "required_mounts": ("process", "docker"),
     "kubeconfig": ("kubernetes",),
     "kube_context": ("kubernetes",),
     "kube_namespace": ("kubernetes",),
@@ -93,6 +94,10 @@ class Settings:
     gpus_per_node: int | None = setting("GPUs of each node [default: those found].")
     cpus_per_node: int | None = setting("CPUs each node offers [default: those found, at least 8].")
     database_url: str | None = setting("PostgreSQL instead of SQLite: postgresql://...", envvar="PAI_DATABASE_URL")
+    required_mounts: str | None = setting(
+        "Directories that must be mounted before this machine takes tasks, such as /data,/scratch, with commas between "
+        "them."
+    )
     docker_url: str | None = setting("Engine API of Docker or Podman [default: the local one].", envvar="DOCKER_HOST")
     node_address: str | None = setting("Address under which tasks and users reach tasks on this node [default: found].")
     host_network: bool = setting("Give containers the machine's own network, without separation.", False)
@@ -203,6 +208,12 @@ class Settings:
         """Return the addresses and networks of the trusted proxies."""
         return tuple((self.trusted_proxies or "").replace(",", " ").split())
 
+    @property
+    def mounts(self) -> tuple[str, ...]:
+        """Return the directories that must be mounted, as the kernel writes them."""
+        given = (self.required_mounts or "").split(",")
+        return tuple(os.path.normpath(path.strip()) for path in given if path.strip())
+
     def check(self) -> None:
         """Raise Refused for invalid settings, and for those that exclude each other."""
         if not 0 <= self.port <= 65535:
@@ -210,6 +221,10 @@ class Settings:
         self._check_ssh()
         if self.nodes is not None and self.nodes < 1:
             raise BadConfiguration(f"--nodes {self.nodes} leaves nothing to run on", "use 1 or more")
+        for path in self.mounts:
+            if not path.startswith("/"):
+                message = f"--required-mounts {path} is no path from the root of the file system"
+                raise BadConfiguration(message, "give directories such as /data,/scratch")
         if self.cpus_per_node is not None and self.cpus_per_node < 1:
             raise BadConfiguration(f"--cpus-per-node {self.cpus_per_node} is too few", "use 1 or more")
         if self.gpus_per_node is not None and self.gpus_per_node < 0:

@@ -12,11 +12,11 @@ from openpai.cli.node import Node
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from openpai.client.model import Held, Holding, NodeView
+    from openpai.client.model import Held, Holding, NodeCheck, NodeView
 
 
 def show(node: Node, json: output.Json = False) -> None:
-    """Show a node: its GPUs, the jobs on it, and its history.
+    """Show a node: its GPUs, its checks, the jobs on it, and its history.
 
     Jobs that you may not see are only counted. The history is shown to administrators.
     """
@@ -26,6 +26,11 @@ def show(node: Node, json: output.Json = False) -> None:
         return
     now_ms = int(time.time() * 1000)
     output.facts(_facts(found.node, found.held))
+    if found.checks:
+        output.say()
+        output.say(_checks(found.checks))
+        if checked := max((check.checked_ms or 0 for check in found.checks), default=0):
+            output.say(f"checked at {formatting.clock_time(checked)}")
     if found.held.jobs:
         output.say()
         output.say(held_table(found.held.jobs, now_ms))
@@ -68,6 +73,13 @@ def _devices(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
             message.append(f"bad{f': {node.bad_because}' if node.bad_because else ''}")
         if message:
             yield f"GPU {device}", ", ".join(message)
+
+
+def _checks(checks: Iterable[NodeCheck]) -> Table:
+    from openpai.cli.listing import listing
+
+    rows = [(check.name, check.result, formatting.clock_time(check.since_ms), check.message) for check in checks]
+    return listing(("CHECK", "RESULT", "SINCE", "REASON"), rows, whole=("RESULT", "SINCE"))
 
 
 def held_table(jobs: Iterable[Holding], now_ms: int) -> Table:

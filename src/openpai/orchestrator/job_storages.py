@@ -94,10 +94,20 @@ def mounts(spec: JobSpec, user: str, known: Mapping[str, Storage], secrets: Seal
     return tuple(found)
 
 
+def directories(known: Iterable[Storage]) -> dict[str, str]:
+    """Return the directories of nodes that storages are at, by the names of the storages."""
+    return {storage.name: place for storage in known if (place := _place(storage))}
+
+
+def _place(storage: Storage) -> str:
+    """Return the directory of nodes that a storage is at; empty for one that is mounted over the network."""
+    data = storage.data
+    return str(data.get("mountedAt") or (data["path"] if storage.kind == "local" else ""))
+
+
 def _mount(storage: Storage, use: Use, user: str, sealed: Sealed | None, secrets: Sealer) -> Mount:
     data = storage.data
-    place = data.get("mountedAt") or (data["path"] if storage.kind == "local" else "")
-    if place:
+    if place := _place(storage):
         folder = "" if storage.is_shared else user
         if folder in (".", ".."):
             raise Refused("ForbiddenUserError", f"the user name {user!r} cannot be the name of a folder")

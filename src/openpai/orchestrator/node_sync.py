@@ -14,9 +14,10 @@ import structlog
 from openpai.orchestrator.draining import deadlines
 from openpai.orchestrator.exit_specs import learn_rules
 from openpai.orchestrator.fairness import learn_limits
+from openpai.orchestrator.job_storages import directories
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.marks import follow_marks
-from openpai.ports.backend import MarksDevices, NodeSeen
+from openpai.ports.backend import ChecksStorages, MarksDevices, NodeSeen
 from openpai.ports.cluster_settings import CLUSTER, DRAINS, LEMONS, NodeNote
 from openpai.protocol.errors import Refused
 from openpai.scheduler.config.arrangement import Arrangement, arrange
@@ -31,6 +32,8 @@ async def sync_nodes(leader: Leader) -> None:
     """Report to the scheduler which nodes, promises and limits changed."""
     sharing = leader.sharing
     async with sharing.sync:
+        if isinstance(leader.backend, ChecksStorages) and leader.storages is not None:
+            leader.backend.expect_storages(directories(await leader.storages.storages()))
         seen = {node.name: node for node in await leader.backend.nodes()}
         notes = await follow_marks(leader, seen, await _notes(leader, seen))
         sharing.setting = await leader.settings.setting(CLUSTER)

@@ -150,4 +150,5 @@ def _view(node: NodeSeen, note: NodeNote, used: _Used, deadline_ms: int | None, 
         changed_by=note.changed_by,
         lemon_score=round(blamed[0], 2),
         lemon_users=blamed[1],
+        checks=node.checks,
     )

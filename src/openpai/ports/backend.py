@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from openpai.lifecycle.actions import EndNotice
 from openpai.lifecycle.model import AttemptKey, ExitReport
@@ -127,6 +127,31 @@ class TaskSeen:
     """A CamelCase word for a step that becomes an event of the job; empty for mere progress."""
 
 
+STORAGE_CHECK: Final = "storage "
+"""How the names of checks of storages begin."""
+CheckResult = Literal["passed", "warning", "failed", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCheck:
+    """What a check of a node found. One that failed keeps new tasks away, from the node or from devices of it."""
+
+    name: str
+    result: CheckResult
+    """`warning` keeps nothing away, `unknown` is what cannot be checked there."""
+    message: str = ""
+    """What was found, in a sentence; empty if all is well."""
+    since_ms: int | None = None
+    """Since when it has this result."""
+    checked_ms: int | None = field(default=None, compare=False)
+    """When it was checked last."""
+
+    @property
+    def about_storage(self) -> bool:
+        """Return whether it is about a storage, whose name and place only administrators may know."""
+        return self.name.startswith(STORAGE_CHECK)
+
+
 @dataclass(frozen=True, slots=True)
 class NodeSeen:
     """A node as a backend sees it."""
@@ -144,6 +169,7 @@ class NodeSeen:
     """Why it is not healthy, or why devices are bad, in a sentence."""
     devices: tuple[str, ...] = ()
     """What identifies each device for good, such as its UUID, by index: empty where that is not known (yet)."""
+    checks: tuple[NodeCheck, ...] = ()
 
 
 class Backend(Protocol):
@@ -210,4 +236,13 @@ class MarksDevices(Protocol):
 
     async def mark_bad(self, bad: Mapping[str, Mapping[int, str]]) -> None:
         """Mark these devices, by node and index with the reason, and no others. Repeating it is harmless."""
+        ...
+
+
+@runtime_checkable
+class ChecksStorages(Protocol):
+    """A backend that can see whether the directories of storages are there."""
+
+    def expect_storages(self, directories: Mapping[str, str]) -> None:
+        """Check these directories of nodes from now on, by the names of their storages, and no others."""
         ...

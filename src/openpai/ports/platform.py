@@ -13,6 +13,7 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.lifecycle.rescaling import Scales
 from openpai.ports.alert_rules import AlertRules
 from openpai.ports.applications import PlacedApplication
+from openpai.ports.backend import NodeCheck
 from openpai.ports.revisions import Edit, Revised, Revision
 from openpai.ports.shells import Shell, ShellCommand, Stream
 from openpai.ports.task_usage import TaskUse
@@ -122,6 +123,7 @@ class NodeView:
     """How many users' jobs failed lately for its hardware, older failures counting less."""
     lemon_users: int = 0
     """How many users these are."""
+    checks: tuple[NodeCheck, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 _KEEP_SIZE: Final = 1
 _PUNCH_HOLE: Final = 2
+_MB: Final = 1 << 20
 
 
 class Space(NamedTuple):
@@ -27,6 +28,11 @@ def space_of(path: str) -> Space:
     found = os.statvfs(path)
     # The space reserved for root does not count, even for root: the file system needs a part of it.
     return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
+
+
+def scarce_below(total: int) -> int:
+    """Return the free space below which new jobs are refused and tasks: 5 % of the disk, from 8 MiB to 1 GiB."""
+    return min(max(total // 20, 8 * _MB), 1024 * _MB, total // 4)
 
 
 def punch_hole(file: int, start: int, end: int) -> None:

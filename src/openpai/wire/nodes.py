@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from openpai.wire.answers import NodeName, NullableMs, VcName
 from openpai.wire.audit import AuditEntry
@@ -79,7 +79,21 @@ class Holdings(Document):
     others: OtherHoldings
 
 
+class NodeCheck(Document):
+    """What a check of a node found; one that failed keeps new tasks away from the node, or from GPUs of it."""
+
+    name: Annotated[str, Doc(example="disk")]
+    result: Annotated[
+        Literal["passed", "warning", "failed", "unknown"],
+        Doc("`warning` keeps nothing away, `unknown` cannot be checked there", example="passed"),
+    ]
+    message: Annotated[str, Doc("what was found; empty if all is well", example="")]
+    sinceTime: Annotated[NullableMs, Doc("since when it has this result")]
+    checkedTime: Annotated[NullableMs, Doc("when it was checked last")]
+
+
 class NodeDetail(Node, Holdings):
     """A node and the jobs on it."""
 
+    checks: Annotated[Sequence[NodeCheck], Doc("checks before and between tasks")]
     history: Annotated[Sequence[AuditEntry], Doc("changes made to it, newest first; for administrators")]

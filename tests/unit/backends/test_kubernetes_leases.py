@@ -93,3 +93,22 @@ class TestLeases:
         leases.contact(0.0)
         assert not leases.is_probe_due(2.0)
         assert leases.is_probe_due(3.0)
+
+
+def test_a_node_whose_clock_differs_at_two_renewals_is_reported_but_takes_tasks() -> None:
+    nodes = NodeTable(is_ours)
+    nodes.put_node(node())
+    first = lease(second=0)
+    assert first.spec.renew_time is not None
+    ours = first.spec.renew_time.timestamp()
+    # Nobody saw when the first was renewed, and the third arrives late: it says nothing alone.
+    for second, wall_s in ((0, ours + 900), (10, ours + 10), (20, ours + 60), (30, ours + 30)):
+        nodes.leases.renewed(lease(second=second), second, wall_s)
+        assert [check.name for check in nodes.seen()[0].checks] == ["kubelet"]
+    for second in (40, 50):
+        nodes.leases.renewed(lease(second=second), second, ours + second - 25)
+    (seen,) = nodes.seen()
+    assert (seen.is_healthy, seen.checks[-1].result) == (True, "warning")
+    assert seen.checks[-1].message == "its clock is 25 s ahead of that of this server"
+    nodes.leases.renewed(lease(second=0), 60, ours)
+    assert [check.name for check in nodes.seen()[0].checks] == ["kubelet"]

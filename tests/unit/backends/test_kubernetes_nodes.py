@@ -13,7 +13,7 @@ from openpai.backends.kubernetes.foreign import ForeignPods, requested
 from openpai.backends.kubernetes.node_health import NodeRules
 from openpai.backends.kubernetes.nodes import NodeTable
 from openpai.kube.objects.nodes import Node
-from openpai.ports.backend import NodeSeen
+from openpai.ports.backend import NodeCheck, NodeSeen
 from tests.costs import lines_run
 from tests.unit.backends.kubernetes_objects import (
     READY,
@@ -44,7 +44,7 @@ def test_a_node_shows_what_it_offers_and_where_it_is() -> None:
     nodes = table()
     nodes.put_node(node(allocatable={"cpu": "7900m", "memory": "15Gi"}))
 
-    assert only(nodes) == NodeSeen("n1", "10.0.0.1", 7, 15 * 1024)
+    assert only(nodes) == NodeSeen("n1", "10.0.0.1", 7, 15 * 1024, checks=(NodeCheck("kubelet", "passed"),))
 
 
 def test_pods_of_others_are_subtracted_until_they_have_ended() -> None:
@@ -261,3 +261,32 @@ def test_a_change_of_one_node_costs_the_same_in_a_large_cluster() -> None:
         return changed - quiet
 
     assert cost(200) == cost(20)
+
+
+def test_the_conditions_of_a_node_and_its_devices_are_its_checks() -> None:
+    at = "2026-11-23T10:00:00Z"
+    times = {"lastTransitionTime": at, "lastHeartbeatTime": "2026-11-23T10:05:00Z"}
+    conditions = [
+        READY,
+        {"type": "DiskPressure", "status": "False", **times},
+        {"type": "ReadonlyFilesystem", "status": "True", "message": "/ is read-only", **times},
+        {"type": "PIDPressure", "status": "Unknown", "reason": "NodeStatusUnknown"},
+        {"type": "NTPProblem", "status": "True", "message": "no time service", **times},
+        {"type": "Colourful", "status": "True"},
+    ]
+    nodes = table()
+    nodes.put_node(node(conditions=conditions))
+    nodes.put_slice(resource_slice([device("gpu-0", "u0"), device("gpu-1", "u1")]))
+    nodes.put_taint_rule(taint_rule("bad", {"device": "gpu-1"}))
+    since_ms = 1_795_428_000_000
+    checks = only(nodes).checks
+    assert checks[:-1] == (
+        NodeCheck("kubelet", "passed"),
+        NodeCheck("DiskPressure", "passed", "", since_ms),
+        NodeCheck("ReadonlyFilesystem", "failed", "/ is read-only", since_ms),
+        NodeCheck("PIDPressure", "unknown", "NodeStatusUnknown"),
+        NodeCheck("NTPProblem", "warning", "no time service", since_ms),
+    )
+    assert checks[1].checked_ms == since_ms + 300_000
+    assert (checks[-1].name, checks[-1].result) == ("GPUs", "failed")
+    assert checks[-1].message.startswith("GPU 1: DeviceTaintRule ")

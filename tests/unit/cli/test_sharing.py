@@ -360,30 +360,6 @@ def test_why_names_the_jobs_that_hold_the_room_and_until_when(pai, platform, mon
     assert "3 jobs of other users: 2 GPUs and 9 CPUs" in out
 
 
-def test_a_node_is_shown_with_its_devices_its_jobs_and_its_history(pai, platform):
-    node = {
-        "name": "n1", "healthy": True, "drained": True, "drainedBecause": "fans", "drainDeadline": 1,
-        "gpus": {"total": 3, "used": 2}, "cpus": {"total": 8, "used": 2}, "badDevices": [2], "badBecause": "ECC",
-    }  # fmt: skip
-    entry = {"time": 1, "actor": "root", "detail": {"request": "PUT x", "drained": True, "reason": "fans"}}
-    platform.on("GET", "/nodes/n1", {**node, **HELD, "history": [entry]})
-    out = pai("node", "show", "n1").out
-    for message in (
-        "fans; jobs are stopped at 1970",
-        "2 of 8 in use",
-        "eve~next",
-        "bad: ECC",
-        'drained=true reason="fans"',
-    ):
-        assert message in out
-    assert max(map(len, out.splitlines())) <= 80
-    platform.on("PUT", "/nodes/n1", {**node, "tasks": 2})
-    message = pai("node", "drain", "n1", "--deadline", "2h")
-    assert json.loads(platform.requests[-1].content) == {"drained": True, "reason": "", "deadlineSeconds": 7200}
-    assert "2 tasks keep running there until 1970" in message.out
-    assert pai("node", "drain", "n1", "--deadline", "soon").code == 2
-
-
 def test_jobs_of_a_node_are_those_of_all_users(pai, platform):
     platform.on("GET", "/jobs", {"totalCount": 0, "data": []})
     pai("job", "list", "--node", "n1")

@@ -93,6 +93,7 @@ DOCUMENTS = {
     "MetricSeries": metrics.MetricSeries,
     "NewToken": tokens.NewToken,
     "NodeDetail": nodes.NodeDetail,
+    "NodeCheck": nodes.NodeCheck,
     "NodeView": nodes.Node,
     "Budget": budgets.Budget,
     "ResourceEfficiency": metrics.ResourceEfficiency,

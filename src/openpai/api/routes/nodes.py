@@ -105,12 +105,20 @@ async def get_node(
     view = next((one for one in await services.platform.nodes() if one.name == name), None)
     if view is None:
         raise Refused("NoNodeError", f"there is no node {name!r}", "`pai node list` shows the nodes")
-    history = []
+    history, checks = [], [check for check in view.checks if not check.about_storage]
     if refusal(caller.principal, "audit.read", NOTHING) is None:
+        checks = list(view.checks)
         where = AuditFilter(actions=("node.change",), target=name, limit=HISTORY_MAX)
         history = [audit.entry(row, is_shown_whole=True) for row in await services.usage.audit(where)]
     shown, others = split_by_visibility(caller, held)
-    return reply(NodeDetail(**shapes.node(view), **shapes.held(shown, others), history=history))
+    return reply(
+        NodeDetail(
+            **shapes.node(view),
+            **shapes.held(shown, others),
+            checks=list(map(shapes.node_check, checks)),
+            history=history,
+        )
+    )
 
 
 @router.serves("PUT /api/v2/nodes/{name}", "Drain a node or mark its bad GPUs", takes=NodeBody)

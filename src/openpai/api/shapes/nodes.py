@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from openpai.ports.backend import NodeCheck
 from openpai.ports.platform import Holding, NodeView
 from openpai.wire import nodes as wire
 from openpai.wire.clusters import NodeGpus
@@ -29,6 +30,16 @@ def node(view: NodeView) -> wire.Node:
         "virtualClusters": view.virtual_clusters,
         "lemonScore": view.lemon_score,
         "lemonUsers": view.lemon_users,
+    }
+
+
+def node_check(found: NodeCheck) -> wire.NodeCheck:
+    return {
+        "name": found.name,
+        "result": found.result,
+        "message": found.message,
+        "sinceTime": found.since_ms,
+        "checkedTime": found.checked_ms,
     }
 
 

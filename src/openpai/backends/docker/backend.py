@@ -37,12 +37,12 @@ from openpai.backends.docker.watching import Watcher, attempt_in, left_without_c
 from openpai.backends.docker.writing import taken_by_container
 from openpai.backends.host.attempts import HostAttempt, HostBackend
 from openpai.backends.host.checkpoints import CheckpointDirectories
-from openpai.backends.host.device_checks import DeviceChecks
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
 from openpai.backends.host.machine import LOOPBACK, NO_GPUS, outward_address, port_taken
 from openpai.backends.host.measuring import HostMeasuring
+from openpai.backends.host.node_checks import NodeChecks
 from openpai.backends.host.register import AttemptRegister
 from openpai.backends.host.shells import RunsShells
 from openpai.backends.host.trash import Trash
@@ -83,6 +83,7 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
         work_bytes_max: int = 0,
         measure_every_s: float = MEASURE_EVERY_S,
         keeps_work: bool = False,
+        required_mounts: Sequence[str] = (),
     ) -> None:
         self._keeps_work = keeps_work
         self._work_bytes_max = work_bytes_max
@@ -101,7 +102,8 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
         self._work: set[asyncio.Task[None]] = set()
         self._removals: set[asyncio.Task[None]] = set()
         self._nodes: dict[str, NodeSeen] = {}
-        self._checks = DeviceChecks(NO_GPUS)
+        self._required_mounts = tuple(required_mounts)
+        self._checks = NodeChecks(NO_GPUS, self._root, clock, self._required_mounts)
         self._opened = contextlib.AsyncExitStack()
 
     async def open(self) -> None:
@@ -122,7 +124,8 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
             self._measuring = ContainerMeasuring(
                 self._engine, HostMeasuring(self._clock, found.gpus), has_network=not self._allowed.host_network
             )
-            self._checks = DeviceChecks(found.gpus)
+            self._checks = NodeChecks(found.gpus, self._root, self._clock, self._required_mounts)
+            opening.callback(self._checks.close)
             self._shells = ContainerShells(self._engine, is_on_host_network=self._allowed.host_network)
             opening.push_async_callback(self._shells.close)
             self._images = Images(self._engine)
@@ -190,6 +193,10 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
         if not message:
             return await self._checks.applied(tuple(self._nodes.values()))
         return tuple(replace(node, is_healthy=False, message=message) for node in self._nodes.values())
+
+    def expect_storages(self, directories: Mapping[str, str]) -> None:
+        """Check the directories of these storages."""
+        self._checks.expect_storages(directories)
 
     async def apply(self, actions: Sequence[Action]) -> None:
         """Begin to carry out `actions`; an action that fails is reported as news."""

@@ -1,104 +1,100 @@
-"""Checks the GPUs of this machine before they are given to tasks, and between tasks.
+"""Checks the GPUs of this machine: whether the driver reaches them, their memory, their heat and their XID errors.
 
 A device is bad while the driver cannot reach it, while it has had memory errors that could not be corrected since the
-driver was loaded, or while its hardware slows it down because it is too hot. It is good again after it has passed three
-times. What no library measures is not checked, and running tasks are left alone.
+driver was loaded, while it is too hot, and for an hour after an XID error of its hardware. What no library measures is
+not checked. Plain blocking functions.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-import structlog
-
-from openpai.backends.host.gpu_use import GpuReader, NvidiaGpus, open_gpus
-from openpai.backends.host.machine import VIRTUAL, Gpus
-from openpai.ports.backend import NodeSeen
+from openpai.backends.host.findings import Finding
+from openpai.backends.host.gpu_use import HOT, GpuReader, NoGpus, NvidiaGpus, open_gpus
+from openpai.backends.host.machine import Gpus
+from openpai.backends.host.xids import KernelLog, NvmlEvents, Xids
 from openpai.ports.task_usage import DeviceUse
 from openpai.protocol.wording import plural
 
-PASSES: Final = 3
-"""How often in a row a bad device must pass before it is good again."""
-PATIENCE_S: Final = 10.0
-HOT: Final = 0x40
-"""NVML's bit for clocks that the hardware reduces because of heat."""
 SILENT: Final = "the driver does not reach it"
-log: Final = structlog.get_logger(__name__)
+PRESENT, MEMORY, HEAT, XID = "GPUs present", "memory errors (ECC)", "temperature", "XID errors"
+_NO_LIBRARY: Final = "nothing here reads its state: install nvidia-ml-py, pip install 'openpai[nvidia]'"
+_NOT_SAID: Final = "it does not report them"
+_NO_XIDS: Final = "neither the driver's events nor the kernel's log can be read"
+_ERRORS: Final = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"
+_REASONS: Final = "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS"
 
 
 class DeviceChecks:
-    """The bad devices of this machine, each with the reason."""
+    """Looks at all devices of this machine."""
 
-    def __init__(self, gpus: Gpus, open_: Callable[[Sequence[str]], GpuReader] = open_gpus) -> None:
+    def __init__(
+        self,
+        gpus: Gpus,
+        open_: Callable[[Sequence[str]], GpuReader] = open_gpus,
+        kernel_log: KernelLog | None = None,
+        xids: Xids | None = None,
+    ) -> None:
         self._gpus = gpus
         self._open = open_
+        self._kernel_log = kernel_log or KernelLog()
+        self._xids = xids or Xids()
         self._reader: GpuReader | None = None
-        self._checking: asyncio.Future[dict[int, str]] | None = None
-        self._bad: dict[int, str] = {}
-        self._passed: dict[int, int] = {}
+        self._events: NvmlEvents | None = None
+        self._buses: dict[int, str] = {}
 
-    async def applied(self, nodes: Sequence[NodeSeen]) -> tuple[NodeSeen, ...]:
-        """Return nodes of this machine with the devices that are bad at the moment."""
-        bad = await self.bad()
-        if not bad:
-            return tuple(nodes)
-        because = "; ".join(f"GPU {device}: {reason}" for device, reason in sorted(bad.items()))
-        return tuple(replace(node, bad_devices=frozenset(bad), message=node.message or because) for node in nodes)
-
-    async def bad(self) -> Mapping[int, str]:
-        """Check all devices; a driver that does not answer within seconds leaves what was known."""
-        if not self._gpus.total or self._gpus.model == VIRTUAL:
-            return {}
-        patience_s = 0.0 if self._checking is not None else PATIENCE_S
-        if self._checking is None:
-            # One check at a time: a driver that hangs would fill the threads otherwise.
-            self._checking = asyncio.ensure_future(asyncio.to_thread(self._check))
-        done, _ = await asyncio.wait([self._checking], timeout=patience_s)
-        if not done:
-            if patience_s:
-                log.warning("the driver of the GPUs does not answer", seconds=patience_s)
-            return self._bad
-        checked, self._checking = self._checking, None
-        if (error := checked.exception()) is not None:
-            log.error("the GPUs could not be checked", error=str(error))
-        else:
-            self._learn(checked.result())
-        return self._bad
-
-    def _check(self) -> dict[int, str]:
+    def look(self) -> list[Finding]:
+        """Return what is found of each device now."""
         if self._reader is None:
             self._reader = self._open(self._gpus.names)
-        if not isinstance(self._reader, NvidiaGpus):
-            return {}
         devices = range(self._gpus.total)
+        if isinstance(self._reader, NoGpus):
+            return [Finding(PRESENT, "unknown", _NO_LIBRARY, device) for device in devices]
         uses, health = self._reader.read(devices), self._reader.health(devices)
-        faults = {device: _fault(uses.get(device), health.get(device, {})) for device in devices}
-        return {device: fault for device, fault in faults.items() if fault}
+        found = [
+            finding for device in devices for finding in _findings(device, uses.get(device), health.get(device, {}))
+        ]
+        return [*found, *(self._xid_findings(self._reader) if isinstance(self._reader, NvidiaGpus) else ())]
 
-    def _learn(self, found: Mapping[int, str]) -> None:
-        for device, reason in found.items():
-            if self._bad.get(device) != reason:
-                log.warning("a GPU gets no new tasks", gpu=device, because=reason)
-            self._passed[device] = 0
-        for device in self._bad.keys() - found.keys():
-            self._passed[device] += 1
-        kept = {device: reason for device, reason in self._bad.items() if self._passed[device] < PASSES}
-        for device in sorted(self._bad.keys() - kept.keys() - found.keys()):
-            log.info("a GPU gets tasks again", gpu=device)
-        self._bad = {**kept, **found}
+    def close(self) -> None:
+        """Close the kernel's log."""
+        self._kernel_log.close()
+
+    def _xid_findings(self, reader: NvidiaGpus) -> Iterator[Finding]:
+        for device in range(self._gpus.total):
+            # Once it fell off the bus, a GPU does not say any more where it was.
+            if device not in self._buses and (bus := reader.bus(device)):
+                self._buses[device] = bus
+        if self._events is None:
+            self._events = reader.events(range(self._gpus.total))
+        self._events.read(self._xids)
+        is_read = self._kernel_log.read(self._xids) or self._events.is_there
+        for device in range(self._gpus.total):
+            fault = self._xids.fault(self._buses.get(device, ""))
+            if fault or is_read:
+                yield Finding(XID, "failed" if fault else "passed", fault, device)
+            else:
+                yield Finding(XID, "unknown", _NO_XIDS, device)
 
 
-def _fault(use: DeviceUse | None, health: Mapping[str, float]) -> str:
-    """Return why a device should get no tasks; empty if nothing is known against it."""
+def _findings(device: int, use: DeviceUse | None, health: Mapping[str, float]) -> Iterator[Finding]:
+    """Yield what is known of a device; of one that is not reached, nothing else is."""
     if use is None or (use.memory_bytes, use.power_w, use.temperature_c) == (None, None, None):
-        return SILENT
-    errors = int(health.get("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", 0))
-    if errors:
-        return f"{plural(errors, 'memory error')} that could not be corrected (ECC) since the driver was loaded"
-    if int(health.get("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", 0)) & HOT:
+        yield Finding(PRESENT, "failed", SILENT, device)
+        return
+    yield Finding(PRESENT, device=device)
+    if (errors := health.get(_ERRORS)) is None:
+        yield Finding(MEMORY, "unknown", _NOT_SAID, device)
+    elif errors:
+        message = f"{plural(int(errors), 'memory error')} that could not be corrected (ECC) since the driver was loaded"
+        yield Finding(MEMORY, "failed", message, device)
+    else:
+        yield Finding(MEMORY, device=device)
+    if int(health.get(_REASONS, 0)) & HOT:
         degrees = "" if use.temperature_c is None else f" at {use.temperature_c:.0f} °C"
-        return f"its hardware slows it down because it is too hot{degrees}"
-    return ""
+        yield Finding(HEAT, "failed", f"its hardware slows it down because it is too hot{degrees}", device)
+    elif use.temperature_c is None and _REASONS not in health:
+        yield Finding(HEAT, "unknown", "it does not report it", device)
+    else:
+        yield Finding(HEAT, device=device)

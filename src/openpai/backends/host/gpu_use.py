@@ -15,12 +15,15 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from openpai.backends.host.xids import NvmlEvents, bus_of
 from openpai.ports.task_usage import DeviceUse
 
 log: Final = structlog.get_logger(__name__)
 AMD_ROOT: Final = Path("/sys/class/drm")
 _AMD: Final = "0x1002"
 _TENSOR_METRIC: Final = 5
+HOT: Final = 0x40
+"""NVML's bit for clocks that the hardware reduces because of heat."""
 
 
 class GpuReader(Protocol):
@@ -30,11 +33,19 @@ class GpuReader(Protocol):
         """Return the state of these devices; one that does not answer is left out."""
         ...
 
+    def health(self, devices: Iterable[int]) -> dict[int, dict[str, float]]:
+        """Return clocks, errors and states of these devices, by DCGM's names; what a card does not know is left out."""
+        ...
+
 
 class NoGpus:
     """A machine on which no GPU can be measured."""
 
     def read(self, devices: Iterable[int]) -> dict[int, DeviceUse]:
+        """Return nothing."""
+        return {}
+
+    def health(self, devices: Iterable[int]) -> dict[int, dict[str, float]]:
         """Return nothing."""
         return {}
 
@@ -49,7 +60,7 @@ def open_gpus(names: Sequence[str] = (), *, amd_root: Path = AMD_ROOT) -> GpuRea
             log.debug("NVML cannot be used", error=str(error))
         else:
             return NvidiaGpus(nvml, names)
-    cards = _amd_cards(amd_root)
+    cards = amd_cards(amd_root)
     return AmdGpus(cards) if cards else NoGpus()
 
 
@@ -76,7 +87,8 @@ class NvidiaGpus:
         found = {}
         for device in devices:
             with contextlib.suppress(self._nvml.NVMLError, IndexError, AttributeError):
-                found[device] = self._health(self._handle(device))
+                # Of a slice the errors and the heat are those of its GPU.
+                found[device] = self._health(self._whole(self._handle(device)))
         return found
 
     def _health(self, handle: Any) -> dict[str, float]:
@@ -92,6 +104,26 @@ class NvidiaGpus:
             "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": self._asked(nvml.nvmlDeviceGetTotalEccErrors, handle, double, since_start),
         }
         return {name: float(value) for name, value in values.items() if value is not None}
+
+    def bus(self, device: int) -> str:
+        """Return the address of a device on the bus, of a slice that of its GPU; empty if it is not reached."""
+        with contextlib.suppress(self._nvml.NVMLError, IndexError, AttributeError):
+            return bus_of(self._nvml.nvmlDeviceGetPciInfo(self._whole(self._handle(device))).busId)
+        return ""
+
+    def events(self, devices: Iterable[int]) -> NvmlEvents:
+        """Return the driver's events about the GPUs of these devices, each once."""
+        handles: dict[str, Any] = {}
+        for device in devices:
+            with contextlib.suppress(self._nvml.NVMLError, IndexError, AttributeError):
+                handles.setdefault(self.bus(device), self._whole(self._handle(device)))
+        handles.pop("", None)
+        return NvmlEvents(self._nvml, handles)
+
+    def _whole(self, handle: Any) -> Any:
+        """Return the GPU of a slice; one that is not divided is its own."""
+        is_slice = self._asked(self._nvml.nvmlDeviceIsMigDeviceHandle, handle)
+        return self._nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle) if is_slice else handle
 
     def _handle(self, device: int) -> Any:
         if device not in self._handles:
@@ -182,8 +214,31 @@ class AmdGpus:
             temperature_c=None if milli_c is None else milli_c / 1000,
         )
 
+    def health(self, devices: Iterable[int]) -> dict[int, dict[str, float]]:
+        """Return errors and states of these devices, by DCGM's names."""
+        return {device: _amd_health(self._cards[device]) for device in devices if device < len(self._cards)}
 
-def _amd_cards(root: Path) -> list[Path]:
+
+def _amd_health(card: Path) -> dict[str, float]:
+    counts = [_uncorrected(_text(path)) for path in sorted(card.glob("ras/*_err_count"))]
+    errors = [count for count in counts if count is not None]
+    is_hot = any(
+        (_number(sensor) or 0) >= limit
+        for sensor in card.glob("hwmon/hwmon*/temp*_input")
+        if (limit := _number(sensor.with_name(sensor.name.replace("_input", "_crit")))) is not None
+    )
+    reasons = {"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": float(HOT if is_hot else 0)}
+    return {**reasons, "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": float(sum(errors))} if errors else reasons
+
+
+def _uncorrected(text: str) -> int | None:
+    """Return the errors that were not corrected in a file such as `ue: 0\\nce: 3`."""
+    found = dict(line.partition(":")[::2] for line in text.splitlines())
+    count = found.get("ue", "").strip()
+    return int(count) if count.isdecimal() else None
+
+
+def amd_cards(root: Path) -> list[Path]:
     """Return the directories of AMD's cards, by the addresses of their slots, as ROCm numbers them."""
     with contextlib.suppress(OSError):
         cards = [card / "device" for card in root.glob("card[0-9]*") if "-" not in card.name]

@@ -1,8 +1,9 @@
-"""Describes this machine: its processors, memory and NVIDIA GPUs, and which ports are free."""
+"""Describes this machine: its processors, memory and GPUs, and which ports are free."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from openpai.backends.host.gpu_use import AMD_ROOT, amd_cards
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import NodeSeen
 
@@ -45,6 +47,10 @@ class Gpus(NamedTuple):
         """Return a device's name, or its number if it has none."""
         return self.names[device] if device < len(self.names) else str(device)
 
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return self.total > 0
+
 
 NO_GPUS: Final = Gpus(0)
 VIRTUAL: Final = "virtual"
@@ -64,7 +70,11 @@ async def this_machine(
     Each of several nodes has all processors and memory: they are for trials, not for fair sharing.
     `gpus_per_node` replaces the driver's number, `cpus_per_node` the system's.
     """
-    gpus = await find_gpus() if gpus_per_node is None else Gpus(gpus_per_node, VIRTUAL if gpus_per_node else "")
+    gpus = (
+        (await find_gpus() or amd_gpus())
+        if gpus_per_node is None
+        else Gpus(gpus_per_node, VIRTUAL if gpus_per_node else "")
+    )
     host = socket.gethostname()
     seen = tuple(
         NodeSeen(
@@ -78,6 +88,18 @@ async def this_machine(
         for index in range(nodes)
     )
     return seen, gpus
+
+
+def amd_gpus(root: Path = AMD_ROOT) -> Gpus:
+    """Return AMD's GPUs, which programs choose among by CUDA_VISIBLE_DEVICES, too, as HIP reads it."""
+    cards = amd_cards(root)
+    return Gpus(len(cards), _model(cards[0])) if cards else NO_GPUS
+
+
+def _model(card: Path) -> str:
+    with contextlib.suppress(OSError):
+        return (card / "product_name").read_text(errors="replace").strip()[:100] or "AMD"
+    return "AMD"
 
 
 async def find_gpus() -> Gpus:

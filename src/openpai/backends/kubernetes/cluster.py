@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -224,7 +225,7 @@ class Cluster:
         if change.is_deletion:
             self.table.leases.forget(change.last.name)
         else:
-            self.table.leases.renewed(change.last, asyncio.get_running_loop().time())
+            self.table.leases.renewed(change.last, asyncio.get_running_loop().time(), time.time())
 
     def _slice_changed(self, change: Change[ResourceSlice]) -> None:
         if change.is_deletion:

@@ -1,4 +1,4 @@
-"""Finds dead nodes by their Leases, without believing any clock but our own.
+"""Finds dead nodes by their Leases, without believing any clock but our own, and clocks that differ from it.
 
 A kubelet renews the Lease of its node about every ten seconds. What counts is that a renewal arrived, not the time that
 is written in it, since the clocks of nodes differ. And only time counts during which we could have seen a renewal: when
@@ -27,6 +27,9 @@ class _Renewal:
     stamp: datetime | None
     at: float
     allowed_s: float
+    drift_s: float = 0.0
+    """By how much the node's clock was ahead of ours when the renewal arrived."""
+    drift_before_s: float = 0.0
 
 
 class NodeLeases:
@@ -46,10 +49,10 @@ class NodeLeases:
             self._since = now
         self._contact = now
 
-    def renewed(self, lease: Lease, now: float) -> None:
+    def renewed(self, lease: Lease, now: float, wall_s: float | None = None) -> None:
         """Record a Lease as it is now; one that was only changed in another way renews nothing.
 
-        A Lease without a time, or with one that cannot be read, judges no node.
+        A Lease without a time, or with one that cannot be read, judges no node. `wall_s` is our clock, in seconds.
         """
         if lease.spec.renew_time is None:
             self.forget(lease.name)
@@ -57,7 +60,11 @@ class NodeLeases:
         known = self._renewals.get(lease.name)
         allowed_s = max((lease.spec.lease_duration_seconds or DURATION_S) / 4 * RENEWALS_MISSED, SILENCE_S_MIN)
         if known is None or known.stamp != lease.spec.renew_time:
-            self._renewals[lease.name] = _Renewal(lease.spec.renew_time, now, allowed_s)
+            # Of the first Lease nobody saw when it was renewed.
+            seen = known is not None and wall_s is not None
+            drift_s = lease.spec.renew_time.timestamp() - wall_s if seen and wall_s is not None else 0.0
+            before_s = known.drift_s if known is not None else 0.0
+            self._renewals[lease.name] = _Renewal(lease.spec.renew_time, now, allowed_s, drift_s, before_s)
 
     def forget(self, node: str) -> None:
         """Forget a Lease that was deleted; its node is no longer judged by it."""
@@ -69,6 +76,14 @@ class NodeLeases:
         if renewal is None or self._contact is None:
             return 0.0
         return max(self._contact - max(renewal.at, self._since), 0.0)
+
+    def drift_s(self, node: str) -> float:
+        """Return by how much a node's clock is ahead of ours, 0 if that is not known.
+
+        Of the last two renewals the one that differs less counts: one may have arrived late.
+        """
+        renewal = self._renewals.get(node)
+        return 0.0 if renewal is None else min(renewal.drift_s, renewal.drift_before_s, key=abs)
 
     def is_dead(self, node: str) -> bool:
         """Return whether the node was silent for longer than its Lease allows."""

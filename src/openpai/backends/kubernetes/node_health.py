@@ -12,7 +12,7 @@ _CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kub
 _OWN_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """Taints by which Kubernetes reports the state of a node; others say whom the node is for."""
 _REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
-_PRESSURE: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
+PRESSURE: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
 OWN_TAINT: Final = "openpai/dedicated"
 """The taint that keeps the pods of others away from nodes that are given to us."""
 
@@ -63,7 +63,7 @@ def problems(node: Node, rules: NodeRules) -> Iterator[str]:
     if node.spec.unschedulable:
         yield "cordoned: `kubectl uncordon` opens it"
     for condition in node.status.conditions:
-        if condition.status == "True" and condition.type in (_PRESSURE | rules.bad_conditions):
+        if condition.status == "True" and condition.type in (PRESSURE | rules.bad_conditions):
             yield f"{condition.type}: {condition.message or condition.reason}"
     for taint in _foreign_taints(node, rules):
         yield f"its taint {taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect} is not tolerated"

@@ -24,13 +24,14 @@ from openpai.backends.kubernetes.devices import (
 )
 from openpai.backends.kubernetes.foreign import ForeignPods, Use
 from openpai.backends.kubernetes.leases import NodeLeases
+from openpai.backends.kubernetes.node_checks import DRIFT_S, checks, with_drift
 from openpai.backends.kubernetes.node_health import NodeRules, is_reachable, is_worker, problems
 from openpai.backends.kubernetes.slices import Place, places_of, pools_of, with_holders, with_rules
 from openpai.kube.objects.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from openpai.kube.objects.nodes import Node
 from openpai.kube.objects.pods import Pod
 from openpai.kube.quantities import milli, whole
-from openpai.ports.backend import NodeSeen
+from openpai.ports.backend import NodeCheck, NodeSeen
 
 MODE_LABEL: Final = "openpai/gpu-mode"
 """Chooses the mode of a node where more than one would do, and is the only way to the mode env."""
@@ -229,9 +230,13 @@ class NodeTable:
     def _now(self, name: str) -> NodeSeen:
         seen = self._worked_out(name)[0]
         # No event says that a Lease ran out.
+        if abs(drift_s := self.leases.drift_s(name)) >= DRIFT_S:
+            seen = replace(seen, checks=with_drift(seen.checks, drift_s))
         if not self.leases.is_dead(name):
             return seen
-        return replace(seen, is_healthy=False, message="; ".join(filter(None, (_NOT_RENEWED, seen.message))))
+        message = "; ".join(filter(None, (_NOT_RENEWED, seen.message)))
+        lease = NodeCheck("lease", "failed", _NOT_RENEWED)
+        return replace(seen, is_healthy=False, message=message, checks=(*seen.checks, lease))
 
     def _seen(self, node: Node, devices: NodeDevices) -> NodeSeen:
         use = self._foreign.of(node.name)
@@ -249,6 +254,7 @@ class NodeTable:
             devices=tuple(was.identity for was in devices.remembered),
             gpu_model=devices.model or _label(node, _MODEL_LABELS) if devices.devices else "",
             message="; ".join([*wrong, *(f"GPU {index}: {problem}" for index, problem in sorted(bad.items()))]),
+            checks=tuple(checks(node, self._rules, bad)),
         )
 
     def _devices(self, node: Node) -> NodeDevices:

@@ -26,12 +26,12 @@ import structlog
 
 from openpai.backends.host.attempts import HostBackend
 from openpai.backends.host.checkpoints import CheckpointDirectories
-from openpai.backends.host.device_checks import DeviceChecks
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
 from openpai.backends.host.machine import LOOPBACK, NO_GPUS, port_taken, this_machine
 from openpai.backends.host.measuring import HostMeasuring
+from openpai.backends.host.node_checks import NodeChecks
 from openpai.backends.host.register import KILLED, AttemptRegister
 from openpai.backends.host.shells import RunsShells
 from openpai.backends.host.task_use import Place
@@ -84,6 +84,7 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
         work_bytes_max: int = 0,
         measure_every_s: float = MEASURE_EVERY_S,
         keeps_work: bool = False,
+        required_mounts: Sequence[str] = (),
     ) -> None:
         self._keeps_work = keeps_work
         self._work_bytes_max = work_bytes_max
@@ -98,7 +99,8 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
         self._find_cgroups = find_cgroups
         self._opened = contextlib.AsyncExitStack()
         self._nodes: dict[str, NodeSeen] = {}
-        self._checks = DeviceChecks(NO_GPUS)
+        self._required_mounts = tuple(required_mounts)
+        self._checks = NodeChecks(NO_GPUS, self._root, clock, self._required_mounts)
 
     async def open(self) -> None:
         """Adopt what an earlier server left. Raise Unavailable while another server uses the same root."""
@@ -123,7 +125,9 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
                 root, str(self._logs_root), self._checkpoints, has_users=has_users, namespaces=namespaces, gpus=gpus
             )
             self._launcher = opening.enter_context(contextlib.closing(launcher))
-            self._measuring, self._checks = HostMeasuring(self._clock, gpus), DeviceChecks(gpus)
+            self._measuring = HostMeasuring(self._clock, gpus)
+            self._checks = NodeChecks(gpus, self._root, self._clock, self._required_mounts)
+            opening.callback(self._checks.close)
             self._shells = TaskShells(launcher.ordinary, self._task_users, has_namespaces=namespaces is not None)
             opening.push_async_callback(self._shells.close)
             self._watch = opening.enter_context(contextlib.closing(ExitWatch(self._exited)))
@@ -154,6 +158,10 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
     async def nodes(self) -> tuple[NodeSeen, ...]:
         """Return this machine, or the nodes that share it."""
         return await self._checks.applied(tuple(self._nodes.values()))
+
+    def expect_storages(self, directories: Mapping[str, str]) -> None:
+        """Check the directories of these storages."""
+        self._checks.expect_storages(directories)
 
     async def apply(self, actions: Sequence[Action]) -> None:
         """Begin to carry out `actions`; an action that fails is reported as news."""

@@ -46,7 +46,7 @@ _PLACE: Final = {
     "jobs": "JobDetail JobPage JobSummary Result Results Submitted",
     "market": "MarketCategory MarketDetail MarketEdit MarketItem MarketPage MarketRevision MarketRun MarketSettings",
     "metrics": "JobEfficiency MetricChart MetricInfo MetricSeries ResourceEfficiency RoleEfficiency",
-    "nodes": "Amount Held Holding NodeDetail NodeView",
+    "nodes": "Amount Held Holding NodeCheck NodeDetail NodeView",
     "budgets": "Budget",
     "quotas": "Quota",
     "reports": "Report Use WeeklyReport",

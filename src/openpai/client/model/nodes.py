@@ -72,10 +72,23 @@ class Held(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class NodeCheck(Answer):
+    """What a check of a node found: `passed`, `warning`, `failed` or `unknown`, with the reason."""
+
+    name: str = field.text("name")
+    result: str = field.text("result")
+    message: str = field.text("message")
+    since_ms: int | None = field.number("sinceTime")
+    """Since when it has this result."""
+    checked_ms: int | None = field.number("checkedTime")
+
+
+@dataclass(frozen=True, slots=True)
 class NodeDetail(Answer):
     """A node, the jobs on it and, for administrators, the changes made to it."""
 
     node: NodeView = field.part(NodeView)
     held: Held = field.part(Held)
+    checks: tuple[NodeCheck, ...] = field.parts(NodeCheck, "checks")
     history: tuple[dict[str, Any], ...] = field.value("history", convert=lambda found: tuple(map(dict, found or ())))
     document: Document = field.whole()

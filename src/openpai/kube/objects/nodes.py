@@ -45,16 +45,23 @@ class NodeInfo(Part, frozen=True, kw_only=True):
     boot_id: str = ""
 
 
+class NodeCondition(Condition, frozen=True, kw_only=True):
+    """A condition of a node, with its times by the clock of the node."""
+
+    last_heartbeat_time: datetime | None = None
+    last_transition_time: datetime | None = None
+
+
 class NodeStatus(Part, frozen=True, kw_only=True):
     """A node, as its kubelet sees it."""
 
     capacity: dict[str, str] = {}
     allocatable: dict[str, str] = {}
-    conditions: list[Condition] = []
+    conditions: list[NodeCondition] = []
     addresses: list[NodeAddress] = []
     node_info: NodeInfo = NodeInfo()
 
-    def condition(self, kind: str) -> Condition | None:
+    def condition(self, kind: str) -> NodeCondition | None:
         """Return a condition by its type."""
         return next((found for found in self.conditions if found.type == kind), None)
 
@@ -83,7 +90,8 @@ class LeaseSpec(Part, frozen=True, kw_only=True):
     lease_duration_seconds: int | None = None
     acquire_time: datetime | None = None
     renew_time: datetime | None = None
-    """Stamped by the holder's clock: compare it for equality only, and measure its age yourself."""
+    """Stamped by the holder's clock: compare it for equality only, and measure its age yourself; a renewal that arrives
+    shows by how much the clocks differ."""
     lease_transitions: int | None = None
 
 

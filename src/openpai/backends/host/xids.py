@@ -1,0 +1,140 @@
+"""XID errors, by which NVIDIA's driver reports faults of GPUs, from its events and from the kernel's log.
+
+Most are faults of programs. Those of the hardware, after which NVIDIA says to reset the GPU, keep new tasks away
+from it for an hour after the last one: nothing says that a GPU was reset, and one that was not fails again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+QUIET_S: Final = 3600.0
+"""How long a GPU must be without such an error before it takes tasks again."""
+KERNEL_LOG: Final = "/dev/kmsg"
+HARDWARE: Final[Mapping[int, str]] = {
+    48: "a memory error that could not be corrected",
+    62: "its microcontroller halted",
+    64: "memory that could not be replaced",
+    74: "an error of NVLink",
+    79: "it fell off the bus",
+    92: "many memory errors",
+    95: "a memory error that could not be contained",
+    119: "its system processor does not answer",
+    120: "an error of its system processor",
+    140: "a memory error that could not be corrected",
+    143: "it could not be initialized",
+}
+"""The numbers of faults of the hardware; 94 is of one program only, and 63 reports that memory was replaced."""
+_LINE: Final = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+),")
+_BUS: Final = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})")
+_RECORD_BYTES: Final = 8192
+_RECORDS_MAX: Final = 100_000
+_USER: Final = 8
+"""The least priority of records that programs wrote: anyone may imitate a line of the driver there."""
+
+
+def bus_of(text: str | bytes) -> str:
+    """Return the address of a device on the bus in one form; empty if it is none."""
+    name = text.decode(errors="replace") if isinstance(text, bytes) else text
+    found = _BUS.search(name.lower())
+    return found[0] if found else ""
+
+
+class Xids:
+    """The last fault of the hardware of each GPU, by its address on the bus."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._last: dict[str, tuple[int, float]] = {}
+
+    def add(self, bus: str, number: int, at_s: float | None = None) -> None:
+        """Record an error; those of programs are left out."""
+        at_s = self._now_s() if at_s is None else at_s
+        if number in HARDWARE and at_s >= self._last.get(bus, (0, -1.0))[1]:
+            self._last[bus] = number, at_s
+
+    def fault(self, bus: str) -> str:
+        """Return why a GPU is bad; empty if it had no such error lately."""
+        number, at_s = self._last.get(bus, (0, 0.0))
+        if not number or self._now_s() - at_s >= QUIET_S:
+            return ""
+        return f"Xid {number}: {HARDWARE[number]}, so it gets no tasks for an hour"
+
+
+class KernelLog:
+    """The messages of the kernel since the machine started."""
+
+    def __init__(self, path: str = KERNEL_LOG) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    def read(self, xids: Xids) -> bool:
+        """Record the errors since the last call, at first of all that is kept; False if the log cannot be read."""
+        if self._file is None:
+            try:
+                self._file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError:
+                return False
+        for _ in range(_RECORDS_MAX):
+            try:
+                record = os.read(self._file, _RECORD_BYTES)
+            except OSError as error:
+                if error.errno == errno.EPIPE:  # older records were overwritten meanwhile
+                    continue
+                return error.errno == errno.EAGAIN
+            if not record:
+                return True
+            take_record(record.decode(errors="replace"), xids)
+        return True
+
+    def close(self) -> None:
+        """Close the log."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def take_record(record: str, xids: Xids) -> None:
+    """Record the error in a record of the kernel's log, `priority,number,microseconds,flags;text`, if it has one."""
+    head, _, text = record.partition(";")
+    priority, _, rest = head.partition(",")
+    found = _LINE.match(text)
+    if found is None or not priority.isdecimal() or int(priority) >= _USER:
+        return
+    with contextlib.suppress(ValueError, IndexError):
+        xids.add(bus_of(found[1]), int(found[2]), int(rest.split(",")[1]) / 1e6)
+
+
+class NvmlEvents:
+    """The events of the driver about some GPUs, from when they are asked for."""
+
+    def __init__(self, nvml: Any, handles: Mapping[str, Any]) -> None:
+        self._nvml = nvml
+        self._set: Any = None
+        with contextlib.suppress(nvml.NVMLError, AttributeError):
+            events = nvml.nvmlEventSetCreate()
+            for handle in handles.values():
+                nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, events)
+            self._set = events
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether the driver sends events of these GPUs."""
+        return self._set is not None
+
+    def read(self, xids: Xids) -> None:
+        """Record the errors since the last call, without waiting for any."""
+        for _ in range(_RECORDS_MAX if self._set is not None else 0):
+            try:
+                event = self._nvml.nvmlEventSetWait_v2(self._set, 0)
+            except self._nvml.NVMLError:
+                return
+            # A GPU that fell off the bus has no address any more; the driver does not reach it either.
+            with contextlib.suppress(self._nvml.NVMLError):
+                xids.add(bus_of(self._nvml.nvmlDeviceGetPciInfo(event.device).busId), int(event.eventData))
