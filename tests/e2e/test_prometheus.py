@@ -79,7 +79,7 @@ def test_prometheus_is_written_to(tmp_path: Path) -> None:
         try:
             until(lambda: bool(found(url, "pai_node_cpus")), "Prometheus has the nodes")
             until(lambda: bool(found(url, "rate(process_cpu_seconds_total[1m]) > 0")), "Prometheus has two rounds")
-            (gone,) = found(url, "pai_remote_write_dropped_total")
+            (gone,) = found(url, "pai_remote_write_dropped_samples_total")
             scraped = server.http.get(f"{server.url}/metrics").text
         finally:
             server.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import sqlite3
@@ -57,6 +58,7 @@ def test_a_whole_installation_has_no_fault(root: Path) -> None:
     found = examined("--data-dir", root)
     assert not [one for one in found.items() if one[1][0] == "fault"]
     assert found["settings"][0] == found["database"][0] == found["secrets"][0] == "ok"
+    assert found["database"][1].startswith("SQLite 3.")
     [port] = [message for what, message in found.items() if what.startswith("port")]
     assert port == ("warning", "no server runs; the port is free; start it: pai up")
     assert "openpai 0." in found["versions"][1]
@@ -134,6 +136,27 @@ def test_the_end_of_certificates_is_seen(root: Path, tmp_path: Path, days: int, 
     config = tmp_path / "pai.yaml"
     config.write_text(f"identity: {identity}\n")
     assert examined("--config", config, "--data-dir", root)["certificate of the directory"][0] == state
+
+
+@pytest.mark.parametrize(("days", "state"), [(-1, "fault"), (5, "warning"), (300, "ok")])
+def test_the_end_of_the_certificates_of_a_kubeconfig_is_seen(root: Path, tmp_path: Path, days: int, state: str) -> None:
+    pem = certificate(tmp_path, days).read_bytes()
+    data = base64.b64encode(pem).decode()
+    kubeconfig = tmp_path / "kube"
+    access = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://k", "certificate-authority-data": data}}],
+        "users": [{"name": "u", "user": {"client-certificate-data": data, "client-key-data": data}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    kubeconfig.write_text(json.dumps(access))
+    config = tmp_path / "pai.yaml"
+    config.write_text(f"backend: kubernetes\nkubeconfig: {kubeconfig}\n")
+    found = examined("--config", config, "--data-dir", root)
+    assert found["Kubernetes"][0] == "ok"
+    assert found["Kubernetes certificate of the user"][0] == found["Kubernetes certificate authority"][0] == state
+    kubeconfig.write_text("[")
+    assert examined("--config", config, "--data-dir", root)["Kubernetes"][0] == "fault"
 
 
 def certificate(where: Path, days: int) -> Path:

@@ -45,9 +45,11 @@ def due(
     changed: dict[str, Alert] = {}
     for group, members in sorted(groups.items()):
         spoken = [alert for alert in members if not is_silent(alert)]
-        for notice, after in (_notice(rule, group, spoken, now_ms), *_escalations(rule, group, spoken, now_ms)):
+        own = _notice(rule, group, spoken, now_ms)
+        for notice, after in (own, *_escalations(rule, group, spoken, now_ms), *_ends(rule, own[0])):
             if notice is not None:
-                notices.append(notice)
+                if notice.receivers:
+                    notices.append(notice)
                 for alert in after:
                     known = changed.get(alert.id)
                     changed[alert.id] = alert if known is None else replace(known, stage=max(known.stage, alert.stage))
@@ -66,8 +68,6 @@ def _notice(rule: Rule, group: Labels, alerts: list[Alert], now_ms: int) -> tupl
     is_stale = any(at_ms > now_ms + INTERVAL_MS for at_ms in times)
     is_again = bool(firing) and (is_stale or (last_ms is not None and now_ms - last_ms >= rule.repeat_ms))
     if not ((is_new and (is_first or is_settled)) or (over and (not firing or is_settled)) or is_again):
-        return None, []
-    if not rule.notify:
         return None, []
     notice = Notice(rule.name, group, rule.notify, tuple(firing), tuple(over), now_ms)
     after = [replace(alert, notified_at_ms=now_ms) for alert in firing]
@@ -89,3 +89,13 @@ def _escalations(
         if late:
             notice = Notice(rule.name, group, stage.notify, tuple(late), (), now_ms, number)
             yield notice, [replace(alert, stage=number, notified_at_ms=now_ms) for alert in late]
+
+
+def _ends(rule: Rule, notice: Notice | None) -> Iterable[tuple[Notice, list[Alert]]]:
+    """Yield the end of alerts for the stages of escalation that heard of them."""
+    if notice is None:
+        return
+    for number, stage in enumerate(rule.escalate, 1):
+        over = tuple(alert for alert in notice.resolved if alert.stage >= number)
+        if over:
+            yield replace(notice, receivers=stage.notify, firing=(), resolved=over, stage=number), []

@@ -154,7 +154,7 @@ def _of_database(checking: Checking) -> Finding:
     faults = checking.faults()
     if faults:
         return Finding("database", "fault", f"it is damaged: {'; '.join(faults)}", "restore it from a backup")
-    return Finding("database", "ok", "all of it can be read")
+    return Finding("database", "ok", f"{checking.version()}: all of it can be read")
 
 
 def _of_schema(checking: Checking) -> Finding:

@@ -18,6 +18,7 @@ from openpai.app.machine_check import (
     check_clock,
     check_engine,
     check_inodes,
+    check_kubeconfig,
     check_port,
     check_versions,
     files_of_certificates,
@@ -147,6 +148,8 @@ def last_backup(root: Path) -> Mapping[str, Any] | None:
 
 def _of_certificates(settings: Settings) -> Iterator[Finding]:
     files, url = files_of_certificates(settings.database_url), ""
+    if settings.backend == "kubernetes":
+        yield from check_kubeconfig(settings)
     if settings.identity is not None:
         said = read_identity(settings.identity)
         url = said.public_url or ""

@@ -19,6 +19,7 @@ from cryptography import x509
 
 from openpai.app.check import Finding
 from openpai.app.settings import Settings
+from openpai.protocol.errors import PaiError
 from openpai.system.time_service import BUILT, is_synchronized
 
 PATIENCE_S: Final = 5.0
@@ -138,6 +139,32 @@ def check_certificates(files: dict[str, Path], url: str = "") -> Iterator[Findin
             yield _of_end(f"certificate {name}", min(one.not_valid_after_utc for one in found))
     if url.startswith("https://"):
         yield _of_address(url)
+
+
+def check_kubeconfig(settings: Settings) -> Iterator[Finding]:
+    """Yield whether the access to Kubernetes can be read, and when its certificates end."""
+    try:
+        from openpai.kube.config import cluster_access
+    except ModuleNotFoundError as error:
+        advice = "install it with: pip install 'openpai[kubernetes]'"
+        yield Finding("Kubernetes", "fault", f"--backend kubernetes needs {error.name}", advice)
+        return
+    try:
+        access = cluster_access(settings.kubeconfig, settings.kube_context)
+    except PaiError as error:
+        yield Finding("Kubernetes", "fault", error.message, error.advice)
+        return
+    yield Finding("Kubernetes", "ok", f"{access.source} names {access.server}")
+    given = {"of the user": access.certificate.certificate if access.certificate else "", "authority": access.authority}
+    for name, text in given.items():
+        if not text:
+            continue
+        try:
+            ends = [one.not_valid_after_utc for one in x509.load_pem_x509_certificates(text.encode())]
+        except ValueError as error:
+            yield Finding(f"Kubernetes certificate {name}", "fault", f"it cannot be read: {error}", "correct the file")
+        else:
+            yield _of_end(f"Kubernetes certificate {name}", min(ends))
 
 
 def files_of_certificates(database_url: str | None) -> dict[str, Path]:

@@ -3,7 +3,8 @@
 How busy a GPU claims to be does not count: it is 100 % while a kernel waits, and 0 % for minutes while data is loaded.
 A GPU is unused only if its task neither progresses nor reads, writes, prints or computes, and one of two more signs
 agrees: its tensor cores and kernels do nothing, or it draws hardly more power than without work. A sign that cannot be
-measured does not count, so a job without signs is never idle. A job is idle when all GPUs of all its tasks are.
+measured does not count, so a job without signs is never idle. What a task does now and then without its GPUs, for less
+than a twentieth of the time, ends no idleness. A job is idle when all GPUs of all its tasks are.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ POWER_NEAR: Final = 0.15
 CPU_SHARE: Final = 0.05
 """Processors that a task without work may use: an open notebook, a thread that reports."""
 IO_BYTES_PER_S: Final = 16_384.0
+BLIP_SHARE: Final = 0.05
+"""The part of its idle time in which a task may do something without its GPUs, and is idle all the same."""
+BLIP_MS: Final = 30_000
+"""What it may do so from the beginning on."""
 PAST_MAX_MS: Final = 60_000
 """More time between two samples does not count: nothing is known of it."""
 
@@ -61,6 +66,8 @@ class Rest:
     """For how long it has done nothing that shows, whatever its GPUs claim."""
     least_power_w: tuple[float | None, ...] = ()
     """The least power of each GPU so far."""
+    blip_ms: int = 0
+    """For how long it did something without its GPUs since it became idle."""
 
 
 def rested(before: Rest | None, sign: Sign) -> Rest:
@@ -75,11 +82,17 @@ def rested(before: Rest | None, sign: Sign) -> Rest:
     if past_ms <= 0:
         return before
     is_quiet = _is_quiet(before.last, sign, past_ms / 1000)
-    is_idle = bool(sign.gpus) and all(
-        _is_unused(gpu, power, is_quiet) for gpu, power in zip(sign.gpus, least, strict=True)
-    )
+    is_unused = bool(sign.gpus) and all(_is_unused(gpu, power) for gpu, power in zip(sign.gpus, least, strict=True))
     past_ms = min(past_ms, PAST_MAX_MS)
-    return Rest(sign, before.idle_ms + past_ms if is_idle else 0, before.stuck_ms + past_ms if is_quiet else 0, least)
+    idle_ms, blip_ms = 0, 0
+    if is_unused and is_quiet:
+        idle_ms, blip_ms = before.idle_ms + past_ms, before.blip_ms
+    elif is_unused and before.idle_ms and not _has_progressed(before.last, sign):
+        # A cell of a notebook that runs every few minutes, a thread that prints a line.
+        idle_ms, blip_ms = before.idle_ms, before.blip_ms + past_ms
+        if blip_ms > BLIP_MS + BLIP_SHARE * idle_ms:
+            idle_ms, blip_ms = 0, 0
+    return Rest(sign, idle_ms, before.stuck_ms + past_ms if is_quiet else 0, least, blip_ms)
 
 
 class Verdict(StrEnum):
@@ -108,9 +121,9 @@ def judge(tasks: Mapping[AttemptKey, Rest], keys: Sequence[AttemptKey]) -> tuple
     return (Verdict.HANGS, stuck_s) if stuck_s > 0 else (Verdict.WORKS, 0.0)
 
 
-def _is_unused(gpu: Gpu, least_power_w: float | None, is_quiet: bool) -> bool:
-    """Return whether two signs agree that a GPU is not used, of which one is that its task does nothing."""
-    if not is_quiet or (gpu.busy_percent is not None and gpu.busy_percent >= BUSY_PERCENT):
+def _is_unused(gpu: Gpu, least_power_w: float | None) -> bool:
+    """Return whether a GPU itself says that it is not used; that its task does nothing is the other sign."""
+    if gpu.busy_percent is not None and gpu.busy_percent >= BUSY_PERCENT:
         # A kernel that waits for others keeps a GPU busy: that is a hang.
         return False
     is_still = gpu.busy_percent is not None or (gpu.tensor_percent is not None and gpu.tensor_percent < TENSOR_PERCENT)
@@ -124,11 +137,15 @@ def _is_near_idle(gpu: Gpu, least_power_w: float | None) -> bool:
     return is_low and (least_power_w is None or gpu.power_w <= least_power_w * (1 + POWER_NEAR))
 
 
+def _has_progressed(before: Sign, sign: Sign) -> bool:
+    return (sign.step, sign.progress_at_ms) != (before.step, before.progress_at_ms)
+
+
 def _is_quiet(before: Sign, sign: Sign, past_s: float) -> bool:
     """Return whether a task did nothing that shows: no step, no data, no output, hardly a processor."""
     moved = None if before.io_bytes is None or sign.io_bytes is None else sign.io_bytes - before.io_bytes
     return (
-        (sign.step, sign.progress_at_ms) == (before.step, before.progress_at_ms)
+        not _has_progressed(before, sign)
         and sign.log_bytes == before.log_bytes
         and sign.cpu_s - before.cpu_s <= CPU_SHARE * past_s
         and (moved is None or moved <= IO_BYTES_PER_S * past_s)

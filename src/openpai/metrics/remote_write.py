@@ -23,6 +23,8 @@ from openpai.series.rounds import Round, published
 
 WAITING_BYTES_MAX: Final = 32 << 20
 """How much waits for a store that is away: with 12,000 series about an hour."""
+ROUNDS_MAX: Final = 6
+"""How many rounds wait to be encoded while a message is being sent."""
 SERIES_AT_ONCE: Final = 5_000
 AGAIN_S: Final = 1.0
 AGAIN_MAX_S: Final = 30.0
@@ -61,18 +63,21 @@ class RemoteWriter:
         self._transport = transport
         self._sleep = sleep
         self._waiting_bytes_max = waiting_bytes_max
-        self._rounds: deque[Round] = deque(maxlen=6)
-        self._bodies: deque[bytes] = deque()
+        self._rounds: deque[Round] = deque()
+        self._bodies: deque[tuple[bytes, int]] = deque()
+        """Messages, each with its number of samples."""
         self._waiting_bytes = 0
         self._work = asyncio.Event()
         self._known: dict[Key, bytes] = {}
         self._newest: set[Key] = set()
         self._is_away = False
         self.dropped = 0
-        """Messages that were never taken by the store."""
+        """Samples that the store never took."""
 
     def take(self, now: Round) -> None:
         """Send a round soon."""
+        if len(self._rounds) == ROUNDS_MAX:
+            self.dropped += len(_values(self._rounds.popleft()))
         self._rounds.append(now)
         self._work.set()
 
@@ -82,7 +87,7 @@ class RemoteWriter:
             NO_LABELS,
             {
                 "pai_remote_write_waiting_bytes": float(self._waiting_bytes),
-                "pai_remote_write_dropped_total": float(self.dropped),
+                "pai_remote_write_dropped_samples_total": float(self.dropped),
             },
         )
 
@@ -94,7 +99,7 @@ class RemoteWriter:
                 await self._encode_all()
                 if not self._bodies:
                     await self._work.wait()
-                elif await self._is_done_with(http, self._bodies[0]):
+                elif await self._is_done_with(http, *self._bodies[0]):
                     pause_s = AGAIN_S
                     self._drop_oldest()
                 else:
@@ -106,15 +111,17 @@ class RemoteWriter:
         while self._rounds:
             bodies = await asyncio.to_thread(self._encoded, self._rounds.popleft())
             self._bodies.extend(bodies)
-            self._waiting_bytes += sum(map(len, bodies))
+            self._waiting_bytes += sum(len(body) for body, _ in bodies)
             while self._waiting_bytes > self._waiting_bytes_max:
-                self._drop_oldest()
-                self.dropped += 1
+                self.dropped += self._drop_oldest()
 
-    def _drop_oldest(self) -> None:
-        self._waiting_bytes -= len(self._bodies.popleft())
+    def _drop_oldest(self) -> int:
+        """Remove the oldest message; return its number of samples."""
+        body, samples = self._bodies.popleft()
+        self._waiting_bytes -= len(body)
+        return samples
 
-    async def _is_done_with(self, http: httpx.AsyncClient, body: bytes) -> bool:
+    async def _is_done_with(self, http: httpx.AsyncClient, body: bytes, samples: int) -> bool:
         """Send a message; return whether it was taken or will never be."""
         try:
             answer = await http.post(self._url, content=body)
@@ -125,7 +132,7 @@ class RemoteWriter:
             self._note_away(f"status {answer.status_code}")
             return False
         if answer.is_error or answer.is_redirect:
-            self.dropped += 1
+            self.dropped += samples
             _log.warning("the store of --remote-write-url refused values", status=answer.status_code,
                          reason=answer.text[:300])  # fmt: skip
         if self._is_away:
@@ -138,8 +145,8 @@ class RemoteWriter:
             _log.warning("the store of --remote-write-url takes no values now; they wait", reason=reason)
         self._is_away = True
 
-    def _encoded(self, now: Round) -> list[bytes]:
-        values = {(name, labels): value for name, labels, value in published(now)}
+    def _encoded(self, now: Round) -> list[tuple[bytes, int]]:
+        values = _values(now)
         series = [*values.items(), *((key, _ENDED) for key in self._newest - values.keys())]
         self._known = {key: self._known.get(key) or _labels(key) for key, _ in series}
         self._newest = set(values)
@@ -147,7 +154,11 @@ class RemoteWriter:
         parts = [
             _field(1, self._known[key] + _field(2, b"\x09" + struct.pack("<d", value) + at)) for key, value in series
         ]
-        return [bytes(self._compress(b"".join(part))) for part in _parts(parts, SERIES_AT_ONCE)]
+        return [(bytes(self._compress(b"".join(part))), len(part)) for part in _parts(parts, SERIES_AT_ONCE)]
+
+
+def _values(now: Round) -> dict[Key, float]:
+    return {(name, labels): value for name, labels, value in published(now)}
 
 
 def _parts(rows: list[bytes], size: int) -> Iterable[list[bytes]]:

@@ -6,6 +6,7 @@ The leader evaluates, so the leader writes them. Every server shows and tests wh
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -135,6 +136,15 @@ def views(setting: Setting | None, problems: Mapping[str, str] | None = None) ->
             problem = str(error)
         found.append(AlertRuleView(**{**asdict(each), "problem": problem}, rule=rule))
     return tuple(found)
+
+
+def last_rule(setting: Setting | None, name: str) -> Rule | None:
+    """Return the last form of a rule that was removed; None if that is not known any more."""
+    for revision in KIND.history(setting, name):
+        if revision.content is not None:
+            with contextlib.suppress(InvalidRule):
+                return read_rule(revision.content)
+    return None
 
 
 def _checked(text: str, name: str) -> Rule:

@@ -7,7 +7,7 @@ in the outbox. Only then are actions carried out and messages sent, so a server 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,10 +25,11 @@ from openpai.orchestrator.alert_actions import carry_out_all, plan
 from openpai.orchestrator.alert_facts import NAMES, gather
 from openpai.orchestrator.alert_input import fetch
 from openpai.orchestrator.alert_messages import messages
-from openpai.orchestrator.alert_rules import learn_alert_rules
+from openpai.orchestrator.alert_rules import last_rule, learn_alert_rules
 from openpai.orchestrator.alert_state import AlertParts, AlertWatch
 from openpai.orchestrator.leader import Leader
 from openpai.ports.alerts import ActionRow, Changes, Message
+from openpai.ports.cluster_settings import ALERT_RULES
 
 EVERY_S: Final = 15.0
 PAST_MAX_MS: Final = int(2 * EVERY_S * 1000)
@@ -58,6 +59,7 @@ async def watch_alerts(leader: Leader) -> None:
     data = await fetch(wanted, facts, parts.metrics, now_ms)
     before = watch.alerts or {}
     evaluated = await asyncio.to_thread(_evaluate_all, rules, data, before, now_ms, past_ms)
+    evaluated += await _ended(leader, before, {rule.name for rule in rules}, now_ms)
     await _apply(leader, parts, evaluated, now_ms)
     watch.last_ms = now_ms
     if watch.may_have_planned:
@@ -78,6 +80,19 @@ async def _learn(leader: Leader, parts: AlertParts, watch: AlertWatch) -> None:
         Done(row.rule, row.action, row.target, row.at_ms) for row in rows if row.target or row.state != "failed"
     ]
     watch.alerts = {rule: tuple(alerts) for rule, alerts in known.items()}
+
+
+async def _ended(
+    leader: Leader, before: Mapping[str, tuple[Alert, ...]], enabled: Collection[str], now_ms: int
+) -> list[_Evaluated]:
+    """Return the rules that were removed or switched off while they fired: whoever heard of it hears of the end."""
+    firing = {name for name, alerts in before.items() if any(alert.state is State.FIRING for alert in alerts)}
+    found = []
+    for name in sorted(firing.difference(enabled)):
+        rule = leader.alerts.rules.get(name) or last_rule(await leader.settings.setting(ALERT_RULES), name)
+        if rule is not None:
+            found.append(_Evaluated(rule, step(rule, {}, before[name], now_ms, 0)))
+    return found
 
 
 def _evaluate_all(

@@ -49,7 +49,7 @@ _PLATFORM_COUNTERS: Final = {
     "pai_grants_total": "Grants of resources to tasks by this leader.",
     "pai_commits_total": "Transactions that the database committed.",
     "pai_writes_total": "Writes in these transactions.",
-    "pai_remote_write_dropped_total": "Messages that the store of --remote-write-url never took.",
+    "pai_remote_write_dropped_samples_total": "Samples that the store of --remote-write-url never took.",
     "pai_turns_total": "Turns of the leader.",
     "pai_api_requests_total": "Requests that the API answered, by route, method and class of status.",
 }

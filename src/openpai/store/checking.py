@@ -49,6 +49,12 @@ class Checking:
         damage = [line for line in found if line != "ok"]
         return damage + [f"a row of {row[0]} refers to a missing row of {row[2]}" for row in strays]
 
+    def version(self) -> str:
+        """Return which database this is, with its version."""
+        with _reading(self._database) as connection:
+            found = connection.dialect.server_version_info or ()
+        return f"{'SQLite' if self._database.is_sqlite else 'PostgreSQL'} {'.'.join(map(str, found))}"
+
     def schema(self) -> tuple[str, bool]:
         """Return the schema, and whether it is the newest. Raises Refused for one of a newer program."""
         with _reading(self._database) as connection:

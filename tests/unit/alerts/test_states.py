@@ -137,6 +137,17 @@ def test_escalation_hears_of_what_fires_for_long_once_for_each_stage() -> None:
     assert due(rule, [alert], BASE + 60 * MINUTE, never) == ([], [])
 
 
+def test_every_stage_that_heard_of_an_alert_hears_of_its_end_once() -> None:
+    rule = replace(RULE, notify=(), escalate=(Stage(10 * MINUTE, ("chat",)), Stage(30 * MINUTE, ("pager",))))
+    notices, [alert] = due(rule, [fired(A, rule)], BASE, never)
+    assert notices == []
+    _, [alert] = due(rule, [alert], BASE + 10 * MINUTE, never)
+    over = replace(alert, state=State.RESOLVED, resolved_at_ms=BASE + 20 * MINUTE)
+    [notice], [ended] = due(rule, [over], BASE + 20 * MINUTE, never)
+    assert (notice.receivers, notice.firing, [each.id for each in notice.resolved]) == (("chat",), (), [alert.id])
+    assert due(rule, [ended], BASE + 40 * MINUTE, never) == ([], [])
+
+
 def test_silences() -> None:
     alert = fired(A)
     matchers = read_matchers(["Low", "job=~a|c", "severity!=fatal"])

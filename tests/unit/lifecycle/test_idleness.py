@@ -81,3 +81,37 @@ def test_a_job_is_idle_only_if_each_of_its_tasks_is() -> None:
 def test_time_without_measurements_and_clocks_that_jump_do_not_count() -> None:
     rest = lived(Sign(0, (STILL,)), Sign(60_000, (STILL,)), Sign(86_400_000, (STILL,)), Sign(100_000, (STILL,)))
     assert rest.idle_ms == 120_000
+
+
+def blips(every: int, gpu: Gpu = STILL, *, samples: int = 1, step: float = 0.0) -> Rest:
+    """Return what is known after 40 minutes with `samples` of work on a processor in each `every`, of 15 s each."""
+    cpu_s, signs = 0.0, []
+    for at in range(160):
+        is_blip = at % every < samples and at > 0
+        cpu_s += 10.0 * is_blip
+        reported = None if not step else step * (at // every)
+        signs.append(Sign(at * 15_000, (gpu if is_blip else STILL,), cpu_s, 0, reported, log_bytes=int(cpu_s)))
+    return lived(*signs)
+
+
+def test_a_cell_that_runs_every_ten_minutes_makes_no_notebook_busy() -> None:
+    verdict, seconds = judge({KEY: (rest := blips(40))}, [KEY])
+    assert verdict is Verdict.IDLE
+    # What it did does not count as idle.
+    assert seconds == 39 * 60 + 45 - 3 * 15 - 0
+    assert rest.blip_ms == 45_000
+
+
+@pytest.mark.parametrize(
+    ("what", "rest"),
+    [
+        ("more than a twentieth of the time", blips(10)),
+        ("five minutes of processors in ten", blips(40, samples=20)),
+        ("a minute of its GPUs in ten", blips(40, Gpu(80.0, 30.0, 500.0, 700.0), samples=4)),
+        ("a moment of its GPUs in ten minutes", blips(40, Gpu(80.0, 30.0, 500.0, 700.0))),
+        ("a step now and then", blips(40, step=1.0)),
+    ],
+)
+def test_what_is_more_than_a_blip_ends_idleness(what: str, rest: Rest) -> None:
+    verdict, seconds = judge({KEY: rest}, [KEY])
+    assert not (verdict is Verdict.IDLE and seconds >= 900), what

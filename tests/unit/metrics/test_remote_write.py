@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from openpai.metrics import remote_write
-from openpai.metrics.remote_write import RemoteWriter
+from openpai.metrics.remote_write import ROUNDS_MAX, RemoteWriter
 from openpai.protocol.errors import Refused
 from openpai.series.labels import Labels
 from openpai.series.rounds import Round
@@ -172,8 +172,9 @@ async def test_what_a_store_that_is_away_did_not_take_comes_later_in_order(store
 async def test_what_is_refused_is_given_up_and_does_not_hold_up_the_rest(store: Store, status: int) -> None:
     store.answers = [status]
     async with store.writer() as writer:
-        writer.take(a_round(1))
-        await until(lambda: writer.dropped == 1)
+        writer.take(a_round(1, pai_job_gpus_held=4.0, pai_job_cpus_held=2.0))
+        await until(lambda: writer.dropped == 2)
+        assert next(iter(writer.readings())).values["pai_remote_write_dropped_samples_total"] == 2
         writer.take(a_round(2))
         await until(lambda: bool(store.taken))
     assert [part[0][2] for part in store.taken] == [2]
@@ -192,6 +193,13 @@ async def test_what_waits_has_a_bound_and_the_oldest_goes_first(store: Store) ->
         await until(lambda: not writer._bodies)
     assert store.taken[-1][0][2] == 10
     assert len(store.taken) + writer.dropped == 10
+
+
+def test_rounds_that_come_while_a_message_is_under_way_have_a_bound_and_are_counted() -> None:
+    writer = RemoteWriter("http://store")
+    for at_ms in range(ROUNDS_MAX + 2):
+        writer.take(a_round(at_ms, pai_job_gpus_held=4.0, pai_job_cpus_held=2.0))
+    assert ([each.at_ms for each in writer._rounds], writer.dropped) == ([*range(2, ROUNDS_MAX + 2)], 4)
 
 
 def test_the_library_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
