@@ -20,6 +20,8 @@ _LINK: Final = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _TARGET: Final = re.compile(r"(?:^|[`$(\s])make ([a-z][a-z-]*)", re.MULTILINE)
 _COMMAND: Final = re.compile(r"(?:^|[`$(/\s])pai ([a-z][a-z-]*)(?: ([a-z][a-z-]*))?", re.MULTILINE)
+# What names of files on pages begin at.
+_TOPS: Final = (".", "src", "src/openpai", "portal", "portal/src", "tests")
 ROOMS: Final = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 
 
@@ -60,6 +62,12 @@ def test_a_broken_link_would_be_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Top\n[a](#top) [b](#gone) [c](page.md#top) [d](gone.md) [e](https://example.org) `[f](g)`\n")
     assert list(broken_links(page)) == ["#gone", "gone.md"]
+
+
+@pytest.mark.parametrize("page", [page for page in markdown_files() if page.name != "CHANGELOG.md"], ids=named)
+def test_every_source_file_that_a_page_names_exists(page: Path) -> None:
+    written = re.findall(r"`((?:[\w-]+/)+[\w-]+\.(?:py|tsx?|css|mako))(?:::\w+)?`", page.read_text("utf-8"))
+    assert [name for name in written if not any(list((ROOT / top).glob(name)) for top in _TOPS)] == []
 
 
 @pytest.mark.parametrize("page", markdown_files(), ids=named)

@@ -21,7 +21,7 @@ LIFETIME_S: Final = 120
 _TICKET: Final = "address of a log"
 
 
-class _Said(NamedTuple):
+class _Contents(NamedTuple):
     path: str
     digest: str
     until_ms: int
@@ -37,25 +37,25 @@ class Tickets:
 
     def ticket(self, caller: Caller, path: str) -> str:
         """Return a ticket for one caller and one path."""
-        said = _Said(path, caller.token.digest, self._clock.now_ms() + LIFETIME_S * 1000)
-        return sealed_text(self._sealer, {_TICKET: said})
+        contents = _Contents(path, caller.token.digest, self._clock.now_ms() + LIFETIME_S * 1000)
+        return sealed_text(self._sealer, {_TICKET: contents})
 
     async def caller(self, ticket: str, path: str) -> Caller:
         """Return the caller for whom a ticket was issued.
 
         Raises ForbiddenUserError for an expired one or another path, UnauthorizedUserError for any other text.
         """
-        said = self._opened(ticket)
-        if said is None:
+        contents = self._opened(ticket)
+        if contents is None:
             raise Refused("UnauthorizedUserError", "this is not a ticket", "ask for the logs again, or log in")
-        if said.path != path or self._clock.now_ms() >= said.until_ms:
+        if contents.path != path or self._clock.now_ms() >= contents.until_ms:
             message = "the address of a log is valid for two minutes and for this log only"
             raise Refused("ForbiddenUserError", message, "ask for the logs again, or log in")
-        return await self._sessions.holder(said.digest)
+        return await self._sessions.holder(contents.digest)
 
-    def _opened(self, ticket: str) -> _Said | None:
+    def _opened(self, ticket: str) -> _Contents | None:
         try:
-            said = self._sealer.open(Sealed(ticket.encode("utf-8", "replace"))).get(_TICKET)
+            contents = self._sealer.open(Sealed(ticket.encode("utf-8", "replace"))).get(_TICKET)
         except Refused:
             return None
-        return _Said(*said) if said else None
+        return _Contents(*contents) if contents else None

@@ -24,7 +24,7 @@ class Issued(NamedTuple):
     until_ms: int
 
 
-class _Said(NamedTuple):
+class _Contents(NamedTuple):
     path: str
     digest: str
     until_ms: int
@@ -36,14 +36,14 @@ class ShellTickets:
     def __init__(self, sessions: Sessions, clock: Clock) -> None:
         self._sessions = sessions
         self._clock = clock
-        self._issued: dict[str, _Said] = {}
+        self._issued: dict[str, _Contents] = {}
 
     def ticket(self, caller: Caller, path: str) -> Issued:
         """Return a ticket for one caller and one path."""
         while len(self._issued) >= _KEPT_MAX:
             del self._issued[next(iter(self._issued))]
         issued = Issued(secrets.token_urlsafe(32), self._clock.now_ms() + LIFETIME_S * 1000)
-        self._issued[issued.ticket] = _Said(path, caller.token.digest, issued.until_ms)
+        self._issued[issued.ticket] = _Contents(path, caller.token.digest, issued.until_ms)
         return issued
 
     async def caller(self, ticket: str, path: str) -> Caller:
@@ -51,10 +51,10 @@ class ShellTickets:
 
         Raises ForbiddenUserError for another path, and UnauthorizedUserError for any text that is no ticket (any more).
         """
-        said = self._issued.pop(ticket, None)
-        if said is None or self._clock.now_ms() >= said.until_ms:
+        contents = self._issued.pop(ticket, None)
+        if contents is None or self._clock.now_ms() >= contents.until_ms:
             message = "this is not a ticket, or it was used, or is older than a minute"
             raise Refused("UnauthorizedUserError", message, "request another one, or log in")
-        if said.path != path:
+        if contents.path != path:
             raise Refused("ForbiddenUserError", "the ticket is for another address", "request one for this address")
-        return await self._sessions.holder(said.digest)
+        return await self._sessions.holder(contents.digest)

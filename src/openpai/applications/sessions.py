@@ -29,7 +29,7 @@ class Ticket(NamedTuple):
     until_ms: int
 
 
-class _Said(NamedTuple):
+class _Contents(NamedTuple):
     label: str
     login: str
     until_ms: int
@@ -45,7 +45,7 @@ class ApplicationSessions:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._issued: dict[str, _Said] = {}
+        self._issued: dict[str, _Contents] = {}
         self._known: dict[tuple[str, str], _Known] = {}
 
     def ticket(self, label: str, login: str) -> Ticket:
@@ -53,7 +53,7 @@ class ApplicationSessions:
         while len(self._issued) >= _KEPT_MAX:
             del self._issued[next(iter(self._issued))]
         issued = Ticket(secrets.token_urlsafe(32), self._services.clock.now_ms() + TICKET_S * 1000)
-        self._issued[issued.text] = _Said(label, login, issued.until_ms)
+        self._issued[issued.text] = _Contents(label, login, issued.until_ms)
         return issued
 
     async def exchange(self, ticket: str, label: str) -> tuple[str, Visitor]:
@@ -61,12 +61,12 @@ class ApplicationSessions:
 
         Raises UnauthorizedUserError for any text that is no ticket for this application (any more).
         """
-        said = self._issued.pop(ticket, None)
-        if said is None or said.label != label or self._services.clock.now_ms() >= said.until_ms:
+        contents = self._issued.pop(ticket, None)
+        if contents is None or contents.label != label or self._services.clock.now_ms() >= contents.until_ms:
             message = "this address was used already, or is older than a minute"
             raise Refused("UnauthorizedUserError", message, OPEN_AGAIN)
-        visitor = await self._visitor(said.login, label, is_fresh=True)
-        sealed = self._services.sealer.seal({_SESSION: [label, said.login]})
+        visitor = await self._visitor(contents.login, label, is_fresh=True)
+        sealed = self._services.sealer.seal({_SESSION: [label, contents.login]})
         return (sealed.data.decode() if sealed else ""), visitor
 
     async def visitor(self, session: str, label: str) -> Visitor | None:

@@ -18,7 +18,7 @@ from openpai.protocol.wording import validation_message
 _SMB_ADDRESS: Final = re.compile(r"//([^/\\]+)/([^/\\]+)(/.*)?")
 
 
-class _Said(BaseModel):
+class _Definition(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, hide_input_in_errors=True, alias_generator=to_camel, populate_by_name=False
     )
@@ -60,7 +60,7 @@ _SECRET: Final = Field(SecretStr(""), max_length=4096)
 _MOUNTED_AT: Final = Field("", max_length=1024, description="Where the machines have it mounted already.")
 
 
-class Local(_Said):
+class Local(_Definition):
     """A directory of the nodes."""
 
     path: str = Field(min_length=1, max_length=1024)
@@ -68,7 +68,7 @@ class Local(_Said):
     _path = field_validator("path")(_is_absolute)
 
 
-class Nfs(_Said):
+class Nfs(_Definition):
     """An export of an NFS server."""
 
     server: str = _HOST
@@ -80,7 +80,7 @@ class Nfs(_Said):
     _mounted_at = field_validator("mounted_at")(lambda path: _is_absolute(path) if path else path)
 
 
-class Smb(_Said):
+class Smb(_Definition):
     """A share of an SMB server: Samba, Windows, Azure Files."""
 
     server: str = _HOST
@@ -114,7 +114,7 @@ class Smb(_Said):
         return {"server": found[1], "share": found[2], "path": (found[3] or "").strip("/"), **rest}
 
 
-class S3(_Said):
+class S3(_Definition):
     """A bucket of S3 or of a compatible server: MinIO, Ceph, SeaweedFS."""
 
     bucket: str = Field(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9._-]+$")
@@ -140,7 +140,7 @@ class S3(_Said):
         return self
 
 
-class AzureBlob(_Said):
+class AzureBlob(_Definition):
     """A container of Azure Blob Storage."""
 
     container_name: str = Field(min_length=1, max_length=63, pattern=r"^[$a-z0-9][a-z0-9-]*$")
@@ -160,7 +160,7 @@ class AzureBlob(_Said):
         return self
 
 
-class WebHdfs(_Said):
+class WebHdfs(_Definition):
     """A directory of HDFS, through WebHDFS or HttpFS."""
 
     server: str = _HOST
@@ -182,7 +182,7 @@ class WebHdfs(_Said):
         return self
 
 
-MODELS: Final[Mapping[str, type[_Said]]] = {
+MODELS: Final[Mapping[str, type[_Definition]]] = {
     "local": Local,
     "nfs": Nfs,
     "smb": Smb,
@@ -193,7 +193,7 @@ MODELS: Final[Mapping[str, type[_Said]]] = {
 _ALSO_CALLED: Final = {"samba": "smb"}
 
 
-class Head(_Said):
+class Head(_Definition):
     """The keys of every storage."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
@@ -251,7 +251,7 @@ def schema() -> dict[str, Any]:
     return {"oneOf": alternatives}
 
 
-def _checked(model: type[_Said], values: Any, where: str, faults: list[str]) -> _Said | None:
+def _checked(model: type[_Definition], values: Any, where: str, faults: list[str]) -> _Definition | None:
     try:
         # Validated as JSON, where a number is no string and a string is no flag, while text may still become a secret.
         return model.model_validate_json(json.dumps(values), strict=True)
@@ -262,7 +262,7 @@ def _checked(model: type[_Said], values: Any, where: str, faults: list[str]) -> 
         return None
 
 
-def _fault_text(model: type[_Said], where: str, fault: Mapping[str, Any]) -> str:
+def _fault_text(model: type[_Definition], where: str, fault: Mapping[str, Any]) -> str:
     place = where + ".".join(str(part) for part in fault["loc"])
     message = validation_message(fault)
     if fault["type"] == "extra_forbidden":

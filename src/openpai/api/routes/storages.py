@@ -30,14 +30,14 @@ Names = Annotated[list[str] | None, Query()]
 
 
 def _takes(*, is_named_by_path: bool = False) -> dict[str, Any]:
-    said = schema()
+    definition = schema()
     if is_named_by_path:
-        for kind in said["oneOf"]:
+        for kind in definition["oneOf"]:
             kind["required"] = [key for key in kind["required"] if key != "name"]
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": said}}}}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": definition}}}}
 
 
-class Said(Body):
+class StorageBody(Body):
     """The description of a storage; the storage checks the fields that depend on its type."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -75,8 +75,8 @@ async def list_storages(request: Request, caller: Listing, default: bool = False
 @router.serves("POST /api/v2/storages", "Add a storage", "ConflictStorageError", takes=_takes(), example=_NFS)
 async def create_storage(request: Request, caller: Changing) -> Reply[StorageDetail]:
     """Add a storage. Credentials in `data` are encrypted and never returned; the server does not connect to it yet."""
-    said = await read_body(request, Said)
-    storage = await storages_of(request).add(said.model_dump())
+    definition = await read_body(request, StorageBody)
+    storage = await storages_of(request).add(definition.model_dump())
     return reply(await _detail(request, caller, storage), 201)
 
 
@@ -89,11 +89,11 @@ async def get_storage(request: Request, caller: Reading, name: str) -> Reply[Sto
 @router.serves("PUT /api/v2/storages/{name}", "Replace a storage", takes=_takes(is_named_by_path=True), example=_NFS)
 async def change_storage(request: Request, caller: Changing, name: str) -> Reply[StorageDetail]:
     """Replace a storage. Without new credentials the stored ones remain, unless its address changes."""
-    said = (await read_body(request, Said)).model_dump()
-    if said.get("name", name) != name:
-        message = f"the storage {name!r} cannot be renamed to {said['name']!r}"
+    definition = (await read_body(request, StorageBody)).model_dump()
+    if definition.get("name", name) != name:
+        message = f"the storage {name!r} cannot be renamed to {definition['name']!r}"
         raise InvalidParameters(message, "add it under the new name, grant that, and remove the old one")
-    return reply(await _detail(request, caller, await storages_of(request).change(name, said)), 201)
+    return reply(await _detail(request, caller, await storages_of(request).change(name, definition)), 201)
 
 
 @router.serves("DELETE /api/v2/storages/{name}", "Forget a storage")
