@@ -1,8 +1,9 @@
 // A metric as the server answers it, as a chart.
 import { i18n } from "@lingui/core";
-import { lazy, Suspense, useMemo } from "react";
+import { lazy, useMemo } from "react";
 import type { Schemas } from "@/api/client";
 import { Card } from "./Page";
+import { Part } from "./Part";
 
 const Chart = lazy(() => import("./Chart"));
 
@@ -61,9 +62,9 @@ export function MetricChart({ metric }: { metric: Metric }) {
   const more = metric.matched - metric.series.length;
   return (
     <Card title={title}>
-      <Suspense fallback={<div role="status" aria-busy="true">{i18n.t("Loading")}</div>}>
+      <Part>
         <Chart label={title} unit={metric.unit} startMs={metric.start} stepMs={metric.step} lines={lines} />
-      </Suspense>
+      </Part>
       {more > 0 && <p>{i18n.t("{more} more are not shown.", { more })}</p>}
     </Card>
   );

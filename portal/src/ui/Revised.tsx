@@ -2,11 +2,12 @@
 import { i18n } from "@lingui/core";
 import { Button, TextInput } from "@mantine/core";
 import { useMutation, type UseQueryResult } from "@tanstack/react-query";
-import { lazy, Suspense, useState, type ReactNode } from "react";
+import { lazy, useState, type ReactNode } from "react";
 import { ApiError } from "@/api/client";
 import { Ask } from "./Ask";
 import { CopyCommand } from "./Copy";
 import { Loaded } from "./Loaded";
+import { Part } from "./Part";
 import { notify } from "./notices";
 import css from "./Revised.module.css";
 import { Ago } from "./time";
@@ -72,9 +73,9 @@ export function Revised(props: RevisedProps) {
     <div className={css.form}>
       {origin === "new" && !isNamedInside && <TextInput label={i18n.t("Name")} data-autofocus value={name} onChange={(event) => setName(event.target.value)} />}
       <div className={css.editor}>
-        <Suspense fallback={<div className={css.dim} role="status" aria-busy="true">{i18n.t("Loading")}</div>}>
+        <Part>
           <Editor value={text} onChange={setText} marks={[]} label={label} />
-        </Suspense>
+        </Part>
       </div>
       {mayChange && (
         <>

@@ -50,13 +50,6 @@ def test_a_user_logs_in_where_they_wanted_to_go_and_out_again(server: Server, br
     assert visitor.complaints == []
 
 
-def test_each_page_is_for_everyone(visitor: Visitor, server: Server) -> None:
-    server.submit("seen", "sleep 100")
-    for path, heading in (*PAGES, ("/jobs/admin~seen", "seen")):
-        visitor.open(path, heading)
-        assert visitor.examine() == [], path
-
-
 def test_a_job_is_submitted_watched_and_stopped(visitor: Visitor) -> None:
     visitor.open("/submit", "Submit a job")
     page = visitor.page

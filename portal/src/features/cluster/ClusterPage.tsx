@@ -2,7 +2,7 @@
 import { i18n } from "@lingui/core";
 import { Drawer, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
+import { lazy } from "react";
 import { answer, http } from "@/api/client";
 import { useNodes, useVirtualClusters, type Node, type VirtualCluster } from "@/api/cluster";
 import { whileLive } from "@/api/live";
@@ -13,6 +13,7 @@ import { Gauge } from "@/ui/Gauge";
 import { Link } from "@/ui/Link";
 import { Loaded, Note } from "@/ui/Loaded";
 import { Card, Fact, Facts, Page } from "@/ui/Page";
+import { Part } from "@/ui/Part";
 import { Ago } from "@/ui/time";
 import css from "./ClusterPage.module.css";
 
@@ -66,7 +67,7 @@ function Nodes() {
         <CopyCommand words={isMap ? ["vc", "inspect"] : ["node", "list"]} />
       </span>
     }>
-      {isMap && <Suspense fallback={<div role="status" aria-busy="true">{i18n.t("Loading")}</div>}><Topology /></Suspense>}
+      {isMap && <Part><Topology /></Part>}
       {!isMap && <Loaded query={nodes} rows={6}>
         {(nodes) => {
           if (!nodes.length) return <Note icon="cluster" title={i18n.t("No nodes yet")}>{i18n.t("They appear as soon as the platform finds them.")}</Note>;

@@ -3,12 +3,13 @@ import { i18n } from "@lingui/core";
 import { Button, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useId, useState } from "react";
+import { lazy, useId, useState } from "react";
 import { jobPage } from "@/api/jobs";
 import { useAddress } from "@/ui/address";
 import { copy, CopyCommand } from "@/ui/Copy";
 import { Icon } from "@/ui/Icon";
 import { Loaded } from "@/ui/Loaded";
+import { Part } from "@/ui/Part";
 import { notify } from "@/ui/notices";
 import css from "./JobPage.module.css";
 import { useConfig } from "./queries";
@@ -31,7 +32,7 @@ export function Config({ job, name }: { job: string; name: string }) {
             <span className={css.state}>{i18n.t("Secrets are masked.")}</span>
           </div>
           {against
-            ? <Suspense fallback={<div role="status" aria-busy="true">{i18n.t("Loading")}</div>}><Differences job={job} text={text} other={against} /></Suspense>
+            ? <Part><Differences job={job} text={text} other={against} /></Part>
             : <pre className={css.yaml} tabIndex={0} aria-label={i18n.t("Configuration")}>{text}</pre>}
         </>
       )}

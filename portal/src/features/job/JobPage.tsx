@@ -2,13 +2,14 @@
 import { i18n } from "@lingui/core";
 import { Tabs } from "@mantine/core";
 import { useParams } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
+import { lazy } from "react";
 import { fullName, type JobDetail } from "@/api/jobs";
 import { useAddress } from "@/ui/address";
 import { CopyCommand } from "@/ui/Copy";
 import { Link } from "@/ui/Link";
 import { Loaded } from "@/ui/Loaded";
 import { Card, Fact, Facts, Page } from "@/ui/Page";
+import { Part } from "@/ui/Part";
 import { isOver, StateBadge } from "@/ui/State";
 import { Ago, Span } from "@/ui/time";
 import { Actions } from "./Actions";
@@ -76,7 +77,7 @@ function Shown({ job, asked }: { job: JobDetail; asked: string }) {
         <Tabs.Panel value="tasks"><Tasks tasks={tasks} name={name} attempt={status.attemptId} /></Tabs.Panel>
         <Tabs.Panel value="logs"><Logs tasks={tasks} name={name} isOver={isOver(status.state)} /></Tabs.Panel>
         <Tabs.Panel value="use"><Use job={asked} name={name} tasks={tasks} isOver={isOver(status.state)} /></Tabs.Panel>
-        <Tabs.Panel value="terminal"><Suspense fallback={<div role="status" aria-busy="true">{i18n.t("Loading")}</div>}><Terminal tasks={tasks} name={name} /></Suspense></Tabs.Panel>
+        <Tabs.Panel value="terminal"><Part><Terminal tasks={tasks} name={name} /></Part></Tabs.Panel>
         <Tabs.Panel value="attempts"><Timeline job={asked} /></Tabs.Panel>
         <Tabs.Panel value="events"><Events job={asked} /></Tabs.Panel>
         <Tabs.Panel value="config"><Config job={asked} name={job.name} /></Tabs.Panel>

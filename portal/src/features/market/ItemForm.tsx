@@ -2,12 +2,13 @@
 import { i18n } from "@lingui/core";
 import { Button, Switch, TextInput, Textarea } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { lazy, Suspense, useMemo, useState } from "react";
+import { lazy, useMemo, useState } from "react";
 import { ApiError, answer, http } from "@/api/client";
 import { useMe } from "@/api/session";
 import type { Mark } from "@/ui/Editor";
 import { notify } from "@/ui/notices";
 import { Card } from "@/ui/Page";
+import { Part } from "@/ui/Part";
 import css from "./ItemPage.module.css";
 import { kindName } from "./names";
 import { KINDS, useChanged, type Detail, type Kind, type Text } from "./queries";
@@ -113,9 +114,9 @@ export function ItemForm({ item, start = {}, isPrivate, onDone }: ItemFormProps)
         <div className={css.form}>
           <p className={css.dim}>{i18n.t("It must hold no secrets: write ****** in place of each, and whoever runs the item gives their own.")}</p>
           <div className={css.tall}>
-            <Suspense fallback={<div role="status" aria-busy="true">{i18n.t("Loading")}</div>}>
+            <Part>
               <Editor value={text.protocol} onChange={(protocol) => setText((old) => ({ ...old, protocol }))} marks={marks} label={i18n.t("Job file")} />
-            </Suspense>
+            </Part>
           </div>
         </div>
       </Card>

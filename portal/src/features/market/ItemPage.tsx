@@ -3,7 +3,7 @@ import { i18n } from "@lingui/core";
 import { Button, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { lazy, useState } from "react";
 import { answer, http } from "@/api/client";
 import { useMe } from "@/api/session";
 import { useAddress } from "@/ui/address";
@@ -13,6 +13,7 @@ import { LinkButton } from "@/ui/LinkButton";
 import { Loaded } from "@/ui/Loaded";
 import { notify, notifyError } from "@/ui/notices";
 import { Card, Fact, Facts, Page } from "@/ui/Page";
+import { Part } from "@/ui/Part";
 import { Ago } from "@/ui/time";
 import { ItemForm } from "./ItemForm";
 import css from "./ItemPage.module.css";
@@ -58,7 +59,7 @@ function One({ item, edit }: { item: Detail; edit: () => void }) {
         <div className={css.main}>
           <Card title={i18n.t("Description")}>
             {text.description.trim() ? (
-              <Suspense fallback={<div role="status" aria-busy="true">{i18n.t("Loading")}</div>}><Markdown text={text.description} /></Suspense>
+              <Part><Markdown text={text.description} /></Part>
             ) : <p className={css.dim}>{i18n.t("Its author wrote none.")}</p>}
           </Card>
           {text.protocol && (

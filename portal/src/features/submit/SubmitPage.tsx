@@ -4,7 +4,7 @@ import { Button, Group } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useMemo, useState } from "react";
+import { lazy, useEffect, useMemo, useState } from "react";
 import { ApiError, answerText, sendText, type Schemas } from "@/api/client";
 import { useMe } from "@/api/session";
 import { useAddress } from "@/ui/address";
@@ -16,6 +16,7 @@ import { LinkButton } from "@/ui/LinkButton";
 import { Problem } from "@/ui/Loaded";
 import { notify } from "@/ui/notices";
 import { Card, Page } from "@/ui/Page";
+import { Part } from "@/ui/Part";
 import { examples } from "./examples";
 import { Form } from "./Form";
 import css from "./SubmitPage.module.css";
@@ -106,9 +107,9 @@ function Both({ text, setText, from }: { text: string; setText: (text: string) =
         <Verdict error={error} checked={check.data} marks={marks} />
       </div>
       <div className={css.editor}>
-        <Suspense fallback={<div className={css.dim} role="status" aria-busy="true">{i18n.t("Loading")}</div>}>
+        <Part>
           <Editor value={text} onChange={setText} marks={marks} label={i18n.t("Job file")} />
-        </Suspense>
+        </Part>
       </div>
     </div>
   );

@@ -1,0 +1,167 @@
+"""Every page of the portal: for each role, with hostile texts, while it waits, and when the server fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from tests.e2e.portal.browsing import WITHIN_MS, Visitor, expect
+from tests.e2e.portal.walking import PASSWORD, actions, addresses, harm, make_hostile, settled
+from tests.e2e.server import Server
+
+pytestmark = pytest.mark.slow
+COMMAND: Final = "Copy as command"
+NO_WORKERS: Final = "delete window.SharedWorker"
+FORBIDDEN: Final = ("/users", "/monitoring")
+"""Pages that say to users and managers that they may not see them; the others show them what they may see."""
+ADMINS: Final = """
+/groups           New group
+/virtual-clusters New virtual cluster
+/exit-rules       New rule
+"""
+"""Actions that only administrators are offered."""
+
+
+@pytest.fixture(scope="module")
+def hostile(server: Server) -> Server:
+    """Return the platform with names that mean harm."""
+    make_hostile(server)
+    return server
+
+
+@pytest.mark.parametrize(
+    "user", ["admin", pytest.param("mio", marks=pytest.mark.full), pytest.param("ula", marks=pytest.mark.full)]
+)
+def test_each_page_works_for_each_role_and_hostile_texts_do_nothing(hostile: Server, browser: Any, user: str) -> None:
+    visitor = Visitor(browser, hostile.url)
+    visitor.log_in(*((user,) if user == "admin" else (user, PASSWORD)))
+    page, wrong, offered = visitor.page, [], set()
+    for path in addresses():
+        settled(page, path)
+        wrong += [f"{path}: {each}" for each in harm(visitor)]
+        wrong += [f"{path}: {text}" for text in page.locator("main [role=alert]").all_inner_texts()]
+        is_forbidden = page.get_by_text("You may not see this").count() > 0
+        if is_forbidden != (path in FORBIDDEN and user != "admin"):
+            wrong.append(f"{path}: {'is' if is_forbidden else 'is not'} forbidden")
+        if not is_forbidden and COMMAND not in actions(page):
+            wrong.append(f"{path}: nothing to copy as a command")
+        offered |= {f"{path} {name}" for name in actions(page)}
+        if user == "admin":
+            wrong += [f"{path}: {each}" for each in visitor.examine()]
+    for line in ADMINS.strip().splitlines():
+        path, _, name = line.partition(" ")
+        if (f"{path} {name.strip()}" in offered) != (user == "admin"):
+            wrong.append(f"{path}: {name.strip()} is offered to the wrong users")
+    visitor.close()
+    assert wrong + visitor.complaints == []
+
+
+class Stopped:
+    """Holds the answers of the server until it lets them fail."""
+
+    def __init__(self, page: Any) -> None:
+        self.held: list[Any] = []
+        self.is_failing = False
+        page.route("**/api/v2/**", self._hold)
+
+    def _hold(self, route: Any) -> None:
+        if route.request.url.endswith(("/users/me", "/authn/info")):
+            route.continue_()
+        elif "/changes" in route.request.url:
+            route.abort()
+        elif self.is_failing:
+            self._fail(route)
+        else:
+            self.held.append(route)
+
+    def _fail(self, route: Any) -> None:
+        route.fulfill(status=500, json={"code": "UnknownError", "message": "it broke", "advice": "tell somebody"})
+
+    def fail(self) -> None:
+        self.is_failing = True
+        while self.held:
+            self._fail(self.held.pop())
+
+    def again(self) -> None:
+        self.is_failing = False
+
+
+@pytest.fixture
+def lonely(hostile: Server, browser: Any) -> Iterator[Visitor]:
+    """Return an administrator whose pages ask by themselves, so that a test can answer them."""
+    found = Visitor(browser, hostile.url)
+    found.context.add_init_script(NO_WORKERS)
+    found.log_in()
+    yield found
+    found.close()
+
+
+@pytest.mark.full
+def test_each_page_says_that_it_waits_and_that_the_server_failed(lonely: Visitor) -> None:
+    page, wrong = lonely.page, []
+    stopped = Stopped(page)
+    for path in addresses():
+        stopped.again()
+        page.goto(path.replace("/publish", "/publish?job=admin~hostile"))
+        page.locator("main h1").first.wait_for()
+        try:
+            expect(page.locator("main [aria-busy=true], main [role=status]").first).to_be_visible(timeout=WITHIN_MS / 4)
+            stopped.fail()
+            expect(page.get_by_text("it broke").first).to_be_visible(timeout=WITHIN_MS / 4)
+        except AssertionError as error:
+            wrong.append(f"{path}: {'no error' if stopped.is_failing else 'does not wait'}: {str(error)[:80]}")
+    assert wrong == []
+
+
+@pytest.mark.full
+def test_the_keyboard_alone_reaches_each_listed_page(lonely: Visitor) -> None:
+    page = lonely.page
+    settled(page, "/")
+    links = page.locator("nav[aria-label=Pages]").first.get_by_role("link")
+    for name in [name.strip() for name in links.all_inner_texts()]:
+        page.keyboard.press("Control+k")
+        field = page.get_by_role("combobox", name="Find a job or a page")
+        expect(field).to_be_focused()
+        page.keyboard.type(name)
+        expect(page.get_by_role("listbox", name="Results").get_by_role("option").first).to_have_text(name)
+        page.keyboard.press("Enter")
+        expect(links.and_(page.locator("[aria-current=page]"))).to_have_text(name, timeout=WITHIN_MS)
+        page.locator("main h1").first.wait_for()
+    settled(page, "/submit")
+    page.get_by_label("Job file").click()
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("combobox", name="Find a job or a page")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("combobox", name="Find a job or a page")).to_have_count(0)
+
+
+@pytest.mark.full
+def test_a_page_whose_files_an_upgrade_removed_loads_itself_again(lonely: Visitor) -> None:
+    page = lonely.page
+    asked: list[str] = []
+
+    def removed_once(route: Any) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=404) if len(asked) == 1 else route.continue_()
+
+    settled(page, "/")
+    page.route("**/assets/UsersPage-*.js", removed_once)
+    page.get_by_role("link", name="Users").first.click()
+    page.get_by_role("heading", name="Users", level=1).wait_for()
+    assert len(asked) > 1
+
+
+@pytest.mark.full
+def test_a_part_that_an_upgrade_removed_leaves_what_was_typed(lonely: Visitor) -> None:
+    page = lonely.page
+    page.route("**/assets/Editor-*.js", lambda route: route.fulfill(status=404))
+    page.goto("/submit")
+    page.get_by_label("Name").fill("typed-here")
+    page.get_by_text("This part of the page could not be loaded").wait_for()
+    assert page.get_by_label("Name").input_value() == "typed-here"
+    page.unroute("**/assets/Editor-*.js")
+    page.get_by_role("button", name="Reload the page").click()
+    page.get_by_label("Job file").get_by_text("typed-here").wait_for()
+    assert page.get_by_label("Name").input_value() == "typed-here"

@@ -1,0 +1,62 @@
+"""Every page of the portal, as its own list names them, and a platform whose users gave everything a hostile name."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from tests.e2e.portal.browsing import WITHIN_MS, Visitor, expect
+from tests.e2e.server import ROOT, Server, until
+
+PASSWORD: Final = "correct-horse-battery"
+HOSTILE: Final = "<img src=x onerror=window.harmed=1>\u202edesrever 🦄 " + "w" * 120
+_LISTED: Final = re.compile(r'\{ path: "([^"]+)"')
+PARTS: Final = {"$job": "admin~hostile", "$item": "hostile"}
+"""What stands in the addresses of pages of one thing."""
+
+
+def addresses() -> list[str]:
+    """Return the address of each page, as the portal lists them."""
+    found = _LISTED.findall((ROOT / "portal/src/app/pages.tsx").read_text("utf-8"))
+    return [re.sub(r"\$\w+", lambda part: PARTS[part.group()], path) for path in found]
+
+
+def make_hostile(server: Server) -> None:
+    """Make a job with a log, an item, a group, a user and a manager, with texts that mean harm."""
+    echo = "printf '%s\\n' " + f"'{HOSTILE}'"
+    assert server.submit("hostile", echo, "sleep 1000").is_success
+    until(lambda: server.state("hostile") == "RUNNING", "it runs")
+    assert server.http.put("/jobs/admin~hostile/tag", json={"value": HOSTILE}).is_success
+    config = server.http.get("/jobs/admin~hostile/config").text
+    # The marketplace refuses marks that change the direction of text.
+    title = HOSTILE.replace("\u202e", "")
+    item = {"name": "hostile", "kind": "template", "title": title[:100], "description": title, "protocol": config}
+    answer = server.http.post("/market/items", json=item)
+    assert answer.is_success, answer.text
+    acls = {"virtualClusters": ["vision"], "managedVirtualClusters": ["vision"]}
+    group = {"groupname": "leads", "description": HOSTILE, "extension": {"acls": acls}}
+    assert server.http.post("/groups", json=group).is_success
+    for name, groups in (("ula", []), ("mio", ["leads"])):
+        body = {"username": name, "password": PASSWORD, "grouplist": groups, "email": f"{name}@example.org"}
+        assert server.http.post("/users", json=body).is_success, name
+
+
+def settled(page: Any, path: str) -> None:
+    """Open a page, and wait until nothing is loaded any more."""
+    page.goto(path)
+    page.locator("main h1").first.wait_for()
+    expect(page.locator("main [aria-busy=true]")).to_have_count(0, timeout=WITHIN_MS)
+
+
+def harm(visitor: Visitor) -> list[str]:
+    """Return what the hostile texts have done to this page."""
+    page = visitor.page
+    found = page.evaluate("[window.harmed ?? 0, document.querySelectorAll('img[src=x], main script').length]")
+    wide = visitor.overflow()
+    return [*(["a text became part of the page"] if any(found) else []), *([f"{wide} px too wide"] if wide > 0 else [])]
+
+
+def actions(page: Any) -> set[str]:
+    """Return the names of the buttons of a page that change something or lead to a form for it."""
+    names = page.locator("main button:visible, main a[class*=Button]:visible").all_inner_texts()
+    return {" ".join(name.split()) for name in names if name.strip()}
