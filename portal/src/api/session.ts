@@ -62,3 +62,12 @@ export function takeSecret(): string {
   sessionStorage.removeItem(SECRET);
   return secret;
 }
+
+/** The address of a window that signs on and closes. */
+export const WINDOW = "/login?window=begin";
+export const WINDOW_DONE = "/login?window=done";
+
+/** Signs on in a window of its own, so that what was typed on this page stays. */
+export function signOnInWindow(): void {
+  window.open(WINDOW, "pai-sign-on", "popup,width=520,height=720");
+}

@@ -6,7 +6,7 @@ import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { Outlet, useLocation } from "@tanstack/react-router";
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { ApiError, whenLoginEnds } from "@/api/client";
+import { ApiError, pageKey, whenLoginEnds, whenPageKeyChanges } from "@/api/client";
 import { useLive } from "@/api/live";
 import { ME, useMe } from "@/api/session";
 import { Login, LoginAgain } from "@/features/session/Login";
@@ -38,8 +38,15 @@ function Signed() {
   useLive(queries, useMe().data?.username ?? "");
   const path = useLocation({ select: (location) => location.pathname });
   useEffect(() => whenLoginEnds(() => setIsOver(true)), []);
+  const goOn = () => {
+    setIsOver(false);
+    void queries.invalidateQueries();
+  };
+  // Also a login in another tab, or in the window that was opened for it.
+  useEffect(() => whenPageKeyChanges(() => pageKey() && goOn()), []);
   useEffect(() => menu.close(), [path]);
-  useHotkeys([["mod+K", palette.open]], []);
+  // Also from fields and from the editor of a job file.
+  useHotkeys([["mod+K", palette.open]], [], true);
   return (
     <div className={css.frame}>
       <a className={css.skip} href="#main">{i18n.t("Skip to the content")}</a>
@@ -68,7 +75,7 @@ function Signed() {
         <Menus />
       </Drawer>
       {isPaletteOpen && <Palette onClose={palette.close} />}
-      {isOver && <LoginAgain onDone={() => { setIsOver(false); void queries.invalidateQueries(); }} onOther={() => queries.setQueryData(ME, null)} />}
+      {isOver && <LoginAgain onDone={goOn} onOther={() => queries.setQueryData(ME, null)} />}
       <Notices />
     </div>
   );

@@ -9,6 +9,7 @@ import {
 import { i18n } from "@lingui/core";
 import { Note, Problem } from "@/ui/Loaded";
 import { Link } from "@/ui/Link";
+import { LoggedIn } from "@/features/session/Login";
 import { Frame } from "./Frame";
 import { PAGES } from "./pages";
 
@@ -22,6 +23,7 @@ const root = createRootRoute({
 const routes: AnyRoute[] = PAGES.map((page) =>
   createRoute({ getParentRoute: () => root, path: page.path, component: lazyRouteComponent(page.load) }),
 );
+routes.push(createRoute({ getParentRoute: () => root, path: "/login", component: LoggedIn }));
 
 export const router = createRouter({
   routeTree: root.addChildren(routes),

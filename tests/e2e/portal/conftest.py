@@ -14,11 +14,16 @@ from tests.e2e.server import Server
 playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright, which drives the browser")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Return a platform of four nodes with eight GPUs each."""
+@pytest.fixture(scope="session")
+def built() -> None:
+    """Skip unless the portal was built here."""
     if not (BUILT / "index.html").exists() or not AXE.exists():
         pytest.skip("the portal is not built here: make portal")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, built: None) -> Iterator[Server]:
+    """Return a platform of four nodes with eight GPUs each."""
     options = ("--backend", "simulated", "--gpus-per-node", "8", "--share", "vision: 1 node, speech: 8 GPUs")
     found = Server.start(tmp_path_factory.mktemp("portal"), 0, *options)
     yield found

@@ -5,7 +5,10 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useRouter } from "@tanstack/react-router";
 import { useEffect, useState, type FormEvent } from "react";
 import { answer, http } from "@/api/client";
-import { goToProvider, logIn, logInByCode, ME, takeSecret, useMe } from "@/api/session";
+import { goToProvider, logIn, logInByCode, ME, signOnInWindow, takeSecret, useMe, WINDOW_DONE } from "@/api/session";
+import { Link } from "@/ui/Link";
+import { Note } from "@/ui/Loaded";
+import { Page } from "@/ui/Page";
 import css from "./Login.module.css";
 
 function useProvider() {
@@ -16,6 +19,7 @@ function useProvider() {
 export function Login() {
   const queries = useQueryClient();
   const error = useReturn();
+  useWindow();
   const done = () => queries.invalidateQueries({ queryKey: ME });
   return (
     <main className={css.page}>
@@ -27,6 +31,30 @@ export function Login() {
       </div>
     </main>
   );
+}
+
+/** The page at this address for who is logged in: the last one of a window that was opened to sign on. */
+export function LoggedIn() {
+  const isWindow = new URLSearchParams(location.search).get("window") === "done";
+  useEffect(() => {
+    if (isWindow) window.close();
+  }, [isWindow]);
+  return (
+    <Page title={i18n.t("Logged in")}>
+      <Note icon="check" title={i18n.t("You are logged in")} actions={<Link to="/">{i18n.t("Home")}</Link>}>
+        {isWindow && i18n.t("Close this window to continue where you were.")}
+      </Note>
+    </Page>
+  );
+}
+
+/** Goes on to the provider at once in a window that was opened to sign on. */
+function useWindow(): void {
+  const provider = useProvider();
+  useEffect(() => {
+    const isNew = new URLSearchParams(location.search).get("window") === "begin";
+    if (isNew && provider?.authn_type === "OIDC") void goToProvider(provider.loginURI, WINDOW_DONE);
+  }, [provider]);
 }
 
 /** Above the page whose login ended, so that what was typed there stays. */
@@ -42,6 +70,13 @@ export function LoginAgain({ onDone, onOther }: { onDone: () => void; onOther: (
   );
 }
 
+/** Returns where a user of this page wanted to go; only a path of ours, since an address with a host could lead elsewhere. */
+function wanted(): string {
+  if (location.pathname !== "/login") return location.pathname + location.search;
+  const from = new URLSearchParams(location.search).get("from") ?? "/";
+  return /^\/(?![/\\])/.test(from) ? from : "/";
+}
+
 /** Finishes a sign-on that comes back from a provider with a code, or with an error. */
 function useReturn(): string {
   const [error, setError] = useState("");
@@ -51,15 +86,14 @@ function useReturn(): string {
   useEffect(() => {
     const query = new URLSearchParams(location.search);
     const code = query.get("code");
-    const back = query.get("from") ?? "/";
+    const back = wanted();
     if (query.get("errorMessage")) setError(query.get("errorMessage") ?? "");
     if (!code || location.pathname !== "/login") return;
     const secret = takeSecret();
     if (!secret) return;
     logInByCode(code, secret)
       .then(async () => {
-        // Only a path of ours: an address with a host could lead elsewhere.
-        router.history.replace(/^\/(?![/\\])/.test(back) ? back : "/");
+        router.history.replace(back);
         await queries.invalidateQueries({ queryKey: ME });
       })
       .catch((failed: Error) => setError(failed.message));
@@ -69,6 +103,7 @@ function useReturn(): string {
 
 function Form({ user, onDone, error = "" }: { user?: string; onDone: () => unknown; error?: string }) {
   const provider = useProvider();
+  const router = useRouter();
   const [name, setName] = useState(user ?? "");
   const [password, setPassword] = useState("");
   const [failed, setFailed] = useState("");
@@ -79,7 +114,7 @@ function Form({ user, onDone, error = "" }: { user?: string; onDone: () => unkno
     setFailed("");
     try {
       await logIn(name, password);
-      if (location.pathname === "/login") history.replaceState(null, "", "/");
+      if (location.pathname === "/login") router.history.replace(wanted());
       await onDone();
     } catch (caught) {
       setFailed(caught instanceof Error ? caught.message : String(caught));
@@ -88,12 +123,11 @@ function Form({ user, onDone, error = "" }: { user?: string; onDone: () => unkno
     }
   };
   const page = provider?.authn_type === "OIDC" ? provider : undefined;
-  const here = location.pathname === "/login" ? "/" : location.pathname + location.search;
   return (
     <div className={css.form}>
       {page && (
         <>
-          <Button fullWidth size="md" onClick={() => void goToProvider(page.loginURI, here)}>
+          <Button fullWidth size="md" onClick={() => (user ? signOnInWindow() : void goToProvider(page.loginURI, wanted()))}>
             {i18n.t("Continue with {provider}", { provider: page.label ?? "single sign-on" })}
           </Button>
           <Divider label={i18n.t("or with a local account")} />

@@ -26,6 +26,7 @@ KEEPSAKE: Final = "pai_sign_on"
 _TEXT: Final = r"^[^\x00-\x1f\x7f]*$"
 _FORM: Final = re.compile(rb"[\x21-\x7e]{0,16384}")
 _RETURN: Final = "/api/v2/authn/oidc/return"
+_LOGIN_PAGE: Final = "/login"
 _LOCATION: Final = {"Location": "the page to continue at"}
 _ONWARD: Final[dict[str, Any]] = {
     "status": 302,
@@ -64,7 +65,13 @@ async def begin_sign_on(
     """Send the browser to the identity provider; it returns to `redirect_uri` with a `code` for the token route."""
     sign_on, sso = provider
     target = checked_target(redirect_uri, sign_on)
-    started = await sso.start(_return_to(request, sign_on), {"target": target, "from": origin, "challenge": challenge})
+    back = {"target": target, "from": origin, "challenge": challenge}
+    try:
+        started = await sso.start(_return_to(request, sign_on), back)
+    except PaiError as error:
+        if not _is_page(request):
+            raise
+        return RedirectResponse(onward(target, errorMessage=_said(error), **_origin(back)), 302)
     answer = RedirectResponse(started.url, 302)
     answer.set_cookie(KEEPSAKE, started.keepsake, max_age=600, **_cookie(request, sign_on))
     return answer
@@ -98,14 +105,14 @@ async def end_sign_on(request: Request, provider: Provider) -> Response:
         try:
             user = await admit(context, sign_on, finished.person)
         except PaiError as error:
-            message = f"{error.message}; {error.advice}" if error.advice else error.message
-            raise SignOnFailed(message, back) from error
+            raise SignOnFailed(_said(error), back) from error
         place = onward(back["target"], code=code_for(context, user, back["challenge"]), **_origin(back))
     except SignOnFailed as failed:
-        if not failed.back:
-            # It is unknown where this login began, so there is no page that could show the error.
+        if not failed.back and not _is_page(request):
             raise Refused("UnauthorizedUserError", failed.message, "log in again") from failed
-        place = onward(failed.back["target"], errorMessage=failed.message, **_origin(failed.back))
+        # Where it is unknown where this login began, the page of the login shows the error.
+        back = failed.back or {"target": _LOGIN_PAGE}
+        place = onward(back["target"], errorMessage=failed.message, **_origin(back))
     answer = RedirectResponse(place, 302)
     answer.delete_cookie(KEEPSAKE, **_cookie(request, sign_on))
     return answer
@@ -154,6 +161,15 @@ def _cookie(request: Request, sign_on: SignOn) -> dict[str, Any]:
 
 def _return_to(request: Request, sign_on: SignOn) -> str:
     return f"{_base(request, sign_on)}{_RETURN}"
+
+
+def _is_page(request: Request) -> bool:
+    """Return whether a person reads the answer, in a browser's window."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+def _said(error: PaiError) -> str:
+    return f"{error.message}; {error.advice}" if error.advice else error.message
 
 
 def _origin(back: object) -> dict[str, str]:
