@@ -7,6 +7,7 @@ running gang lacks its guarantee only if revoking those of all gangs of lower pr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -107,6 +108,8 @@ def _serve_from_other_cells(
     """Claim a part by serving the share's gangs from other promised cells; False, without a trace, if impossible."""
     if wanted.part.mask & wanted.part.node_cell.claimed or wanted.part.node_cell.chain is not share.chain:
         return False
+    if not _are_enough(share, wanted.part.node_cell.index):
+        return False
     claims = list(_claims_of(gangs, share))
     if len(claims) >= PARTS_MAX:
         node = share.chain.node_level
@@ -121,6 +124,25 @@ def _serve_from_other_cells(
         return True
     journal.undo(mark)
     return False
+
+
+def _are_enough(share: VcShare, node: int) -> bool:
+    """Return whether the promised cells may be enough for the nodes that its gangs use and one more; quick.
+
+    Gangs stay where they are, so each level of cells serves at best as many of these nodes as lie in the cells with
+    most of them.
+    """
+    bindings = share.bindings.values()
+    units = [unit for binding in bindings for unit in binding.units if unit.node_cell.claimed & unit.mask]
+    nodes = {node, *(unit.node_cell.index for unit in units)}
+    most = 0
+    for level, promised in enumerate(share.promised, 1):
+        if promised and level <= share.chain.node_level:
+            most += promised
+        elif promised:
+            in_cells = Counter([index // share.chain.nodes_per[level] for index in nodes])
+            most += sum([number for _, number in in_cells.most_common(promised)])
+    return most >= len(nodes)
 
 
 def _serve_within(

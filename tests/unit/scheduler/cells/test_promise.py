@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from openpai.scheduler.cells.inspection import affinity_groups, cluster_status
 from openpai.scheduler.cells.model import Bind, GangRequest, NodeHealth, Preempt, State, Wait
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Spot, Topology
+from tests.costs import lines_run
 from tests.scheduling.history import core_of, replay
 from tests.scheduling.invariants import audit
 
@@ -295,3 +297,18 @@ def test_a_step_that_cannot_be_read_is_refused_and_changes_nothing(racks: Make, 
     (answer,) = replay(driver.core, [step])
     assert answer["answer"] == "refused"
     assert driver.core.snapshot() == before
+
+
+def test_that_no_promised_cell_is_left_is_seen_without_serving_all_gangs_anew(racks: Make) -> None:
+    def cost(nodes: int) -> int:
+        driver = racks(nodes, {"a": {"RACK.NODE": nodes}, "b": {"RACK.NODE": nodes}})
+        for at in range(nodes):
+            driver.run(f"own{at}", "a", 1, nodes=frozenset({f"r{at}n0"}))
+        driver.run("guest", "a", 1, priority=-1, nodes=frozenset({"r0n1"}))
+        asked = replace(driver.core.cluster.gangs["guest"].request, priority=0)
+        lines = lines_run(lambda: driver.core.change(asked))
+        driver.look()
+        assert driver.core.cluster.gangs["guest"].lazily_preempted_by is not None
+        return lines
+
+    assert cost(20) - cost(10) < 10 * 50
