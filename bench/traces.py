@@ -2,18 +2,21 @@
 """Replays one job trace on one cluster shared in several ways, and prints how long jobs waited in each as one table.
 
     python -m bench.traces --trace jobs.csv --nodes 64 [--format philly-csv --days 30 --ways 'hived;first-fit' --json]
+    python -m bench.traces --trace jobs.csv --nodes 64 --perturb 1
     python -m bench.traces --synthetic jobs=20000,days=14,seed=2 --nodes 64
 
 The nodes are given to the virtual clusters in proportion to the GPU time that they ask for. `private` is what HiveD is
 measured against: each virtual cluster alone on its own part. `first-fit` is quotas in numbers of GPUs where whatever
 fits starts, the oldest first; with `quota` a job that has waited for half an hour is passed no more. WORST VC is the
 largest ratio of a virtual cluster's mean wait to its mean wait in its private cluster under the same policy, a minute
-added to both.
+added to both. `--perturb` moves each submission by up to a minute and changes each run time by up to 2 %: what differs
+between such copies is chance.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -31,7 +34,7 @@ from openpai.simulator.replay import Rules
 from openpai.simulator.report import Report, spread_of
 from openpai.simulator.simulate import simulate
 from openpai.simulator.synthetic import SyntheticSpec, generate
-from openpai.simulator.trace import Trace, in_order
+from openpai.simulator.trace import Trace, in_order, perturbed
 
 HOUR_S: Final = 3600.0
 CHECKPOINT_MS: Final = 3_600_000
@@ -91,6 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark."""
     given = _arguments(arguments)
     config, trace = _inputs(given)
+    if given.perturb is not None:
+        trace = perturbed(trace, given.perturb)
+    gc.collect()
+    gc.freeze()
     rules = Rules(checkpoint_ms=None if given.checkpoint_every_s is None else given.checkpoint_every_s * 1000)
     names = given.ways.split(";")
     chosen = [way for way in WAYS if way.name in names]
@@ -100,6 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows[way.name] = _row(way, config, trace, rules, rows.get(way.private or ""))
     document = {
         "trace": given.trace or given.synthetic,
+        "perturbed": given.perturb,
         "nodes": given.nodes,
         "gpus": sum(quotas_of(config).values()),
         "jobs": len(trace.jobs),
@@ -121,6 +129,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--format", help="ours, philly, philly-csv or helios [default: as it looks]")
     parser.add_argument("--nodes", type=int, default=64, help="nodes of 8 GPUs")
     parser.add_argument("--days", type=float, help="replay only the jobs of the first days")
+    parser.add_argument("--perturb", type=int, metavar="SEED", help="replay a copy with times changed a little")
     parser.add_argument("--ways", default=";".join(way.name for way in WAYS), help="ways, with semicolons between")
     parser.add_argument("--checkpoint-every-s", type=int, help="jobs save their work so often [default: never]")
     parser.add_argument("--json", action="store_true")

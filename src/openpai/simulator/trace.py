@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Final
 
 from openpai.protocol.errors import Fault, Refused
@@ -16,6 +17,12 @@ from openpai.protocol.wording import plural
 
 PRIORITY_CLASSES: Final[Mapping[str, int]] = {"crit": 120, "prod": 100, "test": 10, "oppo": -1}
 """The names OpenPAI's job files use for priorities."""
+
+MOVED_MAX_MS: Final = 60_000
+"""How much earlier or later a job of a perturbed trace is submitted at most."""
+
+LENGTHENED_MAX: Final = 0.02
+"""By which share it runs longer or shorter at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,23 @@ def in_order(jobs: Sequence[TraceJob], left_out: Mapping[str, int]) -> Trace:
     moved = [replace(job, submitted_ms=job.submitted_ms - first) for job in jobs]
     moved.sort(key=lambda job: job.submitted_ms)
     return Trace(tuple(moved), dict(left_out))
+
+
+def perturbed(trace: Trace, seed: int) -> Trace:
+    """Return a copy with each submission moved a little and each run time a little changed; the same for a seed.
+
+    What a policy does with the trace and not with its copies is chance.
+    """
+    dice = Random(seed)  # noqa: S311  a trace keeps no secret
+    jobs = [
+        replace(
+            job,
+            submitted_ms=job.submitted_ms + dice.randint(-MOVED_MAX_MS, MOVED_MAX_MS),
+            run_ms=round(job.run_ms * dice.uniform(1 - LENGTHENED_MAX, 1 + LENGTHENED_MAX)),
+        )
+        for job in trace.jobs
+    ]
+    return in_order(jobs, trace.left_out)
 
 
 class InvalidTrace(Refused):

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from openpai.simulator.synthetic import SyntheticSpec, generate
+from openpai.simulator.trace import perturbed
+
 BENCH = Path(__file__).parents[3] / "bench" / "simulate.py"
 
 
@@ -54,3 +57,31 @@ def test_the_table_has_a_line_for_each_way(monkeypatch: pytest.MonkeyPatch, caps
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("50 jobs in")
     assert [line.split()[0] for line in lines[1:]] == ["WAY", "private", "hived"]
+
+
+def test_a_perturbed_copy_differs_a_little_and_is_the_same_for_a_seed() -> None:
+    trace = generate(SyntheticSpec(jobs=200, days=2, seed=3), {"a": 64})
+    copy = perturbed(trace, 1)
+    assert copy == perturbed(trace, 1) != perturbed(trace, 2)
+    found = {job.id: job for job in copy.jobs}
+    starts = {job.id: found[job.id].submitted_ms - job.submitted_ms for job in trace.jobs}
+    assert 60_000 < max(starts.values()) - min(starts.values()) <= 2 * 60_000
+    for job in trace.jobs:
+        assert found[job.id].run_ms == pytest.approx(job.run_ms, rel=0.02, abs=1)
+        assert (found[job.id].gpus, found[job.id].user) == (job.gpus, job.user)
+    assert any(found[job.id].run_ms != job.run_ms for job in trace.jobs)
+    assert [job.submitted_ms for job in copy.jobs] == sorted(job.submitted_ms for job in copy.jobs)
+
+
+def test_the_bench_replays_a_perturbed_copy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = []
+    for options in ([], ["--perturb", "1"], ["--perturb", "1"]):
+        made = ["--synthetic", "jobs=80,days=1,load=4", "--nodes", "12", "--ways", "hived", "--json", *options]
+        monkeypatch.setattr(sys, "argv", [str(TRACES), *made])
+        runpy.run_path(str(TRACES), run_name="__main__")
+        document = json.loads(capsys.readouterr().out)
+        found.append(document["rows"][0] | {"replay_cpu_s": 0})
+        assert document["perturbed"] == (1 if options else None)
+    assert found[0] != found[1] == found[2]
