@@ -7,6 +7,7 @@ its work since the last checkpoint, and waits again at its place in the queue.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from heapq import heappop, heappush
 from typing import Final
 
@@ -59,6 +60,11 @@ class Run:
     """Whether it was preempted to be moved."""
 
 
+@lru_cache(maxsize=10_000)
+def _asks(sizes: tuple[int, ...]) -> tuple[Ask, ...]:
+    return tuple([Ask(0, 0, gpus) for gpus in sizes])
+
+
 @dataclass(slots=True)
 class Replay:
     """One pass of a trace over one scheduler."""
@@ -107,7 +113,7 @@ class Replay:
         return self.tally
 
     def _submit(self, job: TraceJob) -> None:
-        asks = tuple([Ask(0, 0, gpus) for gpus in job.sizes(self.node_gpus)])
+        asks = _asks(job.sizes(self.node_gpus))
         gang = Gang(
             job.id, asks, job.virtual_cluster, job.priority, job.submitted_ms, job.user, job.id, job.sku_type,
             is_interruptible=self.rules.is_interruptible or job.virtual_cluster in self.rules.interruptible,

@@ -57,7 +57,7 @@ class VcTally:
     def settle(self, now_ms: int) -> None:
         """Update how much of the promise is free although a waiting job could use it."""
         left = self.quota - self.guaranteed.level
-        is_enough = left > 0 and any(size <= left for size in self.sizes)
+        is_enough = left > 0 and bool(self.sizes) and min(self.sizes) <= left
         self.stranded.set(left if is_enough else 0, now_ms)
 
 

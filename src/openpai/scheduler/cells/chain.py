@@ -5,6 +5,7 @@ Only `mutations` modifies them.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from openpai.scheduler.cells.free_cells import BAD_WEIGHT, FreeCells
@@ -70,6 +71,11 @@ class Chain(ChainLayout):
         return (node_cell.bad & mask).bit_count() * BAD_WEIGHT + (node_cell.opportunistic & mask).bit_count()
 
 
+@lru_cache(maxsize=10_000)
+def _numbers(devices: tuple[int, ...], mask: int) -> tuple[int, ...]:
+    return tuple([device for at, device in enumerate(devices) if mask >> at & 1])
+
+
 class NodeCell:
     """One node of one chain. Devices are bits, in the order of the cell tree.
 
@@ -112,13 +118,7 @@ class NodeCell:
 
     def numbers(self, mask: int) -> tuple[int, ...]:
         """Return the device numbers of these bits."""
-        devices = self.devices
-        found = []
-        while mask:
-            low = mask & -mask
-            mask ^= low
-            found.append(devices[low.bit_length() - 1])
-        return tuple(found)
+        return _numbers(self.devices, mask)
 
     def mask_of(self, numbers: tuple[int, ...]) -> int:
         """Return the bits of these device numbers; numbers it does not have are ignored."""

@@ -77,6 +77,8 @@ class Round:
 
     def _take_back_displaced(self) -> bool:
         """Queue gangs again whose reserved devices went to a more urgent gang; return whether there are any."""
+        if not self._state.reserving:
+            return False
         state, gangs = self._state, self._state.core.cluster.gangs
         displaced = [
             waiting

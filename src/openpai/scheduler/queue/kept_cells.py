@@ -31,7 +31,7 @@ class KeptCells:
         for name in [name for name, at_ms in state.again_ms.items() if self._now_ms >= at_ms]:
             del state.again_ms[name]
             state.queue.touch(name)
-        for name in [name for name in state.kept if state.queue.is_due(name, state.core.cluster.freed)]:
+        for name in state.queue.due_among(state.kept, state.core.cluster.freed):
             waiting = state.queue.get(state.kept[name].gang)
             if waiting is None or not self._may_go_first(waiting, name):
                 state.keep(name, None)

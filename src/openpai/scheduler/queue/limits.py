@@ -10,7 +10,8 @@ from openpai.scheduler.queue.fairness import Owner
 
 def gpus_of(gang: Gang) -> int:
     """Return how many GPUs a gang asks for."""
-    return sum([ask.gpus for ask in gang.asks])
+    asks = gang.asks
+    return asks[0].gpus if len(asks) == 1 else sum([ask.gpus for ask in asks])
 
 
 class Limits:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from openpai.scheduler.cells.chain import NodeCell
@@ -29,6 +30,7 @@ def hint_of(chain: str, devices: tuple[int, ...], level: int | None = None) -> s
     return f"{chain}:{_ranges(devices)}{served}"
 
 
+@lru_cache(maxsize=10_000)
 def _ranges(devices: tuple[int, ...]) -> str:
     """Return device numbers as ranges, such as 0-3,6."""
     found: list[list[int]] = []

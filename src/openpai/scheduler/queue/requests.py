@@ -5,6 +5,9 @@ The parts of such a gang are called `gang#0`, `gang#1` and so on inside the sche
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
+
 from openpai.scheduler.cells.model import GangRequest
 from openpai.scheduler.model import Gang, Group
 from openpai.scheduler.queue.skus import Skus
@@ -40,10 +43,15 @@ def rough_requests_of(gang: Gang) -> GangRequests:
     return (GangRequest(gang.id, gang.virtual_cluster, members, gang.priority, gang.sku_type, positions=positions),)
 
 
-def _groups(gang: Gang) -> list[Group] | str:
-    all_members = range(len(gang.asks))
+@lru_cache(maxsize=1_000)
+def _plain(members: int, sku_type: str | None, pinned_cell: str | None) -> Sequence[Group]:
+    return (Group(tuple(range(members)), sku_type, pinned_cell),)
+
+
+def _groups(gang: Gang) -> Sequence[Group] | str:
     if not gang.groups:
-        return [Group(tuple(all_members), gang.sku_type, gang.pinned_cell)]
+        return _plain(len(gang.asks), gang.sku_type, gang.pinned_cell)
+    all_members = range(len(gang.asks))
     named: set[int] = set()
     for group in gang.groups:
         for member in group.members:

@@ -38,8 +38,11 @@ NEAR_MS: Final = 60 * 60 * 1000
 USUAL: Final = 2
 """The median run time of a kind counts as much as this many gangs submitted at the same time."""
 
-COMPARED: Final = 4
+COMPARED: Final = 16
 """Once enough gangs have finished to judge the guesses, one of this many is compared with its guess."""
+
+SORTED_AGAIN: Final = REMEMBERED // 10
+"""If more run times than this are new, all of a kind are sorted again."""
 
 _NUMBERS: Final = re.compile(r"[0-9]+|\b[0-9a-f]{6,}\b")
 
@@ -83,27 +86,85 @@ def _kinds(name: str, user: str | None, gpus: int, pattern: str | None) -> tuple
 
 @dataclass(slots=True)
 class _Latest:
-    """The latest run times of one kind: in order of arrival, by length, and by time of submission."""
+    """The latest run times of one kind, in order of arrival; by length and by time of submission when that is asked.
+
+    Most kinds are asked seldom or never, because a narrower kind answers: they are not sorted with every gang.
+    """
 
     came: deque[tuple[int, int]] = field(default_factory=deque)
     """Time of submission and run time of each gang."""
-    ordered: list[int] = field(default_factory=list)
-    submitted: list[tuple[int, int]] = field(default_factory=list)
-    running: list[tuple[int, int]] = field(default_factory=list)
-    """Time of submission and start of each running gang."""
+    running: dict[tuple[int, int], int] = field(default_factory=dict)
+    """How many gangs run, by time of submission and start."""
     total_ms: int = 0
     """Sum of the run times."""
+    at_once: int = 0
+    """How many of them are 0 or less."""
+    _ordered: list[int] = field(default_factory=list)
+    _submitted: list[tuple[int, int]] = field(default_factory=list)
+    _running: list[tuple[int, int]] | None = None
+    _new: int = 0
+    """How many of the latest are not sorted yet."""
+    _gone: list[tuple[int, int]] = field(default_factory=list)
+    """Those no longer kept that are still among the sorted ones, unless all are to be sorted again."""
 
     def note(self, submitted_ms: int, ran_ms: int) -> None:
-        if len(self.came) == REMEMBERED:
-            oldest = self.came.popleft()
-            del self.ordered[bisect_left(self.ordered, oldest[1])]
-            del self.submitted[bisect_left(self.submitted, oldest)]
+        came = self.came
+        if len(came) == REMEMBERED:
+            oldest = came.popleft()
             self.total_ms -= oldest[1]
-        self.came.append((submitted_ms, ran_ms))
-        insort(self.ordered, ran_ms)
-        insort(self.submitted, (submitted_ms, ran_ms))
+            self.at_once -= oldest[1] <= 0
+            self._gone.append(oldest)
+        came.append((submitted_ms, ran_ms))
         self.total_ms += ran_ms
+        self.at_once += ran_ms <= 0
+        self._new += 1
+        if self._new > SORTED_AGAIN:
+            self._gone.clear()
+
+    @property
+    def ordered(self) -> list[int]:
+        """Return the run times by length."""
+        if self._new:
+            self._sort()
+        return self._ordered
+
+    @property
+    def submitted(self) -> list[tuple[int, int]]:
+        """Return time of submission and run time of each gang, in the order of submission."""
+        if self._new:
+            self._sort()
+        return self._submitted
+
+    @property
+    def running_in_order(self) -> list[tuple[int, int]]:
+        """Return time of submission and start of each running gang, in the order of submission."""
+        if self._running is None:
+            self._running = sorted([pair for pair, number in self.running.items() for _ in range(number)])
+        return self._running
+
+    def count_running(self, submitted_ms: int, since_ms: int, change: int) -> None:
+        """Count a gang that runs, or with -1 one that runs no longer; one that was not counted changes nothing."""
+        pair = submitted_ms, since_ms
+        number = self.running.get(pair, 0) + change
+        if number > 0:
+            self.running[pair] = number
+        else:
+            self.running.pop(pair, None)
+        self._running = None
+
+    def _sort(self) -> None:
+        new, self._new = self._new, 0
+        if new > SORTED_AGAIN:
+            self._submitted = sorted(self.came)
+            self._ordered = sorted([ran_ms for _, ran_ms in self.came])
+            return
+        for pair in [self.came[at] for at in range(-new, 0)]:
+            insort(self._ordered, pair[1])
+            insort(self._submitted, pair)
+        for pair in self._gone:
+            del self._ordered[bisect_left(self._ordered, pair[1])]
+            del self._submitted[bisect_left(self._submitted, pair)]
+        self._gone.clear()
 
     def near(self, submitted_ms: int, now_ms: int) -> int:
         """Return the run time to expect of a gang submitted at that time: a mean of those submitted nearest to it.
@@ -114,13 +175,15 @@ class _Latest:
         ordered = self.ordered
         weights = float(USUAL)
         total = weights * sqrt(ordered[len(ordered) // 2])
-        at = bisect_left(self.submitted, (submitted_ms, 0))
-        for other_ms, ran_ms in self.submitted[max(0, at - NEIGHBOURS) : at + NEIGHBOURS]:
+        submitted = self.submitted
+        at = bisect_left(submitted, (submitted_ms, 0))
+        for other_ms, ran_ms in submitted[max(0, at - NEIGHBOURS) : at + NEIGHBOURS]:
             weight = NEAR_MS / (NEAR_MS + abs(other_ms - submitted_ms))
             weights += weight
             total += weight * sqrt(ran_ms)
-        at = bisect_left(self.running, (submitted_ms, 0))
-        for other_ms, since_ms in self.running[max(0, at - NEIGHBOURS) : at + NEIGHBOURS]:
+        running = self.running_in_order
+        at = bisect_left(running, (submitted_ms, 0))
+        for other_ms, since_ms in running[max(0, at - NEIGHBOURS) : at + NEIGHBOURS]:
             weight = NEAR_MS / (NEAR_MS + abs(other_ms - submitted_ms))
             weights += weight
             total += weight * sqrt(self.typical_after(now_ms - since_ms))
@@ -138,8 +201,11 @@ class _Latest:
 
     def longer_than(self, after_ms: int) -> tuple[int, int]:
         """Return the index of the first longer run time, and the number of longer ones."""
-        first = bisect_right(self.ordered, after_ms)
-        return first, len(self.ordered) - first
+        if not after_ms:
+            return self.at_once, len(self.came) - self.at_once
+        ordered = self.ordered
+        first = bisect_right(ordered, after_ms)
+        return first, len(ordered) - first
 
 
 class RunTimes:
@@ -180,7 +246,7 @@ class RunTimes:
     def _enough(self, kinds: Iterable[Kind], after_ms: int) -> tuple[_Latest, int, int, Kind] | None:
         for kind in kinds:
             latest = self._kinds.get(kind)
-            if latest is not None and len(latest.ordered) >= ENOUGH:
+            if latest is not None and len(latest.came) >= ENOUGH:
                 first, count = latest.longer_than(after_ms)
                 if count >= ENOUGH:
                     return latest, first, count, kind
@@ -200,7 +266,7 @@ class RunTimes:
     def mean(self, gang: Gang) -> int | None:
         """Return the mean run time of similar gangs; None if too few have finished."""
         found = self._enough(kinds_of(gang), 0)
-        return None if found is None else found[0].total_ms // len(found[0].ordered)
+        return None if found is None else found[0].total_ms // len(found[0].came)
 
     def before_and_after(self, gang: Gang, at_ms: int, limit_ms: int | None = None) -> tuple[int, int] | None:
         """Return how long similar gangs ran in all, before and after they had run for `at_ms`; None if too few have.
@@ -221,20 +287,18 @@ class RunTimes:
             latest = self._kinds.get(kind)
             if latest is None:
                 latest = self._kinds[kind] = _Latest()
-            insort(latest.running, (gang.submitted_at_ms, since_ms))
+            latest.count_running(gang.submitted_at_ms, since_ms, 1)
 
     def end(self, gang: Gang, since_ms: int) -> None:
         """Record that a gang runs no longer."""
-        pair = gang.submitted_at_ms, since_ms
         starts = self._since.get(gang.virtual_cluster, [])
         first = bisect_left(starts, since_ms)
         if starts[first : first + 1] == [since_ms]:
             del starts[first]
         for kind in kinds_of(gang):
             latest = self._kinds.get(kind)
-            at = bisect_left(latest.running, pair) if latest is not None else 0
-            if latest is not None and latest.running[at : at + 1] == [pair]:
-                del latest.running[at]
+            if latest is not None:
+                latest.count_running(gang.submitted_at_ms, since_ms, -1)
 
     def expected(self, gang: Gang, now_ms: int) -> int | None:
         """Return the run time to expect of a waiting gang, from similar gangs submitted around the same time."""
@@ -252,7 +316,7 @@ class RunTimes:
     def of_all(self, virtual_cluster: str) -> tuple[int, int] | None:
         """Return the quartiles of all run times of a virtual cluster, None if too few."""
         latest = self._kinds.get(Kind(virtual_cluster))
-        if latest is None or len(latest.ordered) < ENOUGH:
+        if latest is None or len(latest.came) < ENOUGH:
             return None
         count = len(latest.ordered)
         return latest.ordered[count // 4], latest.ordered[count * 3 // 4]
@@ -287,9 +351,9 @@ class RunTimes:
     def load(self, data: Mapping[str, Any]) -> None:
         """Restore the result of `dump`."""
         for *kind, came in data["kinds"]:
-            pairs = [(submitted_ms, ran_ms) for submitted_ms, ran_ms in came]
-            ordered = sorted([ran_ms for _, ran_ms in pairs])
-            self._kinds[Kind(*kind)] = _Latest(deque(pairs), ordered, sorted(pairs), total_ms=sum(ordered))
+            latest = self._kinds[Kind(*kind)] = _Latest()
+            for submitted_ms, ran_ms in came:
+                latest.note(submitted_ms, ran_ms)
         self._longest = dict(data["longest"])
         self._finished = dict(data["finished"])
         if "guesses" in data:  # earlier versions counted differently

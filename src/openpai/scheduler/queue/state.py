@@ -313,32 +313,31 @@ class SchedulerState:
         return left_ms if limit_ms is None else max(0, min(left_ms, limit_ms - ran_ms))
 
     def _is_next(self, waiting: Waiting) -> bool:
-        """Return whether a gang of several members has waited so long that it goes before gangs with fewer devices.
+        """Return whether a gang of several members has waited so long that it goes before those with fewer devices.
 
         Several places that are free at once are rare. A gang that takes one of them costs more than it gains: they
         serve all gangs that need several places, the largest first, before others take them.
         """
-        gang = waiting.gang
-        if len(gang.asks) == 1 or gang.priority < 0:
-            return False
-        return self.now_ms - gang.submitted_at_ms >= self.kept_after_ms(waiting)
+        waited_ms = self.now_ms - waiting.gang.submitted_at_ms
+        return waited_ms >= self.patience_ms and waited_ms >= self.kept_after_ms(waiting)
 
     def order_key(self, waiting: Waiting) -> OrderKey:
         """Return the sort key of a waiting gang; smaller goes first."""
         gang = waiting.gang
+        name = gang.virtual_cluster
         share = 0.0
         if gang.priority < 0:
             # Idle devices are shared in proportion to promises.
             cluster = self.core.cluster
-            name = gang.virtual_cluster
             shares = cluster.shares_of(name) if name in cluster.shares else ()
             share = cluster.borrowed.get(name, 0) / max(1, sum(each.size for each in shares))
-        if gang.priority >= 0 and self.is_kept_for(gang.id, gang.virtual_cluster):
+            use = self.running.ledger.use((name, gang.user), self.now_ms)
+        elif (kept := self.kept.get(name)) is not None and kept.gang == gang.id:
             use = FIRST  # before all others of its priority and rank, however much its user used
-        elif (order := self.order_of(gang)) is not Order.FAIR:
+        elif (order := self.orders.get(name, Order.FAIR)) is not Order.FAIR:
             use = waiting.turn if order is Order.SHORTEST else 0
-        elif self._is_next(waiting):
+        elif len(gang.asks) > 1 and self._is_next(waiting):
             use = -waiting.devices
         else:
-            use = self.running.ledger.use((gang.virtual_cluster, gang.user), self.now_ms)
+            use = self.running.ledger.use((name, gang.user), self.now_ms)
         return -gang.priority, share, -gang.rank, use, gang.submitted_at_ms, waiting.number

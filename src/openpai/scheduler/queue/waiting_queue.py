@@ -8,7 +8,7 @@ without sorting. The cost of one pass depends on the number of different request
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -49,13 +49,17 @@ class Waiting:
         return sum(sum(request.sizes()) for request in self.requests)
 
 
+Line = list[tuple[Place, Waiting]]
+"""The waiting gangs of one user in one lane, in order."""
+
+
 @dataclass(slots=True)
 class Lane:
     """Gangs of one virtual cluster with the same request."""
 
     group: str
     shape: Shape
-    lines: dict[str, list[tuple[Place, Waiting]]] = field(default_factory=dict)
+    lines: dict[str, Line] = field(default_factory=dict)
     """By user, in order."""
     answer: Wait | None = None
     """Why the first gang found no placement in the last decision about it."""
@@ -79,7 +83,7 @@ class Head(NamedTuple):
 class Stretch(NamedTuple):
     """The first `gangs` gangs of a line."""
 
-    line: Sequence[tuple[Place, Waiting]]
+    line: Line
     gangs: int
 
     @property
@@ -154,7 +158,7 @@ class Queue:
         # If a gang of this lane found no placement in the last full pass, this one would find none either.
         if lane.answer is None or lane.looked_at != self._seen.get(group):
             self._touched.add(group)
-        insort(lane.lines.setdefault(gang.user, []), (waiting.order, waiting), key=_order)
+        insort(lane.lines.setdefault(gang.user, []), (waiting.order, waiting))  # no two orders are equal
         self._lane_of[gang.id] = lane
         self._waiting[gang.id] = waiting
         if gang.is_interruptible:
@@ -170,7 +174,7 @@ class Queue:
                 if not self._interruptible[lane.group]:
                     del self._interruptible[lane.group]
             line = lane.lines[waiting.gang.user]
-            del line[bisect_left(line, waiting.order, key=_order)]
+            del line[bisect_left(line, (waiting.order,))]
             if not line:
                 del lane.lines[waiting.gang.user]
                 if not lane.lines:
@@ -181,14 +185,18 @@ class Queue:
         """Return the groups to consider now: something was freed or added there since they were last considered."""
         return set(self._due(freed))
 
-    def is_due(self, group: str, freed: dict[str, int]) -> bool:
-        """Return whether a group is to be considered now."""
-        if group not in self._groups:
-            return False
-        if group in self._touched:
-            return True
-        now = freed.get(group, 0) + (freed[""] if group in self._interruptible else 0)
-        return self._seen.get(group) != now
+    def due_among(self, groups: Iterable[str], freed: dict[str, int]) -> list[str]:
+        """Return which of these groups are to be considered now."""
+        seen, anywhere, interruptible = self._seen, freed[""], self._interruptible
+        return [
+            group
+            for group in groups
+            if (
+                seen.get(group) != freed.get(group, 0) + (anywhere if group in interruptible else 0)
+                or group in self._touched
+            )
+            and group in self._groups
+        ]
 
     def _due(self, freed: dict[str, int]) -> dict[str, int]:
         """Return the groups to consider, with the counts of freed things that matter to them."""
@@ -244,7 +252,7 @@ class Queue:
             for user, line in lane.lines.items():
                 for _, waiting in line:
                     waiting.turn = turn(waiting)
-                lane.lines[user] = sorted(((waiting.order, waiting) for _, waiting in line), key=_order)
+                lane.lines[user] = sorted([(waiting.order, waiting) for _, waiting in line])
         self._touched.add(group)
 
     def ahead_of(self, waiting: Waiting, order_key: Callable[[Waiting], OrderKey]) -> Iterator[Stretch]:
@@ -258,7 +266,3 @@ class Queue:
                         count = bisect_left(line, own, key=lambda item: order_key(item[1]))
                         if count:
                             yield Stretch(line, count)
-
-
-def _order(item: tuple[Place, Waiting]) -> Place:
-    return item[0]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from openpai.scheduler.model import Ask, Gang
 from openpai.scheduler.queue.accuracy import LATEST
-from openpai.scheduler.queue.run_times import COMPARED, RunTimes
+from openpai.scheduler.queue.run_times import COMPARED, REMEMBERED, RunTimes
 from tests.unit.scheduler.queue.queues import HOUR_MS
 
 MINUTE_MS = HOUR_MS // 60
@@ -101,3 +103,37 @@ def test_run_times_before_and_after_a_moment_add_up_and_a_time_limit_cuts_them()
     assert times.before_and_after(one(9), 2 * HOUR_MS) == (7 * HOUR_MS, 9 * HOUR_MS)
     assert times.before_and_after(one(9), 2 * HOUR_MS, 4 * HOUR_MS) == (7 * HOUR_MS, 3 * HOUR_MS)
     assert known((0, HOUR_MS)).before_and_after(one(9), 0) is None
+
+
+def test_run_times_are_the_same_whenever_they_are_asked() -> None:
+    dice = Random(1)
+    often, seldom, once = RunTimes(), RunTimes(), RunTimes()
+    runs = [(dice.randrange(40 * HOUR_MS), dice.choice([0, dice.randrange(HOUR_MS)])) for _ in range(REMEMBERED + 300)]
+    for number, (submitted_ms, ran_ms) in enumerate(runs):
+        for times, each in ((often, 1), (seldom, 37), (once, len(runs))):
+            times.note(one(submitted_ms), ran_ms)
+            if number % 3 == 0:
+                times.begin(one(submitted_ms + 1), submitted_ms + ran_ms)
+            if number % 3 == 2:
+                before = runs[number - 2]
+                times.end(one(before[0] + 1), sum(before))
+            if number % each == 0:
+                times.expected(one(submitted_ms), 50 * HOUR_MS)
+    loaded = RunTimes()
+    loaded.load(once.dump())
+    for at in range(0, 40 * HOUR_MS, HOUR_MS // 2):
+        answers = [
+            (
+                times.guess(one(at), 0.3, at // 100),
+                times.before_and_after(one(at), at // 100),
+                times.mean(one(at)),
+                times.quartiles(one(at), 0),
+                times.of_all("a"),
+            )
+            for times in (often, seldom, once, loaded)
+        ]
+        assert answers[0] == answers[1] == answers[2] == answers[3]
+        assert often.expected(one(at), 50 * HOUR_MS) == seldom.expected(one(at), 50 * HOUR_MS)
+        assert often.expected(one(at), 50 * HOUR_MS) == once.expected(one(at), 50 * HOUR_MS)
+    latest = sorted(ran_ms for _, ran_ms in runs[-REMEMBERED:] if ran_ms)
+    assert often.guess(one(0), 0.5) == latest[len(latest) // 2]
