@@ -23,6 +23,9 @@ from .lacks import summary
 from .newest import fill
 from .postgres import fresh_database, postgres
 
+# Collection only adds objects, among which the collector would look for garbage again and again.
+gc.disable()
+
 # Where compiled modules may not be kept, each of the hundreds of processes that tests start would compile them again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -53,6 +56,7 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector away from what was imported for all tests: it would visit that again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

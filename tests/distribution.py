@@ -51,6 +51,13 @@ class Distribution(LoadScopeScheduling):
         super().remove_node(node)
         return running
 
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Forget groups of tests that are over: what is left of all of a process is counted after each test."""
+        super().mark_test_complete(node, item_index, duration)
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(self.assigned_work[node][scope].values()):
+            del self.assigned_work[node][scope]
+
     def _reschedule(self, node: Any) -> None:
         # One that has just been started in place of another has not collected its tests yet.
         if node in self.registered_collections:
