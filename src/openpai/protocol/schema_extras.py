@@ -24,43 +24,46 @@ AfterName = Annotated[str, Field(min_length=1)]
 PriorityClass = Literal["crit", "prod", "test", "oppo"]
 
 
-def _field(description: str, *examples: Any, alias: str | None = None) -> Any:
+def optional(description: str, *examples: Any, alias: str | None = None) -> Any:
+    """Return a key that may be left out."""
     return Field(default=None, alias=alias, description=description, examples=list(examples))
 
 
-class _Open(BaseModel):
+class OpenSection(BaseModel):
+    """A mapping in a job file that keeps keys it does not know."""
+
     model_config = ConfigDict(strict=True, extra="allow", alias_generator=to_camel)
 
 
-class StorageEntry(_Open):
+class StorageEntry(OpenSection):
     """A storage to mount."""
 
-    name: str | None = _field("Name of the storage.", "confignfs")
-    mount_path: str | None = _field("Where tasks see it; /mnt/<name> unless given.", "/data")
+    name: str | None = optional("Name of the storage.", "confignfs")
+    mount_path: str | None = optional("Where tasks see it; /mnt/<name> unless given.", "/data")
 
 
-class Notifications(_Open):
-    """Changes of the job to notify its owner of; no notification is sent yet."""
+class Notifications(OpenSection):
+    """Changes of the job to notify its owner of."""
 
-    running: bool | None = _field("Notify when the job starts to run.", True)
-    succeeded: bool | None = _field("Notify when the job succeeded.", True)
-    failed: bool | None = _field("Notify when the job failed.", True)
-    stopped: bool | None = _field("Notify when the job was stopped.", True)
-    retried: bool | None = _field("Notify when the job is tried again.", False)
+    running: bool | None = optional("Notify when the job starts to run.", True)
+    succeeded: bool | None = optional("Notify when the job succeeded.", True)
+    failed: bool | None = optional("Notify when the job failed.", True)
+    stopped: bool | None = optional("Notify when the job was stopped.", True)
+    retried: bool | None = optional("Notify when the job is tried again.", False)
 
 
-class HivedRole(_Open):
+class HivedRole(OpenSection):
     """Which hardware a task role wants."""
 
-    sku_type: str | None = _field("Kind of SKU, as the cluster names it.", "V100-GPU")
-    pinned_cell_id: str | None = _field("A cell that is pinned for the virtual cluster; not with skuType.", "rack-7")
-    affinity_group_name: str | None = _field("Roles of the same group are placed together.", "training")
-    cell_type: str | None = _field("Each task stays inside one cell of this type.", "V100-SWITCH")
-    sku_num: Annotated[int, Field(ge=0)] | None = _field("SKUs for each task; worked out by the platform.", 1)
-    sku_number: Annotated[int, Field(ge=0)] | None = _field("Another spelling of skuNum.", 1)
+    sku_type: str | None = optional("Kind of SKU, as the cluster names it.", "V100-GPU")
+    pinned_cell_id: str | None = optional("A cell that is pinned for the virtual cluster; not with skuType.", "rack-7")
+    affinity_group_name: str | None = optional("Roles of the same group are placed together.", "training")
+    cell_type: str | None = optional("Each task stays inside one cell of this type.", "V100-SWITCH")
+    sku_num: Annotated[int, Field(ge=0)] | None = optional("SKUs for each task; worked out by the platform.", 1)
+    sku_number: Annotated[int, Field(ge=0)] | None = optional("Another spelling of skuNum.", 1)
 
 
-class TopologyRequest(_Open):
+class TopologyRequest(OpenSection):
     """How close together the tasks of a job run."""
 
     cell_type: str = Field(
@@ -68,53 +71,55 @@ class TopologyRequest(_Open):
         examples=["V100-NODE", "RACK"],
         min_length=1,
     )
-    required: bool | None = _field("Rather wait than run apart; false unless given.", True)
+    required: bool | None = optional("Rather wait than run apart; false unless given.", True)
 
 
-class AffinityGroup(_Open):
+class AffinityGroup(OpenSection):
     """How close together the tasks of one group of roles are placed."""
 
-    cell_type: str | None = _field("All tasks of the group stay inside one cell of this type.", "V100-NODE")
+    cell_type: str | None = optional("All tasks of the group stay inside one cell of this type.", "V100-NODE")
 
 
-class HivedScheduler(_Open):
+class HivedScheduler(OpenSection):
     """Settings for the scheduler."""
 
-    job_priority_class: PriorityClass | None = _field("How urgent the job is; test unless given.", "prod")
-    task_roles: dict[str, HivedRole | None] | None = _field(
+    job_priority_class: PriorityClass | None = optional("How urgent the job is; test unless given.", "prod")
+    task_roles: dict[str, HivedRole | None] | None = optional(
         "Settings of each task role.", {"worker": {"skuType": "V100-GPU"}}
     )
-    affinity_groups: dict[str, AffinityGroup | None] | None = _field(
+    affinity_groups: dict[str, AffinityGroup | None] | None = optional(
         "Settings of the groups that roles name as affinityGroupName.", {"training": {"cellType": "V100-NODE"}}
     )
-    topology: TopologyRequest | None = _field("Keep the job's tasks together.", {"cellType": "RACK", "required": True})
-    interruptible: bool | None = _field(
+    topology: TopologyRequest | None = optional(
+        "Keep the job's tasks together.", {"cellType": "RACK", "required": True}
+    )
+    interruptible: bool | None = optional(
         "Whether the job may borrow idle resources of other virtual clusters, and be preempted, until its own "
         "guarantee has room. The default is the setting of its virtual cluster.",
         True,
     )
-    checkpoint_minutes: Annotated[float, Field(gt=0, le=MINUTES_MAX, allow_inf_nan=False)] | None = _field(
+    checkpoint_minutes: Annotated[float, Field(gt=0, le=MINUTES_MAX, allow_inf_nan=False)] | None = optional(
         "How often the job saves its work, in minutes: at most this counts as lost when the scheduler chooses what to "
         "preempt or move. Without it, all work since the start or since `pai job checkpoint` counts.",
         30,
     )
-    gang_release_enable: bool | None = _field("Whether resources are returned all at once.", False)
-    lazy_preemption_enable: bool | None = _field("Whether preempted tasks stay while there is room.", True)
-    ignore_k8s_suggested_nodes: bool | None = _field("Kept for older files.", True, alias="ignoreK8sSuggestedNodes")
+    gang_release_enable: bool | None = optional("Whether resources are returned all at once.", False)
+    lazy_preemption_enable: bool | None = optional("Whether preempted tasks stay while there is room.", True)
+    ignore_k8s_suggested_nodes: bool | None = optional("Kept for older files.", True, alias="ignoreK8sSuggestedNodes")
 
 
-class AfterEntry(_Open):
+class AfterEntry(OpenSection):
     """A job that must have ended before this one is queued."""
 
     job: str = Field(
         description="Name of a job of the same user, or user~name.", examples=["prepare", "bob~prepare"], min_length=1
     )
-    until: Literal["succeeded", "failed", "ended"] | None = _field(
+    until: Literal["succeeded", "failed", "ended"] | None = optional(
         "How that job has to end; succeeded unless given.", "ended"
     )
 
 
-class SweepRequest(_Open):
+class SweepRequest(OpenSection):
     """A job for each combination of values; in a job of a sweep, what it is in the sweep."""
 
     matrix: (
@@ -123,24 +128,24 @@ class SweepRequest(_Open):
             Field(min_length=1, max_length=20),
         ]
         | None
-    ) = _field("Values of each parameter; every combination is a job.", {"lr": [0.1, 0.01], "seed": [1, 2, 3]})
-    max_running: Annotated[int, Field(ge=1, le=SWEEP_JOBS_MAX)] | None = _field(
+    ) = optional("Values of each parameter; every combination is a job.", {"lr": [0.1, 0.01], "seed": [1, 2, 3]})
+    max_running: Annotated[int, Field(ge=1, le=SWEEP_JOBS_MAX)] | None = optional(
         "How many jobs of the sweep may be queued or run at a time; the others are held. No limit unless given.", 4
     )
 
 
-class RuntimePlugin(_Open):
+class RuntimePlugin(OpenSection):
     """A plugin that prepares or accompanies tasks: one of those in every server, or one that an administrator added."""
 
     plugin: str = Field(description="Name of the plugin.", examples=["ssh", "git", "cmd", "tensorboard"])
-    parameters: dict[str, Any] | None = _field("Parameters of the plugin.", {"jobssh": True})
-    failure_policy: Literal["fail", "ignore"] | None = _field(
+    parameters: dict[str, Any] | None = optional("Parameters of the plugin.", {"jobssh": True})
+    failure_policy: Literal["fail", "ignore"] | None = optional(
         "Whether the task fails when the plugin does; fail unless given.", "ignore"
     )
-    taskroles: list[str] | None = _field("Task roles it is for; all unless given.", ["worker"])
+    taskroles: list[str] | None = optional("Task roles it is for; all unless given.", ["worker"])
 
 
-class HangDetectionRequest(_Open):
+class HangDetectionRequest(OpenSection):
     """When the job counts as one that hangs."""
 
     minutes: float = Field(
@@ -151,13 +156,13 @@ class HangDetectionRequest(_Open):
         "count as the least, and with 0 the job is not watched.",
         examples=[15, 0.5],
     )
-    restarts: Annotated[int, Field(ge=0, le=100)] | None = _field(
+    restarts: Annotated[int, Field(ge=0, le=100)] | None = optional(
         "How many attempts of the job may end like this; 0 unless given: a hang is only reported.",
         2,
     )
 
 
-class ProgressRequest(_Open):
+class ProgressRequest(OpenSection):
     """How the progress of the job is found in its log."""
 
     pattern: str = Field(
@@ -169,7 +174,7 @@ class ProgressRequest(_Open):
     )
 
 
-class ApplicationRequest(_Open):
+class ApplicationRequest(OpenSection):
     """A server in a task of the job that browsers reach through the platform."""
 
     name: str = Field(
@@ -177,87 +182,87 @@ class ApplicationRequest(_Open):
         examples=["lab"],
         pattern=NAME_PATTERN,
     )
-    task_role: str | None = _field("Task role in which it runs; may be left out if the job has only one.", "worker")
-    task_index: Annotated[int, Field(ge=0)] | None = _field("Index of the task in which it runs; 0 unless given.", 0)
-    port: Annotated[int, Field(ge=1, le=65535)] | Annotated[str, Field(min_length=1, max_length=64)] | None = _field(
+    task_role: str | None = optional("Task role in which it runs; may be left out if the job has only one.", "worker")
+    task_index: Annotated[int, Field(ge=0)] | None = optional("Index of the task in which it runs; 0 unless given.", 0)
+    port: Annotated[int, Field(ge=1, le=65535)] | Annotated[str, Field(min_length=1, max_length=64)] | None = optional(
         "The port it listens on, or the label of a port of the task role; the port labelled http unless given.",
         8888,
         "http",
     )
-    title: Annotated[str, Field(min_length=1, max_length=100)] | None = _field("Its name for people.", "JupyterLab")
-    path: Annotated[str, Field(pattern=PATH_PATTERN, max_length=1000)] | None = _field(
+    title: Annotated[str, Field(min_length=1, max_length=100)] | None = optional("Its name for people.", "JupyterLab")
+    path: Annotated[str, Field(pattern=PATH_PATTERN, max_length=1000)] | None = optional(
         "What a browser opens first; / unless given.", "/lab"
     )
-    health_path: Annotated[str, Field(pattern=PATH_PATTERN, max_length=1000)] | None = _field(
+    health_path: Annotated[str, Field(pattern=PATH_PATTERN, max_length=1000)] | None = optional(
         "What answers as soon as it is ready; its path unless given.", "/api/status"
     )
-    kind: Literal["web", "jupyter"] | None = _field(
+    kind: Literal["web", "jupyter"] | None = optional(
         "With jupyter, kernels and terminals that work count as use, and what the page asks by itself does not; web "
         "unless given.",
         "jupyter",
     )
-    idle_seconds: Annotated[float, Field(ge=0, le=IDLE_MAX_S, allow_inf_nan=False)] | None = _field(
+    idle_seconds: Annotated[float, Field(ge=0, le=IDLE_MAX_S, allow_inf_nan=False)] | None = optional(
         "After how many seconds without use the job is stopped, with a warning before; 0 for never. Without it the "
         "operator's default applies to applications that own their job, and no other is stopped.",
         7200,
     )
-    owns_job: bool | None = _field("Whether the job exists for this application alone; false unless given.", True)
+    owns_job: bool | None = optional("Whether the job exists for this application alone; false unless given.", True)
 
 
-class Extras(_Open):
+class Extras(OpenSection):
     """Settings outside the protocol."""
 
-    gang_allocation: bool | None = _field("Whether all tasks start together or not at all; true unless given.", False)
-    submit_from: str | None = _field("The page the job was made with.", "hello-world")
-    storages: list[StorageEntry] | None = _field("Storages to mount.", [{"name": "confignfs"}])
-    job_status_change_notification: Notifications | None = _field(
-        "Changes of the job to notify its owner of; no effect yet.", {"failed": True}
+    gang_allocation: bool | None = optional("Whether all tasks start together or not at all; true unless given.", False)
+    submit_from: str | None = optional("The page the job was made with.", "hello-world")
+    storages: list[StorageEntry] | None = optional("Storages to mount.", [{"name": "confignfs"}])
+    job_status_change_notification: Notifications | None = optional(
+        "Changes of the job to notify its owner of, by mail.", {"failed": True}
     )
-    hived_scheduler: HivedScheduler | None = _field("Settings for the scheduler.", {"jobPriorityClass": "prod"})
-    after: Annotated[list[AfterName | AfterEntry], Field(max_length=AFTER_MAX)] | None = _field(
+    hived_scheduler: HivedScheduler | None = optional("Settings for the scheduler.", {"jobPriorityClass": "prod"})
+    after: Annotated[list[AfterName | AfterEntry], Field(max_length=AFTER_MAX)] | None = optional(
         "Jobs that must have ended before this one is queued, by name or with the end that is wanted.",
         ["prepare", {"job": "bob~prepare", "until": "ended"}],
     )
-    time_limit_minutes: Annotated[float, Field(gt=0, le=MINUTES_MAX, allow_inf_nan=False)] | None = _field(
+    time_limit_minutes: Annotated[float, Field(gt=0, le=MINUTES_MAX, allow_inf_nan=False)] | None = optional(
         "Minutes after which an attempt is ended; a job with a limit can start in gaps between other jobs.", 120, 0.5
     )
-    grace_period_seconds: Annotated[float, Field(ge=1, le=GRACE_MAX_S, allow_inf_nan=False)] | None = _field(
+    grace_period_seconds: Annotated[float, Field(ge=1, le=GRACE_MAX_S, allow_inf_nan=False)] | None = optional(
         "How long a task may run on after SIGTERM, to save its work when it is preempted, drained, stopped or reaches "
         "its time limit; 30 unless given.",
         120,
     )
-    hang_detection: HangDetectionRequest | None = _field(
+    hang_detection: HangDetectionRequest | None = optional(
         "Report and restart the job when it hangs; without this, the default of its virtual cluster applies.",
         {"minutes": 15, "restarts": 2},
     )
-    progress: ProgressRequest | None = _field(
+    progress: ProgressRequest | None = optional(
         "How the progress of the job is found in its log, for programs that do not report it.",
         {"pattern": r"step (?P<step>\d+)/(?P<total>\d+)"},
     )
-    unique_tasks: bool | None = _field(
+    unique_tasks: bool | None = optional(
         "Whether no task may ever run twice at a time: one whose node does not answer starts again elsewhere only once "
         "it is certain that it does not run any more; false unless given.",
         True,
     )
-    code: Annotated[str, Field(pattern=DIGEST)] | None = _field(
+    code: Annotated[str, Field(pattern=DIGEST)] | None = optional(
         "The code that was sent along, which each task finds in the directory it starts in; `pai job submit --code` "
         "sends it and sets this.",
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     )
-    outputs: Annotated[list[OutputPath], Field(max_length=OUTPUTS_MAX)] | None = _field(
+    outputs: Annotated[list[OutputPath], Field(max_length=OUTPUTS_MAX)] | None = optional(
         "The results among the files in a task's working directory: paths and patterns (`*`, `?`, `**`). "
         "`pai job fetch` brings these, and all files of jobs that name none.",
         ["model", "logs/**/*.json"],
     )
-    applications: Annotated[list[ApplicationRequest], Field(max_length=APPLICATIONS_MAX)] | None = _field(
+    applications: Annotated[list[ApplicationRequest], Field(max_length=APPLICATIONS_MAX)] | None = optional(
         "Servers in the job's tasks, such as Jupyter, that browsers reach through the platform.",
         [{"name": "lab", "port": "http", "path": "/lab", "kind": "jupyter"}],
     )
-    sweep: SweepRequest | None = _field(
+    sweep: SweepRequest | None = optional(
         "Makes the file a sweep: a job for each combination of parameters. `pai job submit --matrix` sets this.",
         {"matrix": {"lr": [0.1, 0.01]}, "maxRunning": 4},
     )
-    private: bool | None = _field("Whether others may not read the job file; false unless given.", True)
-    runtime_plugins: list[RuntimePlugin] | None = _field(
+    private: bool | None = optional("Whether others may not read the job file; false unless given.", True)
+    runtime_plugins: list[RuntimePlugin] | None = optional(
         "Plugins, in the order in which they prepare a task.", [{"plugin": "ssh"}], alias=PLUGIN_PREFIX
     )

@@ -42,15 +42,9 @@ def warnings_of(spec: JobSpec) -> Iterator[Finding]:
     yield from _unresolved(spec)
     yield from _image_references(spec)
     yield from _plugins(spec)
-    yield from _notifications(spec)
     yield from _misspelt(spec)
     yield from _hived(spec)
     yield from missing_peers(spec)
-
-
-def _notifications(spec: JobSpec) -> Iterator[Finding]:
-    if any(value is True for value in mapping(spec.extras.get(_NOTIFICATION)).values()):
-        yield Finding(("extras", _NOTIFICATION), "has no effect yet: changes of the job's state are not sent")
 
 
 def _unreachable_minima(role: TaskRole) -> Iterator[Finding]:

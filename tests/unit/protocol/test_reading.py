@@ -291,11 +291,8 @@ def test_roles_of_plugins_and_unknown_scheduler_keys_are_warned_of() -> None:
     ]
 
 
-def test_notifications_have_a_warning_while_none_are_sent() -> None:
-    (message,) = warnings_of(job(extras={"jobStatusChangeNotification": {"failed": True, "running": False}}))
-    assert message.endswith("jobStatusChangeNotification: has no effect yet: changes of the job's state are not sent")
-    for promise in ({"failed": False}, {}, None):
-        assert not warnings_of(job(extras={"jobStatusChangeNotification": promise})), promise
+def test_notifications_are_sent_and_have_no_warning() -> None:
+    assert not warnings_of(job(extras={"jobStatusChangeNotification": {"failed": True, "running": False}}))
 
 
 def test_a_misspelt_key_among_keys_that_may_be_any_is_warned_of() -> None:
