@@ -33,6 +33,8 @@ UNSURE_STATUS: Final = frozenset({502, 504})
 STREAM_TIMEOUT: Final = httpx.Timeout(10.0, read=50.0)
 TIMEOUT_S: Final = 60.0
 CONNECT_WITHIN_S: Final = 5.0
+SLOW_S: Final = 8.0
+"""A refusal that took this long is final: the server waited in vain for something, such as a storage."""
 LOOK: Final = "it may have taken effect: check before you repeat it"
 
 
@@ -140,7 +142,7 @@ def after_failure(
 
 def after_refusal(call: Call[Any], attempt: int, response: httpx.Response, *, left_s: float = math.inf) -> float:
     """Return the pause before the next try after an error response; raise the error if it is final."""
-    if response.status_code not in RETRIED_STATUS or attempt == TRIES - 1:
+    if response.status_code not in RETRIED_STATUS or attempt == TRIES - 1 or _took_s(response) >= SLOW_S:
         raise error_of(response)
     if response.status_code == 429 and (_retry_after_s(response.headers) or 0) > BUSY_MAX_S:
         # The user should see at once that it takes a minute; the error says so.
@@ -153,6 +155,14 @@ def after_refusal(call: Call[Any], attempt: int, response: httpx.Response, *, le
     if pause >= left_s:
         raise error_of(response)
     return pause
+
+
+def _took_s(response: httpx.Response) -> float:
+    """Return how long an answer took; 0 if nobody measured it."""
+    try:
+        return response.elapsed.total_seconds()
+    except RuntimeError:
+        return 0.0
 
 
 def unsendable(call: Call[Any], error: Exception) -> Refused:

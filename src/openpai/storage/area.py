@@ -43,14 +43,14 @@ class DrivenArea:
 
     async def list(self, path: str) -> tuple[Entry, ...]:
         names = parts(path)
-        return await self._run(path, self._list, names)
+        return await self._ask(path, self._list, names)
 
     async def entry(self, path: str) -> Entry:
         names = parts(path)
-        return await self._run(path, self._driver.entry, names) if names else Entry("", is_directory=True)
+        return await self._ask(path, self._driver.entry, names) if names else Entry("", is_directory=True)
 
     async def read(self, path: str, start: int, end: int) -> AsyncIterator[bytes]:
-        reader = await self._run(path, self._driver.reader, file_parts(path))
+        reader = await self._ask(path, self._driver.reader, file_parts(path))
         try:
             while start < end:
                 piece = await self._run(path, reader.read, start, min(PIECE_BYTES, end - start))
@@ -63,7 +63,7 @@ class DrivenArea:
                 await self._workers.run(reader.close)
 
     async def write(self, path: str, content: AsyncIterator[bytes]) -> int:
-        writer = await self._run(path, self._driver.writer, file_parts(path))
+        writer = await self._ask(path, self._driver.writer, file_parts(path))
         try:
             size = await self._copy(path, content, writer)
             await self._run(path, writer.commit)
@@ -113,6 +113,12 @@ class DrivenArea:
         if entry.is_directory or entry.modified_at_ms is None or self._opened.storage.is_read_only:
             return False
         return entry.modified_at_ms < self._clock.now_ms() - ABANDONED_AFTER_MS
+
+    async def _ask(self, path: str, work: Callable[..., T], *given: Any) -> T:
+        try:
+            return await self._workers.ask(work, *given)
+        except Exception as error:
+            raise self._errors.error(error, path) from None
 
     async def _run(self, path: str, work: Callable[..., T], *given: Any) -> T:
         try:

@@ -22,7 +22,7 @@ _PATIENCE_S: Final = 10.0
 async def try_connection(connection: Connection, workers: Workers, errors: ErrorTranslator) -> Step:
     """Return the result of connecting."""
     try:
-        await workers.run(connection.probe)
+        await workers.ask(connection.probe)
     except Exception as error:
         message = error.message if isinstance(error, PaiError) else errors.text(error)
         return Step("connect", False, "it does not answer" if isinstance(error, TimeoutError) else message)

@@ -26,6 +26,8 @@ CONNECT_S: Final = 10
 READ_S: Final = 50
 THREADS: Final = 4
 CALL_TIMEOUT_S: Final = 60.0
+ASK_TIMEOUT_S: Final = 20.0
+"""For what moves no data, so that a storage that hangs has a clear error soon."""
 _GUEST: Final = "guest"
 
 Values = Mapping[str, Any]
@@ -44,6 +46,11 @@ class Workers:
         running = asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
         async with asyncio.timeout(self._timeout_s):
             return await running
+
+    async def ask(self, work: Callable[..., T], *given: Any) -> T:
+        """Return what `work`, which moves no data, returns; raise TimeoutError when it takes too long for that."""
+        async with asyncio.timeout(min(ASK_TIMEOUT_S, self._timeout_s)):
+            return await self.run(work, *given)
 
     def close(self, last: Callable[[], object] | None = None) -> None:
         """Accept no calls after `last`, which may block; do not wait for it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from openpai.client import Client
+from openpai.client import Client, retry
 from openpai.client.retry import TRIES, is_loopback, options
 from openpai.protocol.errors import Broken, InvalidProtocol, Refused, Unavailable
 
@@ -39,6 +39,14 @@ def test_a_long_pause_is_an_error_at_once(scripted):
     with pytest.raises(Unavailable) as caught:
         bare.client().nodes()
     assert caught.value.advice == "try again in 58 s"
+
+
+def test_a_refusal_that_took_long_is_final(scripted, monkeypatch):
+    monkeypatch.setattr(retry, "SLOW_S", 0.0)
+    server = scripted(BUSY, NODES)
+    with pytest.raises(Unavailable, match="starting"):
+        server.client().nodes()
+    assert server.pauses == []
 
 
 def test_a_server_cannot_make_us_wait_for_hours(scripted):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import threading
 
 import pytest
 
 from openpai.ports.storages import Storage
 from openpai.protocol.errors import Refused
+from openpai.storage import connections
 from openpai.storage.area import file_parts, folder_of, parts
-from openpai.storage.connections import connect
+from openpai.storage.connections import Workers, connect
 from openpai.storage.errors import ErrorTranslator
 from openpai.storage.kinds import read
 
@@ -68,3 +70,18 @@ def test_paths_are_taken_apart() -> None:
     for user in ("..", ".", "a/b", ""):
         with pytest.raises(Refused):
             folder_of(user)
+
+
+async def test_a_storage_that_hangs_is_given_up_sooner_when_no_data_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "ASK_TIMEOUT_S", 0.01)
+    workers, answered = Workers("it"), threading.Event()
+    try:
+        with pytest.raises(TimeoutError):
+            await workers.ask(answered.wait)
+    finally:
+        answered.set()
+        workers.close()
+
+
+def test_what_hangs_is_given_up_within_half_a_minute() -> None:
+    assert connections.ASK_TIMEOUT_S < 30
