@@ -50,6 +50,7 @@ exit_spec.list         +     +    +    +    +    +      +      +      +     +
 exit_spec.test         -     -    -    -    -    +      -      +      -     -
 exit_spec.change       -     -    -    -    -    +      -      +      -     -
 scheduler.snapshot     -     -    -    -    -    +      -      +      -     -
+scheduler.what_if      -     -    -    +    -    +      -      +      -     -
 alert.list             +     +    +    +    +    +      +      +      +     +
 alert.rules            -     -    -    -    -    +      -      +      -     -
 alert.change           -     -    -    -    -    +      -      +      -     -
@@ -169,6 +170,7 @@ GET     /api/v2/scheduler/fairness                                      vc.list
 PUT     /api/v2/scheduler/fairness                                      cluster.change
 GET     /api/v2/scheduler/orders                                        vc.list
 PUT     /api/v2/scheduler/orders                                        cluster.change
+GET     /api/v2/scheduler/what-if                                       scheduler.what_if
 
 GET     /api/{v2/tokens|v1/token}                                       token.list
 DELETE  /api/{v2/tokens|v1/token}                                       token.revoke

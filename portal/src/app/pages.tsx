@@ -25,6 +25,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/market/$item", name: () => i18n.t("Item"), icon: "market", isListed: false, load: () => import("@/features/market/ItemPage") },
   { path: "/publish", name: () => i18n.t("Publish an item"), icon: "market", isListed: false, load: () => import("@/features/market/PublishPage") },
   { path: "/cluster", name: () => i18n.t("Cluster"), icon: "cluster", isListed: true, load: () => import("@/features/cluster/ClusterPage") },
+  { path: "/what-if", name: () => i18n.t("What if"), icon: "chart", isListed: true, isForAdmins: true, load: () => import("@/features/whatIf/WhatIfPage") },
   { path: "/reports", name: () => i18n.t("Reports"), icon: "chart", isListed: true, load: () => import("@/features/reports/ReportsPage") },
   { path: "/budgets", name: () => i18n.t("Budgets"), icon: "clock", isListed: true, load: () => import("@/features/budgets/BudgetsPage") },
   { path: "/storages", name: () => i18n.t("Storages"), icon: "storage", isListed: true, load: () => import("@/features/storages/StoragesPage") },

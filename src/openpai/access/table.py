@@ -72,6 +72,7 @@ _ACTIONS: Final = (
     _admin("exit_spec.test", "test exit specs against texts and past failures", scope=Scope.READ),
     _admin("exit_spec.change", "change, disable and revert exit specs"),
     _admin("scheduler.snapshot", "take a snapshot of the scheduler", scope=Scope.READ),
+    _admin("scheduler.what_if", "replay the past with other promises", is_open_to_manager=True, scope=Scope.READ),
     _look("alert.list", "see the alerts about one's own jobs; administrators see all"),
     _admin("alert.rules", "see alert rules, their history, silences, channels, and what alerts did", scope=Scope.READ),
     _admin("alert.change", "change and revert alert rules"),

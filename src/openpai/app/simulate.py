@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from openpai.app.simulate_history import replay_history
 from openpai.cli import output
+from openpai.cli.durations import FORMS
 from openpai.cli.options import option
 from openpai.cli.text_file import read_text
 from openpai.protocol.errors import InvalidParameters, Refused
@@ -85,9 +87,20 @@ def simulate(
     write_trace: Annotated[
         Path | None, option("--write-trace", "Write the trace to a file, in our own format.")
     ] = None,
+    history: Annotated[
+        str | None,
+        option("--history", f"Replay the jobs of the platform itself, of its last days: {FORMS}; with one --what-if."),
+    ] = None,
     json: output.Json = False,
 ) -> None:
     """Replay a job trace over the real scheduler in virtual time, and compare configurations."""
+    if history is not None:
+        others = (trace, synthetic, trace_format, config, scheduler, checkpoint_every_s, experiment, plot, write_trace)
+        if any(others) or interruptible or move_jobs or match_vcs:
+            message = "--history replays on the platform, with its own jobs, promises and rules"
+            raise InvalidParameters(message, "give only --what-if and --json with it")
+        replay_history(history, what_if or (), json)
+        return
     from openpai.simulator.formats import write_ours
     from openpai.simulator.replay import Rules
 

@@ -43,6 +43,7 @@ from openpai.client.calls.storages import Storages
 from openpai.client.calls.sweeps import Sweeps
 from openpai.client.calls.tokens import Tokens
 from openpai.client.calls.users import Users
+from openpai.client.calls.what_if import WhatIfs
 from openpai.client.calls_core import Call, finished
 from openpai.client.connection import Connection
 from openpai.client.retry import TIMEOUT_S, options
@@ -57,7 +58,7 @@ Http = TypeVar("Http", httpx.BaseTransport, httpx.AsyncBaseTransport)
 
 
 class Connected(
-    Jobs, JobChanges, JobEvents, Applications, Tokens, Users, Groups, Nodes, Clusters, Scheduler,
+    Jobs, JobChanges, JobEvents, Applications, Tokens, Users, Groups, Nodes, Clusters, Scheduler, WhatIfs,
     Storages, Quotas, Budgets, Reports, Audit, Alerts, AlertRules, AlertChannels, ExitSpecs, Code, SshKeys, Sweeps,
     Metrics, Market,
     Generic[Http],

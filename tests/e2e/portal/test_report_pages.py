@@ -173,3 +173,28 @@ def test_a_user_sees_their_own_budget_and_may_not_change_it(used: Server, ulla: 
     finally:
         for name in ("ulla", "ben"):
             used.http.delete("/budgets", params={"kind": "user", "name": name, "period": "total"})
+
+
+def test_the_past_is_replayed_with_other_promises(used: Server, person: Visitor) -> None:
+    person.open("/what-if?change=vision%3D-800", "What if")
+    person.page.get_by_text("vision does not have 800 GPUs").wait_for()
+    person.open("/what-if", "What if")
+    page = person.page
+    page.get_by_text("Ask what would have been").wait_for()
+    page.get_by_label("Virtual cluster").select_option("vision")
+    page.get_by_label("GPUs more, or fewer (-)").fill("8")
+    assert person.examine() == []
+    page.get_by_role("button", name="Replay").click()
+    table = page.get_by_role("table", name="Before and after")
+    table.get_by_role("row").filter(has_text="all together").wait_for()
+    table.get_by_role("row").filter(has_text="vision").get_by_text("16").first.wait_for()
+    assert "change=vision" in page.url
+    page.get_by_role("figure", name="GPUs in use").locator("canvas").wait_for()
+    assert person.examine() == []
+
+
+def test_the_past_of_others_is_not_for_everybody(ulla: Visitor) -> None:
+    ulla.open("/what-if?change=vision%3D%2B8", "假设分析")
+    ulla.page.get_by_text("您无权查看").wait_for()
+    assert ulla.overflow() <= 0
+    assert ulla.examine() == []

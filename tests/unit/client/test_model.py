@@ -40,6 +40,7 @@ from openpai.wire import (
     tasks,
     tokens,
     users,
+    what_if,
 )
 
 DOCUMENTS = {
@@ -101,6 +102,9 @@ DOCUMENTS = {
     "Quota": quotas.OwnQuota,
     "Report": reports.UsageReport,
     "WeeklyReport": reports.WeeklyReport,
+    "WhatIf": what_if.WhatIf,
+    "Replayed": what_if.Replayed,
+    "ReplayedVc": what_if.ReplayedVc,
     "Resources": clusters.Resources,
     "Accuracy": clusters.Accuracy,
     "Moves": clusters.Moves,
@@ -206,7 +210,8 @@ def test_an_inner_value_is_read_from_the_document_that_is_there(name):
         if isinstance(source.kind, type) and source.paths:
             inner = [kind for kind in inner_kinds(found(DOCUMENTS[name], source.paths[0])) if is_typeddict(kind)]
             # The total of a report is a row that is not about anybody.
-            expected = reports.UsageTotal if source.paths == (("total",),) else DOCUMENTS[source.kind.__name__]
+            is_total = (name, source.paths) == ("Report", (("total",),))
+            expected = reports.UsageTotal if is_total else DOCUMENTS[source.kind.__name__]
             assert inner == [expected], source.paths
 
 

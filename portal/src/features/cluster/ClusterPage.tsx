@@ -11,6 +11,7 @@ import { useAddress } from "@/ui/address";
 import { CopyCommand } from "@/ui/Copy";
 import { Gauge } from "@/ui/Gauge";
 import { Link } from "@/ui/Link";
+import { LinkButton } from "@/ui/LinkButton";
 import { Loaded, Note } from "@/ui/Loaded";
 import { Card, Fact, Facts, Page } from "@/ui/Page";
 import { Part } from "@/ui/Part";
@@ -22,7 +23,7 @@ const Topology = lazy(() => import("./Topology"));
 
 export default function ClusterPage() {
   return (
-    <Page title={i18n.t("Cluster")} lead={<Summary />} actions={<CopyCommand words={["vc", "list"]} />}>
+    <Page title={i18n.t("Cluster")} lead={<Summary />} actions={<><LinkButton to="/reports" icon="chart" variant="default">{i18n.t("Reports")}</LinkButton><LinkButton to="/what-if" icon="chart" variant="default">{i18n.t("What if")}</LinkButton><CopyCommand words={["vc", "list"]} /></>}>
       <Loaded query={useVirtualClusters()}>
         {(all) => <div className={css.vcs}>{Object.entries(all).sort(([one], [other]) => one.localeCompare(other)).map(([name, vc]) => <Vc key={name} name={name} vc={vc} />)}</div>}
       </Loaded>

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from openpai.client.model.tasks import *
     from openpai.client.model.tokens import *
     from openpai.client.model.users import *
+    from openpai.client.model.what_if import *
 
 # Creating a data class takes half a millisecond, and each command of the terminal needs only a few of them.
 _PLACE: Final = {
@@ -56,6 +57,7 @@ _PLACE: Final = {
     "tasks": "Cause FINAL_STATES GpuUse LogHit LogPiece SUCCEEDED SshGatewayTask SshTask TaskProgress TaskUse TaskView",
     "tokens": "Checked Login NewToken TokenView",
     "users": "User",
+    "what_if": "Replayed ReplayedVc WhatIf",
 }
 
 
