@@ -22,6 +22,8 @@ ASKED_S: Final = 60.0
 """For how long a job is measured before others after a user asked for its use."""
 _SHARE: Final = 100
 """A round may take one in so many parts of the time, so that many tasks are measured less often."""
+NAMES_MAX: Final = 8
+"""Values of a job that are kept over time."""
 
 
 class TaskMeasures:
@@ -32,6 +34,8 @@ class TaskMeasures:
         self._steps: dict[AttemptKey, deque[tuple[int, float]]] = {}
         """When each task had made which steps."""
         self._progress: dict[str, TaskUse] = {}
+        self._names: dict[str, list[str]] = {}
+        """The first names under which each job reported values."""
         self._watched: frozenset[str] = frozenset()
         self._asked_s: dict[str, float] = {}
         """When users asked for the use of jobs, on the monotonic clock."""
@@ -41,6 +45,18 @@ class TaskMeasures:
 
     def progress(self) -> Mapping[str, TaskUse]:
         return self._progress
+
+    def reported(self, job: str) -> Mapping[str, float]:
+        """Return the values, such as its loss, that the task of a job that is least far reported last.
+
+        They have at most eight names over all the time, so that a job cannot make series without end.
+        """
+        use = self._progress.get(job)
+        if use is None or use.sample.progress is None:
+            return {}
+        found, names = use.sample.progress.metrics, self._names.setdefault(job, [])
+        names += [name for name in found if name not in names][: NAMES_MAX - len(names)]
+        return {name: found[name] for name in names if name in found}
 
     def of_job(self, job: str) -> tuple[TaskUse, ...]:
         """Return what the running tasks of a job use, which is measured before others for the next minute."""
@@ -61,6 +77,8 @@ class TaskMeasures:
         uses = (_use(self._newest.get(sample.key), sample) for sample in samples)
         self._newest = {use.sample.key: replace(use, steps_per_s=self._pace(use.sample)) for use in uses}
         self._steps = {key: steps for key, steps in self._steps.items() if key in self._newest}
+        running = {key.job for key in self._newest}
+        self._names = {job: names for job, names in self._names.items() if job in running}
         self._progress = {}
         for use in self._newest.values():
             job = use.sample.key.job

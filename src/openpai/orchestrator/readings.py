@@ -117,6 +117,9 @@ def of_jobs(find: Find) -> Iterator[Reading]:
             labels = job_labels(record)
             found = uses.get(id_, [])
             yield Reading(Labels.of(labels), {**_held(record), **_sums(found)})
+            reported = leader.measures.reported(id_) if leader.measures is not None else {}
+            for name, value in reported.items():
+                yield Reading(Labels.of({**labels, "metric": name}), {"pai_job_progress_value": value})
             limits = {role.name: role.resources.memory_mb * 2.0**20 for role in record.spec.task_roles}
             for use in found:
                 yield from _of_task(labels, use, limits.get(use.sample.key.role, 0.0))

@@ -129,6 +129,10 @@ class TaskUsage(Protocol):
         """Return the use of the task that is least far, by the ids of the jobs that report progress."""
         ...
 
+    def reported(self, job: str) -> Mapping[str, float]:
+        """Return the values, by name, that the task of a job that is least far reported with its progress."""
+        ...
+
     def watch(self, jobs: Iterable[str]) -> None:
         """Measure these jobs, named by their ids, before others: their use is needed without gaps."""
         ...

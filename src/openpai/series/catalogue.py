@@ -103,6 +103,7 @@ _JOB: Final = {
     "pai_job_tasks_running": "Running tasks of a job.",
     "pai_job_cpus_used": "Processors that the tasks of a job use.",
     "pai_job_progress_steps": "Steps that the task of a job that is least far has made.",
+    "pai_job_progress_value": "A value that this task reported with its progress, such as the loss, by its name.",
 }
 _TASK: Final = {
     "task_processes": "Processes of a task.",

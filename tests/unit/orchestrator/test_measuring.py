@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from time import monotonic
 
 import pytest
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.orchestrator.measuring import ASKED_S, TaskMeasures
+from openpai.orchestrator.measuring import ASKED_S, NAMES_MAX, TaskMeasures
 from openpai.ports.task_usage import Counters, Rates, TaskSample
 from openpai.runtime.progress import Progress
 
@@ -92,3 +93,17 @@ def test_rate_and_time_left_follow_from_the_steps_and_the_job_is_as_far_as_its_l
     assert (measures.progress()["a" * 32].steps_per_s, measures.progress()["a" * 32].left_s) == (1.0, None)
     measures.learn([])
     assert measures.progress() == {}
+
+
+def test_a_job_reports_values_under_few_names_however_often_it_changes_them() -> None:
+    measures = TaskMeasures()
+    for turn in range(20):
+        progress = Progress(turn, 100, {"loss": float(turn), f"made-up-{turn}": 1.0})
+        measures.learn([replace(sample(turn, 0.0), progress=progress)])
+        kept = {"loss": float(turn)} | ({f"made-up-{turn}": 1.0} if turn < NAMES_MAX - 1 else {})
+        assert measures.reported(KEY.job) == kept
+    assert measures.reported("b" * 32) == {}
+    # What runs again after it had ended begins anew.
+    measures.learn([])
+    measures.learn([replace(sample(1, 0.0), progress=Progress(1, 100, {"other": 2.0}))])
+    assert measures.reported(KEY.job) == {"other": 2.0}

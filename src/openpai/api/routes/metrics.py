@@ -38,6 +38,7 @@ JOB_NAMES: Final = (
     "pai_job_memory_used_bytes",
     "pai_job_gpu_percent",
     "pai_job_progress_steps",
+    "pai_job_progress_value",
 )
 _JOB_METRICS: Final = frozenset(name for name in METRICS if name.startswith(("pai_job_", "task_")))
 _TIME_MAX: Final = 1 << 52
