@@ -17,6 +17,7 @@ function titleOf(metric: Metric): string {
     pai_job_memory_used_bytes: i18n.t("Memory in use"),
     pai_job_gpu_percent: i18n.t("GPUs, how busy"),
     pai_job_progress_steps: i18n.t("Progress in steps"),
+    pai_job_progress_value: i18n.t("Reported by the job"),
     task_cpu_percent: i18n.t("Processor use; 100 % is one processor"),
     task_mem_usage_byte: i18n.t("Memory in use"),
     task_gpu_percent: i18n.t("GPUs, how busy"),
@@ -53,12 +54,12 @@ export function namesOf(series: readonly Series[]): string[] {
 }
 
 /** Shows a metric as a chart in a card; nothing where nothing was measured. */
-export function MetricChart({ metric }: { metric: Metric }) {
+export function MetricChart({ metric, name }: { metric: Metric; name?: string }) {
   const lines = useMemo(() => {
     const names = namesOf(metric.series);
     return metric.series.map((one, index) => ({ name: names[index] ?? "", values: one.mean }));
   }, [metric]);
-  const title = titleOf(metric);
+  const title = name ?? titleOf(metric);
   const more = metric.matched - metric.series.length;
   return (
     <Card title={title}>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,3 +89,21 @@ def test_the_attempts_of_a_job_are_on_one_scale(real: Server, person: Visitor, t
     assert person.examine() == []
     page.get_by_role("link", name="Attempt 1").click()
     expect(page.get_by_label("Attempt", exact=True)).to_have_value("0")
+
+
+def test_what_a_job_reports_is_drawn_beside_its_log(real: Server, person: Visitor) -> None:
+    lines = 'i=0; while :; do i=$((i+1)); echo "$i/9000 loss=0.$i" > "$PAI_PROGRESS_FILE"; echo step $i; sleep 1; done'
+    real.submit("trains", lines)
+    charts = "/jobs/admin~trains/metrics?name=pai_job_progress_value"
+    until(lambda: any(one["mean"] for one in real.get(charts)["charts"][0]["series"]), "its loss is measured")
+    try:
+        person.open("/jobs/admin~trains?tab=logs", "trains")
+        progress = person.page.get_by_role("region", name="Progress", exact=True)
+        progress.get_by_role("figure", name="loss").locator("canvas").wait_for()
+        progress.get_by_role("figure", name="Progress in steps").locator("canvas").wait_for()
+        person.page.get_by_role("log").get_by_text(re.compile(r"step \d+")).first.wait_for()
+        assert person.examine() == []
+        person.page.set_viewport_size({"width": 375, "height": 700})
+        assert person.overflow() <= 0
+    finally:
+        real.http.put("/jobs/admin~trains/executionType", json={"value": "STOP"})

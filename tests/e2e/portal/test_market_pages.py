@@ -157,6 +157,21 @@ def test_an_edit_that_is_too_late_says_so_and_loses_nothing(visitor: Visitor, it
     until(lambda: items.get("/market/items/imagenet")["summary"] == "mine", "it is as the page says")
 
 
+def test_what_a_revision_changed_is_shown_line_by_line(visitor: Visitor, items: Server) -> None:
+    body = {"name": "weights", "kind": "model", "title": "Weights", "storage": "data", "description": "one"}
+    assert items.http.post("/market/items", json=body).is_success
+    changed = {"title": "Weights", "storage": "data", "description": "two"}
+    assert items.http.put("/market/items/weights", json=changed).is_success
+    visitor.open("/market/weights", "Weights")
+    page = visitor.page
+    page.get_by_role("button", name="What changed in revision 2").click()
+    differences = page.get_by_role("region", name="Differences")
+    differences.get_by_text("revision 2: two").wait_for()
+    differences.get_by_text("revision 1: one").wait_for()
+    assert "changes=2" in page.url
+    assert visitor.examine() == []
+
+
 def test_an_administrator_approves_what_a_user_publishes(visitor: Visitor, ula: Visitor, items: Server) -> None:
     visitor.open("/market", "Marketplace")
     visitor.page.get_by_role("switch", name="Items need approval").click()

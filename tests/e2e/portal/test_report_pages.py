@@ -198,3 +198,25 @@ def test_the_past_of_others_is_not_for_everybody(ulla: Visitor) -> None:
     ulla.page.get_by_text("您无权查看").wait_for()
     assert ulla.overflow() <= 0
     assert ulla.examine() == []
+
+
+def test_the_first_page_says_what_looks_wrong_and_what_was_used_in_the_week(used: Server, person: Visitor) -> None:
+    node = used.get("/nodes")[0]["name"]
+    assert used.http.put(f"/nodes/{node}", json={"badDevices": [0], "reason": "too hot"}).is_success
+    try:
+        person.open("/", "Hello, admin")
+        page = person.page
+        page.get_by_role("heading", name="What looks wrong").wait_for()
+        page.get_by_role("listitem").filter(has_text=node).get_by_text("has 1 bad GPU").wait_for()
+        assert person.examine() == []
+        page.get_by_role("listitem").filter(has_text=node).get_by_role("link", name="Look at it").first.click()
+        page.get_by_role("dialog", name=node).wait_for()
+    finally:
+        used.http.put(f"/nodes/{node}", json={"badDevices": []})
+
+
+def test_a_user_sees_their_own_week(ulla: Visitor) -> None:
+    ulla.open("/", "您好，ulla")
+    ulla.page.get_by_role("heading", name="我最近七天").wait_for()
+    assert ulla.overflow() <= 0
+    assert ulla.examine() == []

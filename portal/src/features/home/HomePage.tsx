@@ -16,6 +16,8 @@ import { Card, Page } from "@/ui/Page";
 import { StateBadge, StateIcon, stateName, type State } from "@/ui/State";
 import { Ago, Span } from "@/ui/time";
 import css from "./HomePage.module.css";
+import { Week } from "./Week";
+import { Wrong } from "./Wrong";
 
 const COUNTED: readonly State[] = ["RUNNING", "WAITING", "FAILED", "SUCCEEDED", "STOPPED"];
 
@@ -33,9 +35,13 @@ export default function HomePage() {
         {COUNTED.map((state) => <Count key={state} state={state} user={me.username} />)}
       </div>
       <div className={css.columns}>
-        <Recent me={me} />
+        <div className={css.side}>
+          {me.admin && <Wrong />}
+          <Recent me={me} />
+        </div>
         <div className={css.side}>
           <Shares me={me} />
+          <Week user={me.username} />
           <Free />
         </div>
       </div>

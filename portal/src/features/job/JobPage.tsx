@@ -75,7 +75,7 @@ function Shown({ job, asked }: { job: JobDetail; asked: string }) {
           <Tabs.Tab value="config">{i18n.t("Configuration")}</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="tasks"><Tasks tasks={tasks} name={name} attempt={status.attemptId} /></Tabs.Panel>
-        <Tabs.Panel value="logs"><Logs tasks={tasks} name={name} isOver={isOver(status.state)} /></Tabs.Panel>
+        <Tabs.Panel value="logs"><Logs job={asked} tasks={tasks} name={name} isOver={isOver(status.state)} /></Tabs.Panel>
         <Tabs.Panel value="use"><Use job={asked} name={name} tasks={tasks} isOver={isOver(status.state)} /></Tabs.Panel>
         <Tabs.Panel value="terminal"><Part><Terminal tasks={tasks} name={name} /></Part></Tabs.Panel>
         <Tabs.Panel value="attempts"><Timeline job={asked} /></Tabs.Panel>

@@ -10,6 +10,7 @@ import { Note } from "@/ui/Loaded";
 import { notifyError } from "@/ui/notices";
 import css from "./JobPage.module.css";
 import { LogViewer } from "./LogViewer";
+import { Progress } from "./Progress";
 import type { Task } from "./queries";
 
 const STREAMS = ["stdout", "stderr", "all", "runtime"] as const;
@@ -29,7 +30,7 @@ async function download(path: string, stream: string): Promise<void> {
   link.click();
 }
 
-export function Logs({ tasks, name, isOver }: { tasks: Task[]; name: string; isOver: boolean }) {
+export function Logs({ job, tasks, name, isOver }: { job: string; tasks: Task[]; name: string; isOver: boolean }) {
   const [query, change] = useAddress();
   const withLogs = tasks.filter((task) => task.containerLog);
   const chosen = query["task"] ?? "";
@@ -50,7 +51,10 @@ export function Logs({ tasks, name, isOver }: { tasks: Task[]; name: string; isO
         <Button size="xs" variant="default" loading={save.isPending} onClick={() => save.mutate()} leftSection={<Icon name="download" size={15} />}>{i18n.t("Download")}</Button>
         <CopyCommand words={["job", "logs", name, "--role", task.role, "--index", String(task.taskIndex), "-f"]} />
       </div>
-      <LogViewer key={`${task.containerLog}/${stream}`} path={task.containerLog} stream={stream} />
+      <div className={css.beside}>
+        <div className={css.beforehand}><LogViewer key={`${task.containerLog}/${stream}`} path={task.containerLog} stream={stream} /></div>
+        <Progress job={job} isOver={isOver} />
+      </div>
     </>
   );
 }

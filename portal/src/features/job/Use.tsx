@@ -6,6 +6,7 @@ import { Loaded, Note } from "@/ui/Loaded";
 import { hasValues, MetricChart } from "@/ui/MetricChart";
 import css from "./JobPage.module.css";
 import { Efficiency } from "./Efficiency";
+import { apart } from "./Progress";
 import { type Task, useJobMetrics } from "./queries";
 
 export function Use({ job, name, tasks, isOver }: { job: string; name: string; tasks: readonly Task[]; isOver: boolean }) {
@@ -25,10 +26,11 @@ export function Use({ job, name, tasks, isOver }: { job: string; name: string; t
       {!task && <div className={css.section}><Efficiency job={job} name={name} isOver={isOver} /></div>}
       <Loaded query={charts} rows={8}>
         {(found) => {
-          const shown = found.filter(hasValues);
+          const shown = found.filter((one) => hasValues(one) && one.name !== "pai_job_progress_value");
+          const values = found.find((one) => hasValues(one) && one.name === "pai_job_progress_value");
           if (!shown.length)
             return <Note icon="clock" title={i18n.t("Nothing measured yet")}>{isOver ? i18n.t("It ended before anything was measured, or its backend measures no tasks.") : i18n.t("Tasks are measured every ten seconds, from their start on.")}</Note>;
-          return <div className={css.charts}>{shown.map((metric) => <MetricChart key={metric.name} metric={metric} />)}</div>;
+          return <div className={css.charts}>{shown.map((metric) => <MetricChart key={metric.name} metric={metric} />)}{values && apart(values).map((one) => <MetricChart key={one.name} metric={one.metric} name={one.name} />)}</div>;
         }}
       </Loaded>
     </>

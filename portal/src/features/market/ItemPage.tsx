@@ -18,7 +18,8 @@ import { Ago } from "@/ui/time";
 import { ItemForm } from "./ItemForm";
 import css from "./ItemPage.module.css";
 import { kindName, Marks, Star } from "./names";
-import { useChanged, useItem, useRevisions, type Detail, type Text } from "./queries";
+import { useChanged, useItem, type Detail, type Text } from "./queries";
+import { Revisions } from "./Revisions";
 import { Run } from "./Run";
 
 const Markdown = lazy(() => import("@/ui/Markdown"));
@@ -152,17 +153,5 @@ function Review({ item, isProposed, show }: { item: Detail; isProposed: boolean;
         <Button size="xs" loading={review.isPending} onClick={() => review.mutate(true)}>{i18n.t("Approve")}</Button>
       </div>
     </div>
-  );
-}
-
-function Revisions({ name }: { name: string }) {
-  return (
-    <Loaded query={useRevisions(name)} rows={2}>
-      {(edits) => (
-        <ol className={css.edits}>
-          {edits.map((one) => <li key={one.revision}><strong>{one.revision}</strong> <Ago ms={one.time} /> · {one.user}{one.comment && ` · ${one.comment}`}</li>)}
-        </ol>
-      )}
-    </Loaded>
   );
 }

@@ -75,3 +75,11 @@ export function valueOf(typed: string, usual: unknown): unknown {
 export function shown(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
+
+export function useRevision(item: string, revision: number) {
+  return useQuery({
+    queryKey: [MARKET, "item", item, "revisions", revision],
+    queryFn: () => answer(http.GET("/api/v2/market/items/{item}/revisions/{revision}", { params: { path: { item, revision } } })) as Promise<Text>,
+    staleTime: Infinity,
+  });
+}

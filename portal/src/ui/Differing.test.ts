@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { rowsOf } from "./Differences";
+import { rowsOf } from "./Differing";
 
 test("lines that only one file has are named with their side", () => {
   expect(rowsOf("a\nb\nc\n", "a\nx\nc\n")).toEqual([
