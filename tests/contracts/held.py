@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from openpai.access.quotas import Quota
@@ -64,8 +64,13 @@ async def run(database: Database, *all_held: Held, first: int = 0) -> list[str]:
 
 
 async def _save(
-    store: SqlJobStore, record: JobRecord, slots: dict[TaskId, Slot], at_ms: int, *facts: Fact
+    store: SqlJobStore,
+    record: JobRecord,
+    slots: dict[TaskId, Slot],
+    at_ms: int,
+    *facts: Fact,
+    idle: tuple[tuple[int, int], ...] = (),
 ) -> JobRecord:
-    change = build_change(record, step(record.job, facts), slots, at_ms)
+    change = replace(build_change(record, step(record.job, facts), slots, at_ms), idle=idle)
     assert await store.save([change], None) == (Saved.YES,)
     return change.after

@@ -31,6 +31,7 @@ class Two:
         self.store, self.usage = SqlJobStore(database), SqlUsageStore(database)
         self.is_gang = is_gang
         self.granted = 0
+        self.idle: tuple[tuple[int, int], ...] = ()
         self.record: JobRecord | None = None
 
     async def start(self) -> Two:
@@ -55,7 +56,8 @@ class Two:
 
     async def say(self, *facts: object, hour: float) -> None:
         assert self.record is not None
-        self.record = await _save(self.store, self.record, {}, MONDAY_MS + int(hour * HOUR_MS), *facts)  # type: ignore[arg-type]
+        at_ms = MONDAY_MS + int(hour * HOUR_MS)
+        self.record = await _save(self.store, self.record, {}, at_ms, *facts, idle=self.idle)  # type: ignore[arg-type]
 
     async def exit(self, index: int, report: ExitReport, hour: float) -> None:
         ended = TaskExited(self._key(index), report, diagnose(report, ""), MONDAY_MS + int(hour * HOUR_MS))
@@ -93,6 +95,26 @@ async def test_a_preempted_job_loses_what_it_did_since_its_checkpoint(database: 
     # That it could not be killed properly does not make it a failure of the platform.
     await job.exit(1, LOST, hour=6)
     assert await job.lost() == (0.0, 2 * 3 + 2 * 4)
+
+
+async def test_what_was_idle_is_not_lost_once_more(database: Database) -> None:
+    job = await Two(database).start()
+    assert job.record is not None
+    job.record = replace(job.record, checkpoint_at_ms=MONDAY_MS + 2 * HOUR_MS)
+    # From hour 1 to 3, of which only the last is after the checkpoint, and from 4.5 on, when one task is over soon.
+    hours = [(1, 3), (4.5, 5.5)]
+    job.idle = tuple((MONDAY_MS + int(begin * HOUR_MS), MONDAY_MS + int(end * HOUR_MS)) for begin, end in hours)
+    await job.preempt(hour=5)
+    await job.exit(0, KILLED, hour=5)
+    await job.exit(1, LOST, hour=6)
+    assert await job.lost() == (0.0, 2 * (3 - 1 - 0.5) + 2 * (4 - 1 - 1))
+
+
+async def test_the_idle_time_of_a_task_that_alone_runs_again_is_not_lost(database: Database) -> None:
+    job = await Two(database, is_gang=False).start()
+    job.idle = ((MONDAY_MS, MONDAY_MS + HOUR_MS),)
+    await job.exit(0, LOST, hour=3)
+    assert await job.lost() == (4.0, 0.0)
 
 
 async def test_what_ended_before_the_checkpoint_is_not_lost(database: Database) -> None:

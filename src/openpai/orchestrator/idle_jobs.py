@@ -23,6 +23,8 @@ SHOWN_S: Final = 60.0
 """A job that is idle for less is not shown."""
 _JOBS_AT_ONCE: Final = 100
 """How many jobs are looked at before others have their turn."""
+TOGETHER_MS: Final = 1000
+TIMES_MAX: Final = 1000
 
 
 @dataclass(slots=True)
@@ -66,7 +68,20 @@ async def watch_idle(leader: Leader, watch: IdleWatch) -> None:
             gpus = sum(record.slots[key.task].gpus for key in keys)
             leader.uncounted.append(LentUse(record.virtual_cluster, record.user, idle_gpu_ms=gpus * more_s * 1000))
             watch.counted_s[id_] = seconds
+            _note(leader, (id_, record.job.attempt), int(more_s * 1000))
+    current = {(id_, record.job.attempt) for id_, record in leader.active.records.items()}
+    leader.idle_times = {key: times for key, times in leader.idle_times.items() if key in current}
     leader.alerts.idle_s = idle
+
+
+def _note(leader: Leader, attempt: tuple[str, int], past_ms: int) -> None:
+    """Remember that an attempt was idle until now, in one piece with the last time if that ended then."""
+    times, now_ms = leader.idle_times.setdefault(attempt, []), leader.clock.now_ms()
+    began_ms = now_ms - past_ms
+    if times and began_ms - times[-1][1] <= TOGETHER_MS:
+        began_ms = times.pop()[0]
+    times.append((began_ms, now_ms))
+    del times[:-TIMES_MAX]
 
 
 async def _sign(leader: Leader, key: AttemptKey, use: TaskUse) -> Sign:

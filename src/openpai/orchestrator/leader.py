@@ -194,6 +194,8 @@ class Leader:
     """What was lent and borrowed when `count_lending` looked last, and when that was."""
     uncounted: list[LentUse] = field(default_factory=list)
     """The moves of jobs, and the idle GPUs of jobs, since then."""
+    idle_times: dict[tuple[str, int], list[tuple[int, int]]] = field(default_factory=dict)
+    """By job and attempt, from when to when all its GPUs were idle and counted as that."""
     rules: RuleSet = field(default_factory=built_in)
     """The rules of the failure analysis, with the edits of administrators."""
     rules_version: int = 0

@@ -115,6 +115,8 @@ class Batch:
         before = known or await _reload(leader, id_, self._freed)
         change = change_of(before, update, leader.clock.now_ms(), leader.policy) if before is not None else None
         if change is not None:
+            if (idle := leader.idle_times.get((id_, change.job_attempt))) is not None:
+                change = replace(change, idle=tuple(idle))
             self._updates[id_], self._changes[id_] = update, change
             if len(change.tasks) > TASKS_AT_ONCE:
                 await asyncio.sleep(0)

@@ -127,6 +127,8 @@ class Change:
     events: tuple[Event, ...] = ()
     quotas: tuple[Quota, ...] = ()
     """Those that limit unfinished jobs or GPU hours of its owner, for a step that lets a final job run again."""
+    idle: tuple[tuple[int, int], ...] = ()
+    """From when to when all GPUs of the attempt were idle and counted as wasted: that time cannot be lost any more."""
 
 
 class Saved(StrEnum):

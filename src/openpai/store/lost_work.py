@@ -3,12 +3,13 @@
 Lost is the GPU time of a task attempt since its grant or, if that was later, since the newest checkpoint of its job. It
 is lost by failure if the platform's fault ended the job attempt or let the task alone run again, and by preemption if
 others took the resources of the job attempt. Earlier attempts of a task that failed by itself are its own doing.
+Time in which the GPUs were idle was wasted already, by the job: it counts as that only.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import sqlalchemy as sa
@@ -18,6 +19,7 @@ from openpai.ports.store import Change
 from openpai.ports.usage import LentUse
 from openpai.store.schema import task_attempts
 
+Times = Sequence[tuple[int, int]]
 _FAILED: Final = "failed"
 _PREEMPTED: Final = "preempted"
 
@@ -31,12 +33,11 @@ def lost_work(connection: sa.Connection, changes: Iterable[Change]) -> list[tupl
         current = change.ended.tasks if change.ended is not None else change.after.job.tasks
         for task, slot in change.tasks:
             if slot is not None and slot.gpus and _runs_again(task, current) and task.ended_at_ms is not None:
-                sums[*whose, _FAILED, task.ended_at_ms] += slot.gpus * _lost_ms(
-                    task.granted_at_ms, task.ended_at_ms, saved_ms
-                )
+                lost_ms = _lost_ms(task.granted_at_ms, task.ended_at_ms, saved_ms, change.idle)
+                sums[*whose, _FAILED, task.ended_at_ms] += slot.gpus * lost_ms
         if change.ended is not None and (kind := _kind(change.ended.outcome)):
             at_ms = change.ended.attempt_ended_at_ms or 0
-            sums[*whose, kind, at_ms] += _lost_with_attempt(connection, change.ended, saved_ms)
+            sums[*whose, kind, at_ms] += _lost_with_attempt(connection, change.ended, saved_ms, change.idle)
     return [
         (_as_use(virtual_cluster, user, kind, gpu_ms), at_ms)
         for (virtual_cluster, user, kind, at_ms), gpu_ms in sorted(sums.items())
@@ -67,7 +68,7 @@ def _runs_again(task: Task, current: Mapping[TaskId, Task]) -> bool:
     return _is_platforms(task.diagnosis) and following is not None and following.attempt > task.attempt
 
 
-def _lost_with_attempt(connection: sa.Connection, ended: Job, saved_ms: int) -> int:
+def _lost_with_attempt(connection: sa.Connection, ended: Job, saved_ms: int, idle: Times) -> int:
     """Return the GPU time of the last attempts of all tasks of a job attempt."""
     columns = task_attempts.c
     query = sa.select(
@@ -77,11 +78,13 @@ def _lost_with_attempt(connection: sa.Connection, ended: Job, saved_ms: int) -> 
     for row in connection.execute(query):
         task = ended.tasks.get(TaskId(row.role, row.task_index))
         if task is not None and task.attempt == row.attempt:
-            lost += row.gpus * _lost_ms(row.granted_at_ms, row.ended_at_ms, saved_ms)
+            lost += row.gpus * _lost_ms(row.granted_at_ms, row.ended_at_ms, saved_ms, idle)
     return lost
 
 
-def _lost_ms(granted_at_ms: int | None, ended_at_ms: int | None, saved_ms: int) -> int:
+def _lost_ms(granted_at_ms: int | None, ended_at_ms: int | None, saved_ms: int, idle: Times) -> int:
     if granted_at_ms is None or ended_at_ms is None:
         return 0
-    return max(0, ended_at_ms - max(granted_at_ms, saved_ms))
+    began_ms = max(granted_at_ms, saved_ms)
+    idle_ms = sum(max(0, min(end_ms, ended_at_ms) - max(from_ms, began_ms)) for from_ms, end_ms in idle)
+    return max(0, ended_at_ms - began_ms - idle_ms)

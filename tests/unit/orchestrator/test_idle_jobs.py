@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 import pytest
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.idle_jobs import IdleWatch, watch_idle
 from openpai.orchestrator.lending import count_lending
 from openpai.orchestrator.measuring import TaskMeasures
+from openpai.ports.store import Change, Saved
 from openpai.ports.task_usage import Counters, DeviceUse, TaskSample
 from tests.unit.orchestrator.servers import Servers, live
 
@@ -45,5 +49,38 @@ def test_idle_gpus_count_from_the_first_second_on_and_only_while_they_are_idle()
         await look(4, busy=True)
         await look(4, busy=False)
         assert await idle_hours() == pytest.approx(4 * 12 * 15 / 3600)
+
+    live(story)
+
+
+def test_the_end_of_an_attempt_says_when_it_was_idle() -> None:
+    async def story(servers: Servers) -> None:
+        await servers.submit("train", gpus=1)
+        await servers.in_phase("train", "running")
+        job = (await servers.row("train")).id
+        leader, measures, changes = servers.leader, TaskMeasures(), list[Change]()
+        leader.measures, save = measures, leader.store.save
+
+        async def saving(given: Sequence[Change], epoch: int | None, *, notify: bool = True) -> tuple[Saved, ...]:
+            changes.extend(given)
+            return await save(given, epoch, notify=notify)
+
+        leader.store.save = saving  # type: ignore[method-assign, assignment]
+        # The pass of the server itself looks at each sample once.
+        for number in range(30):
+            is_idle = number % 10 > 0 and number >= 10
+            device = DeviceUse(0, busy_percent=0.0 if is_idle else 90.0)
+            key, now_ms = AttemptKey(job, 0, "worker", 0, 0), servers.clock.now_ms()
+            measures.learn([TaskSample(key, now_ms, Counters(float(number * (not is_idle) * 9)), devices=(device,))])
+            await asyncio.sleep(PERIOD_MS / 1000)
+        await servers.commands.restart("ann", "train", "ann", "")
+        async with asyncio.timeout(300):
+            while not any(change.ended for change in changes):  # noqa: ASYNC110  a change of the job
+                await asyncio.sleep(1)
+        [ended] = [change for change in changes if change.ended]
+        assert [round((end - begin) / PERIOD_MS) for begin, end in ended.idle] == [9, 9]
+        async with asyncio.timeout(300):
+            while (job, 0) in leader.idle_times:  # noqa: ASYNC110  the next attempt runs
+                await asyncio.sleep(1)
 
     live(story)
