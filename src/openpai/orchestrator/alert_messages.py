@@ -25,13 +25,12 @@ OWNER: Final = "owner"
 
 def messages(
     notice: Notice, rule: Rule, channels: Sequence[Channel], users: Mapping[str, User]
-) -> tuple[list[tuple[str, Message]], str]:
-    """Return the messages of a notice with the names of their channels, and why a receiver gets none."""
+) -> list[tuple[str, Message]]:
+    """Return the messages of a notice with the names of their channels."""
     known = {channel.name: channel for channel in channels}
     mail = next((channel.name for channel in channels if channel.kind == "mail"), "")
     whole = message_of(notice, rule)
     found: list[tuple[str, Message]] = []
-    problem = ""
     for receiver in dict.fromkeys(notice.receivers):
         if receiver in known:
             found.append((receiver, _named(whole, receiver)))
@@ -43,9 +42,14 @@ def messages(
                 found.append((mail, replace(_named(whole, ADMINS), to=to)))
         elif receiver == OWNER:
             found += _of_owners(notice, rule, mail, users)
-        elif receiver != ADMINS:
-            problem = f"it notifies channel {receiver!r}, which does not exist"
-    return found, problem
+    return found
+
+
+def missing_channels(rule: Rule, channels: Sequence[Channel]) -> tuple[str, ...]:
+    """Return the channels that a rule or its stages notify and that do not exist."""
+    named = dict.fromkeys((*rule.notify, *(receiver for stage in rule.escalate for receiver in stage.notify)))
+    known = {ADMINS, OWNER, *(channel.name for channel in channels)}
+    return tuple(receiver for receiver in named if receiver not in known)
 
 
 def message_of(notice: Notice, rule: Rule, status: str = "") -> Message:

@@ -24,7 +24,7 @@ from openpai.alerts.states import Alert, State, Stepped, step
 from openpai.orchestrator.alert_actions import carry_out_all, plan
 from openpai.orchestrator.alert_facts import NAMES, gather
 from openpai.orchestrator.alert_input import fetch
-from openpai.orchestrator.alert_messages import messages
+from openpai.orchestrator.alert_messages import messages, missing_channels
 from openpai.orchestrator.alert_rules import last_rule, learn_alert_rules
 from openpai.orchestrator.alert_state import AlertParts, AlertWatch
 from openpai.orchestrator.leader import Leader
@@ -128,6 +128,8 @@ async def _apply(leader: Leader, parts: AlertParts, evaluated: Sequence[_Evaluat
     done = [each for each in watch.done if abs(now_ms - each.at_ms) < DAY_MS]
     for each in evaluated:
         rule, name = each.rule, each.rule.name
+        if missing := missing_channels(rule, channels):
+            problems[name] = f"it notifies channel {missing[0]!r}, which does not exist"
         if each.problem:
             problems[name] = each.problem
         if each.stepped is None:
@@ -147,10 +149,7 @@ async def _apply(leader: Leader, parts: AlertParts, evaluated: Sequence[_Evaluat
         found |= {alert.id: alert for alert in changed}
         for notice in notices:
             users = users if users is not None else {user.name: user for user in await parts.users.users()}
-            written, problem = messages(notice, rule, channels, users)
-            outgoing += written
-            if problem:
-                problems[name] = problem
+            outgoing += messages(notice, rule, channels, users)
         alerts[name] = tuple(found.values())
     outgoing += [
         (row.action.partition(" ")[2], _robot_message(row))

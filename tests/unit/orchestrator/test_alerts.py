@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
 
 from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
 from openpai.alerts.rules import built_in
-from openpai.alerts.states import State
 from openpai.orchestrator.alert_outbox import BACK_OFF_MS, GIVE_UP_MS, PER_HOUR
 from openpai.orchestrator.alert_state import AlertParts
 from openpai.ports.alerts import ActionRow, Changes, Channel, Message
@@ -120,42 +118,6 @@ def test_an_alert_notifies_and_acts_once_and_the_audit_log_names_its_rule() -> N
         assert resolved[1].subject == "[resolved] Long (warn): job ann~train runs"
 
     story(tell)
-
-
-@pytest.mark.parametrize(("is_removed", "crashes"), [(True, False), (False, False), (True, True)])
-def test_the_end_of_a_rule_that_fires_is_the_end_of_its_alerts(is_removed: bool, crashes: bool) -> None:
-    async def tell(servers: Servers, alerting: Alerting) -> None:
-        await alerting.rule()
-        await servers.submit("train")
-        await servers.in_phase("train", "running")
-        await sent(alerting, 1)
-        end = None if is_removed else LONG.format(actions="[]", more="enabled: false")
-        async with crash(servers, alerting) if crashes else contextlib.nullcontext():
-            await servers.commands.change_alert_rule("Long", Edit(end), "root")
-        firing, resolved = await sent(alerting, 2)
-        assert (firing[1].subject[:8], resolved[1].subject[:10]) == ("[firing]", "[resolved]")
-        await asyncio.sleep(300)
-        assert len(alerting.sender.sent) == 2
-        assert {alert.state for alert in await alerting.store.alerts()} == {State.RESOLVED}
-
-    story(tell)
-
-
-async def sent(alerting: Alerting, count: int) -> list[tuple[str, Message]]:
-    """Wait for so many messages and return them."""
-    async with asyncio.timeout(300):
-        while len(alerting.sender.sent) < count:  # noqa: ASYNC110  the sender of a test has no event
-            await asyncio.sleep(1)
-    return alerting.sender.sent
-
-
-@contextlib.asynccontextmanager
-async def crash(servers: Servers, alerting: Alerting) -> AsyncIterator[None]:
-    """Have no pass see what happens inside, before the server starts again."""
-    servers.leader.alert_parts = None
-    yield
-    await servers.restart()
-    alerting.connect()
 
 
 def test_what_was_recorded_before_a_crash_is_carried_out_once_and_only_on_that_attempt() -> None:
