@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -41,6 +42,8 @@ class ApiContext:
     changes: ChangeFeed
     task_cache: TaskCache = field(default_factory=TaskCache)
     times: RequestTimes = field(default_factory=RequestTimes)
+    replaying: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the past is replayed with other promises: one at a time."""
 
 
 def context_of(request: Request) -> ApiContext:

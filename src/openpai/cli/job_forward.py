@@ -34,12 +34,13 @@ def forward(
 
     Every program that reaches the address can use it; the default is reached from this machine only.
     """
-    from openpai.client.shells import task_of
+    from openpai.client.shells import check_port, task_of
 
     pairs = [_pair(text) for text in ports]
     with session.connect() as pai, contextlib.ExitStack() as stack:
         place = task_of(pai, name, task, None if attempt is None else attempt - 1)
         for here, there in pairs:
+            check_port(pai, place, there)
             listener = stack.enter_context(_listen(address, here))
             local = listener.getsockname()[1]
             if json:

@@ -20,7 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.sync.client import ClientConnection, connect
 
 from openpai.client.calls.jobs import newest, task_path
-from openpai.client.calls_core import API
+from openpai.client.calls_core import API, Call, finished, nothing
 from openpai.client.client import Client
 from openpai.client.model import JobDetail
 from openpai.client.retry import error_of, is_loopback, unreachable
@@ -130,6 +130,11 @@ def open_shell(
     if is_terminal:
         query += [("tty", "true"), ("columns", str(size[0])), ("rows", str(size[1])), ("term", term)]
     return RemoteShell(_connect(pai, f"{place.path}/exec", query))
+
+
+def check_port(pai: Client, place: TaskPlace, port: int) -> None:
+    """Raise what the server would refuse a connection to a port with; whether anything listens is not asked."""
+    finished(pai.wire.ask(Call("POST", f"{place.path}/ports/{port}", nothing, is_repeatable=True)))
 
 
 def open_port(pai: Client, place: TaskPlace, port: int) -> RemoteShell:

@@ -57,6 +57,8 @@ def test_wrong_tasks_and_jobs_are_named(pai: Person, server: Server, job: str) -
     server.ended("shells-over")
     code, _, err = _exec(pai, "shells-over", "true")
     assert (code, "does not run" in err) == (7, True)
+    forwarded = pai("job", "forward", "shells-over", "0:8000")
+    assert (forwarded.code, forwarded.out, "does not run" in forwarded.err) == (7, "", True)
     assert "without completing handshake" not in server.log()
 
 

@@ -41,7 +41,7 @@ def test_a_claim_holds_no_more_than_the_api_allows() -> None:
     devices = [replace(A, uuid=str(number), name=f"gpu-{number}") for number in range(33)]
 
     claim_body("task", {}, devices[:32], CLASSES)
-    with pytest.raises(Refused, match="a task of 33 devices"):
+    with pytest.raises(Refused, match="a task of 33 GPUs"):
         claim_body("task", {}, devices, CLASSES)
 
 

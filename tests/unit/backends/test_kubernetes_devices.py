@@ -175,7 +175,7 @@ def test_a_device_that_is_not_there_is_an_error(index: int) -> None:
     devices, remembered = numbered((), [gpu("a", "1"), gpu("b", "2"), gpu("c", "3")])
     node = NodeDevices(GpuMode.DRA, (*devices[:2], devices[2], None), remembered)
 
-    with pytest.raises(LookupError, match=f"no device {index}"):
+    with pytest.raises(LookupError, match=f"no GPU {index}"):
         device_request(replace(node, devices=(*devices, None)), (0, index))
 
 

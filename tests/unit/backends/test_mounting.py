@@ -16,7 +16,7 @@ NFS = Mount("nas", ":/export", "/mnt/nas", filesystem="nfs", options="addr=nas.e
 
 
 def test_without_rights_a_task_gets_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mounting, "_unshare", lambda: "")
+    monkeypatch.setattr(mounting, "unshare_program", lambda: "")
     source, work = tmp_path / "data", tmp_path / "work"
     source.mkdir()
     work.mkdir()

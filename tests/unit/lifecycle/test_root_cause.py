@@ -95,6 +95,6 @@ def test_the_root_of_ends() -> None:
 def test_a_diagnosis_has_the_cause_its_domain_and_its_own_advice() -> None:
     found = diagnose(ExitReport(1), "OSError: [Errno 122] Disk quota exceeded: '/data/a'\n")
     assert (found.cause, found.domain, found.code) == ("quota_exceeded", "user", 237)
-    assert found.reason == "A quota of a file system or of the cluster refused the request."
-    assert found.advice[0] == "Remove what is not needed any more."
+    assert found.reason == "A quota, or a limit of the system such as that of open files, refused the request."
+    assert found.advice[0].startswith("Remove what is not needed any more")
     assert diagnose(ExitReport(1, ExitReason.IMAGE_MISSING, "manifest unknown")).cause == "image_not_found"

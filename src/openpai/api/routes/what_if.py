@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Final
 
 from fastapi import Query, Request
@@ -23,8 +22,6 @@ from openpai.wire.what_if import WhatIf
 
 router = Router("scheduler")
 _DAY_MS: Final = 86_400_000
-_running: set[int] = set()
-"""The loops of servers of this process that have a replay under way."""
 
 
 @router.serves("GET /api/v2/scheduler/what-if", "Replay the past with other promises", "NoVirtualClusterError")
@@ -41,7 +38,8 @@ async def what_if(
     The scheduler decides again about the recorded jobs, in a process of its own: one at a time, for a minute at most.
     Managers change the promises of their virtual clusters and see only these; nothing changes in the cluster.
     """
-    services, who = context_of(request).services, caller.principal
+    context, who = context_of(request), caller.principal
+    services = context.services
     sees_all = refusal(who, "scheduler.what_if", NOTHING) is None
     if not who.managed:
         caller.check(Thing(label="the past of other users"))
@@ -54,20 +52,16 @@ async def what_if(
     for name in changes:
         if name not in known:
             raise no_virtual_cluster(name)
-    now_ms = services.clock.now_ms()
-    from_ms = now_ms - days * _DAY_MS
-    trace, left_out = await history(services.jobs, known, from_ms, now_ms)
-    if not trace.jobs:
-        message = f"no job with GPUs has run in the last {days} days, so there is nothing to replay"
-        raise Refused("InvalidParametersError", message, "ask for more days, or use `pai simulate --synthetic`")
-    loop = id(asyncio.get_running_loop())
-    if loop in _running:
+    if context.replaying.locked():
         raise Unavailable("another replay is under way, and there is one at a time", "try again in a minute")
-    _running.add(loop)
-    try:
+    async with context.replaying:
+        now_ms = services.clock.now_ms()
+        from_ms = now_ms - days * _DAY_MS
+        trace, left_out = await history(services.jobs, known, from_ms, now_ms)
+        if not trace.jobs:
+            message = f"no job with GPUs has run in the last {days} days, so there is nothing to replay"
+            raise Refused("InvalidParametersError", message, "ask for more days, or use `pai simulate --synthetic`")
         now, then = await compare_apart(config, trace, change)
-    finally:
-        _running.discard(loop)
     visible = None if sees_all else who.managed
     found: WhatIf = {
         "fromTime": from_ms,
