@@ -19,6 +19,7 @@ from openpai.series.model import Answer, Query, Reading, Sample
 from openpai.series.rounds import Round, Rounds
 from openpai.system.supervision import note_failure
 
+_PERIOD_MS: Final = int(PERIOD_S * 1000)
 _AT_ONCE: Final = 200
 """Readings that are taken before other work gets its turn."""
 
@@ -111,7 +112,11 @@ class MeasuredMetrics:
         """Measure at every multiple of ten seconds, until cancelled."""
         try:
             while True:
-                await asyncio.sleep(PERIOD_S - self._clock.now_ms() / 1000 % PERIOD_S)
+                due_ms = (self._clock.now_ms() // _PERIOD_MS + 1) * _PERIOD_MS
+                # A timer may end a moment early, which would be one more round of the ten seconds before. A clock that
+                # was set back is not waited for.
+                while 0 < (left_ms := due_ms - self._clock.now_ms()) <= _PERIOD_MS:  # noqa: ASYNC110  # the clock decides
+                    await asyncio.sleep(left_ms / 1000)
                 await self.measure()
         finally:
             self._rounds.forget()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from pathlib import Path
+
+import pytest
 
 from openpai.metrics.keeping import KeptHistory
 from openpai.metrics.service import MeasuredMetrics
@@ -29,3 +33,34 @@ async def test_a_value_that_is_not_in_the_catalogue_is_a_failure_that_is_counted
     assert metrics.latest("pai_strange") == ()
     assert [each.value for each in metrics.latest("pai_leads")] == [1.0]
     await metrics.close()
+
+
+async def test_rounds_are_ten_seconds_apart_though_timers_end_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Early(Clock):
+        at_ms = Clock().now_ms() + 4_321
+
+        def now_ms(self) -> int:
+            return self.at_ms
+
+    clock, times = Early(), list[int]()
+
+    async def sleep(seconds: float) -> None:
+        clock.at_ms += int(seconds * 1000) - 1 if seconds > 1 else 1
+
+    def take(at_ms: int) -> None:
+        times.append(at_ms)
+        if len(times) == 4:
+            raise asyncio.CancelledError
+
+    metrics = MeasuredMetrics(clock, KeptHistory(tmp_path / "metrics.db"))
+    metrics.on_round(take)
+    await metrics.open()
+    monkeypatch.setattr("openpai.metrics.service.asyncio.sleep", sleep)
+    with contextlib.suppress(asyncio.CancelledError):
+        await metrics.measure_forever()
+    monkeypatch.undo()
+    await metrics.close()
+    begun = Clock().now_ms()
+    assert times == [begun + 10_000, begun + 20_000, begun + 30_000, begun + 40_000]

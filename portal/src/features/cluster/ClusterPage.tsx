@@ -44,7 +44,7 @@ function Summary() {
 
 function Vc({ name, vc }: { name: string; vc: VirtualCluster }) {
   return (
-    <Card title={<Link to="/jobs" query={{ vc: name }}>{name}</Link>} aside={<span className={css.dim}>{i18n.t("{running, plural, one {# runs} other {# run}}, {waiting, plural, one {# waits} other {# wait}}", { running: vc.runningGangs, waiting: vc.waitingGangs })}</span>}>
+    <Card title={<Link to="/jobs" query={{ vc: name }}>{name}</Link>} aside={<span className={css.dim}>{i18n.t("{running} running, {waiting} waiting", { running: vc.runningGangs, waiting: vc.waitingGangs })}</span>}>
       <Gauge vc={vc} />
     </Card>
   );

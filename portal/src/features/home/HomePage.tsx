@@ -126,7 +126,7 @@ function Shares({ me }: { me: User }) {
                   <div key={name}>
                     <p className={css.vc}>
                       <Link to="/jobs" query={{ vc: name, state: "RUNNING,WAITING" }}>{name}</Link>
-                      <span className={css.dim}>{i18n.t("{count, plural, =0 {nothing waits} one {# waits} other {# wait}}", { count: vc.waitingGangs })}</span>
+                      <span className={css.dim}>{i18n.t("{count, plural, =0 {nothing waiting} other {# waiting}}", { count: vc.waitingGangs })}</span>
                     </p>
                     <Gauge vc={vc} />
                   </div>

@@ -62,7 +62,7 @@ export function JobTable({ asked, query, change, chosen, choose, empty }: JobTab
   const [total, setTotal] = useState(0);
   const window_ = useWindow(total, 44);
   const rows = useRows(asked, window_.first, window_.last);
-  const [hidden, setHidden] = useState<readonly string[]>(() => (localStorage.getItem(KEPT) ?? "retries").split(","));
+  const [hidden, setHidden] = useState<readonly string[]>(() => (localStorage.getItem(KEPT) ?? "retries,priority").split(","));
   const isNarrow = useMediaQuery("(max-width: 700px)", false, { getInitialValueInEffect: false });
   useEffect(() => setTotal(rows.total), [rows.total]);
   useEffect(() => localStorage.setItem(KEPT, hidden.join(",")), [hidden]);

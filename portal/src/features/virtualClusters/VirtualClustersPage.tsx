@@ -93,7 +93,7 @@ function Row({ name, vc, isAdmin, edit, remove }: RowProps) {
       <td><Link className={css.name} to="/jobs" query={{ vc: name }}>{name}</Link></td>
       <td>{guaranteed(vc)}</td>
       <td className={css.gauge}><Gauge vc={vc} /></td>
-      <td>{i18n.t("{running, plural, one {# runs} other {# run}}, {waiting, plural, one {# waits} other {# wait}}", { running: vc.runningGangs, waiting: vc.waitingGangs })}</td>
+      <td>{i18n.t("{running} running, {waiting} waiting", { running: vc.runningGangs, waiting: vc.waitingGangs })}</td>
       <td>{vc.order}</td>
       <td>
         {isAdmin && (

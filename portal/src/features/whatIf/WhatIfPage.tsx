@@ -23,6 +23,7 @@ export default function WhatIfPage() {
   const [query, change] = useAddress();
   const asked = query["change"] ?? "";
   const days = DAYS.find((one) => one === query["days"]) ?? "30";
+  const vcs = useVirtualClusters();
   const found = useQuery({
     queryKey: ["what-if", asked, days],
     queryFn: () => answer(http.GET("/api/v2/scheduler/what-if", { params: { query: { change: asked, days: Number(days) } } })) as Promise<WhatIf>,
@@ -36,18 +37,17 @@ export default function WhatIfPage() {
     <Page title={i18n.t("What if")} lead={i18n.t("The scheduler decides again about the jobs of the last days, as if virtual clusters had more or fewer GPUs. Nothing changes in the cluster.")} actions={
       <CopyCommand words={["simulate", "--history", `${days}d`, "--what-if", asked || "vision=+8"]} />
     }>
-      <Question key={asked} asked={asked} days={days} isRunning={found.isFetching} ask={(text, of) => {
-        change({ change: text, days: of === "30" ? "" : of }, { push: true });
-        if (text === asked && of === days) void found.refetch();
-      }} />
+      <Loaded query={vcs}>{(of) => <Question key={asked} names={Object.keys(of).sort()} asked={asked} days={days} isRunning={found.isFetching} ask={(text, past) => {
+        change({ change: text, days: past === "30" ? "" : past }, { push: true });
+        if (text === asked && past === days) void found.refetch();
+      }} />}</Loaded>
       {!asked && <Card><Note icon="chart" title={i18n.t("Ask what would have been")}>{i18n.t("For example 8 more GPUs for one virtual cluster, or 8 GPUs of one for another. The first replay is with the promises of now, so that both can be compared.")}</Note></Card>}
       {asked && <Loaded query={found} rows={8}>{(of) => <Answer found={of} />}</Loaded>}
     </Page>
   );
 }
 
-function Question({ asked, days, isRunning, ask }: { asked: string; days: string; isRunning: boolean; ask: (text: string, days: string) => void }) {
-  const names = Object.keys(useVirtualClusters().data ?? {}).sort();
+function Question({ names, asked, days, isRunning, ask }: { names: readonly string[]; asked: string; days: string; isRunning: boolean; ask: (text: string, days: string) => void }) {
   const [changes, setChanges] = useState<readonly Change[]>(() => {
     const found = changesOf(asked);
     return found.length ? found : [{ name: "", gpus: 8 }];
