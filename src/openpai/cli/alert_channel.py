@@ -34,7 +34,7 @@ def channels(json: output.Json = False) -> None:
 def set_(
     name: Annotated[str, argument("NAME", "Name of the channel, which `notify` of rules names.")],
     kind: Annotated[str, option("--kind KIND", "mail, webhook, slack, teams or alertmanager.")] = "",
-    file: Annotated[Path | None, option("--file FILE", "Its keys as YAML.")] = None,
+    file: Annotated[Path | None, option("--file FILE", "Its keys, and its kind if not given, as YAML.")] = None,
     set_each: Annotated[list[str] | None, option("--set KEY=VALUE", "One key, such as host=mail.example.org.")] = None,
     password_stdin: prompts.PasswordStdin = False,
     test: Annotated[bool, option("--test", "Send a test message, after the channel is set if it is.")] = False,
@@ -55,13 +55,17 @@ def set_(
             output.done(json, {"name": name, "removed": True}, f"Channel {name} is removed.", "pai alert channels")
             return
         result: dict[str, Any] = {"name": name}
+        data = _data(file, set_each or [])
+        kind = kind or str(data.get("kind", ""))
+        if data.pop("kind", kind) != kind:
+            raise InvalidParameters("--kind and the channel's own kind differ", "give one of them")
         if kind:
-            data = _data(file, set_each or [])
             if password_stdin:
                 data["password"] = prompts.secret("Password", True)
             result = dict(pai.set_alert_channel(name, kind, data).document)
-        elif not test:
-            raise InvalidParameters("there is nothing to do", "give --kind to set the channel, --test, or --remove")
+        elif data or not test:
+            message = "the channel has no kind" if data else "there is nothing to do"
+            raise InvalidParameters(message, "give --kind to set the channel, --test, or --remove")
         if test:
             pai.check_alert_channel(name, to or None)
     did = " and ".join([*(["is set"] if kind else []), *(["took a test message"] if test else [])])

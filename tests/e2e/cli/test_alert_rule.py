@@ -38,3 +38,18 @@ def test_an_alert_rule_is_tested_saved_refused_when_stale_and_reverted(pai, tmp_
     # A revision that reverted is reverted to as well.
     assert pai("alert", "revert", "NoCpus", "--to", str(history[0]["revision"])).code == 0
     assert "NoCpus" not in pai("alert", "rules").out
+
+
+def test_a_channel_is_set_from_a_file_that_says_its_kind(pai, tmp_path):
+    file = tmp_path / "channel.yaml"
+    file.write_text("url: https://hooks.example.org/1\n")
+    without = pai("alert", "channel", "lab", "--file", str(file))
+    assert (without.code, "the channel has no kind" in without.err) == (2, True)
+    file.write_text("kind: slack\nurl: https://hooks.example.org/1\n")
+    differs = pai("alert", "channel", "lab", "--kind", "teams", "--file", str(file))
+    assert (differs.code, "kind differ" in differs.err) == (2, True)
+    assert pai("alert", "channel", "lab", "--file", str(file)).code == 0
+    (found,) = json.loads(pai("alert", "channels", "--json").out)
+    assert (found["name"], found["kind"]) == ("lab", "slack")
+    assert "hooks.example.org/1" not in json.dumps(found)
+    assert pai("alert", "channel", "lab", "--remove").code == 0
