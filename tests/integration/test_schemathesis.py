@@ -82,6 +82,7 @@ EXCEPTIONS: Final = (
         ("setAlertChannel", "testAlertChannel"),
     ),
     (_VALID, "a webhook of a user has a public address", ("setSubscription",)),
+    (_VALID, "a change of promises is a text in a language, and there must be jobs to replay", ("whatIf",)),
     (_VALID, "the body is an archive whose form is described in words", ("sendCode",)),
     (_VALID, "a span ends after it begins", ("queryMetricsOverTime", "getMetric", "getJobMetrics")),
     (_VALID, _CURSOR, ("listJobs",)),

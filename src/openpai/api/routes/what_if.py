@@ -30,7 +30,7 @@ async def what_if(
     caller: Annotated[Caller, needs("scheduler.what_if")],
     change: Annotated[
         str, Query(max_length=1000, description="GPUs given to or taken from virtual clusters: vision=+8,speech=-8")
-    ] = "",
+    ],
     days: Annotated[int, Query(ge=1, le=366, description="Replay the jobs that were submitted in these days.")] = 30,
 ) -> Reply[WhatIf]:
     """Return how long jobs would have waited, and what would have been used, now and with other promises.
