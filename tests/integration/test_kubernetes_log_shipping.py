@@ -332,14 +332,16 @@ async def test_a_full_disk_delays_a_log_and_damages_nothing(root: Path, monkeypa
 
 async def test_logs_of_adopted_pods_wait_unless_their_container_has_ended(tmp_path: Path) -> None:
     pods = Pods()
-    ended, runs = KEY, AttemptKey("job", 0, "worker", 1, 0)
-    for pod in ("ended", "runs"):
+    ended, runs, launched = KEY, *(AttemptKey("job", 0, "worker", index, 0) for index in (1, 2))
+    for pod in ("ended", "runs", "launched"):
         pods.write(pod, b"hello\n")
     async with shipper(pods, tmp_path) as made:
-        made.rest(3600)
-        made.ship(runs, "runs")
-        made.ship(ended, "ended")
+        with made.adopting(3600):
+            made.ship(runs, "runs")
+            made.ship(ended, "ended")
         pods.end("ended")
         made.ended(ended)
         assert await made.finished(ended, 60)
         assert pods.requests == 1
+        made.ship(launched, "launched")
+        await until(lambda: pods.requests == 2)

@@ -154,9 +154,8 @@ class KubernetesBackend(RunsShells[PodAttempt]):
             self._leftovers = Leftovers(
                 self._client, self._namespace, self._seals.scope, self._register, self._launcher, self._cluster
             )
-            if self._logs is not None:
-                self._logs.rest()
-            self._watcher.adopt_all(self._cluster.pods)
+            with self._logs.adopting() if self._logs is not None else contextlib.nullcontext():
+                self._watcher.adopt_all(self._cluster.pods)
             self._go_on()
             self._cluster.follow_pods()
             for name, loop in (

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import heapq
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,7 +48,7 @@ class LogShipper:
         self._turns: list[tuple[float, int, Shipment]] = []
         """When each of them is read next, as a heap."""
         self._turn = 0
-        self._rests_until_s = float("-inf")
+        self._adopted_after_s = 0.0
         self._poller: asyncio.Task[None] | None = None
         self._polls = asyncio.Semaphore(POLLS_AT_ONCE)
         self._ended: deque[Shipment] = deque()
@@ -56,22 +56,27 @@ class LogShipper:
         self._readers: set[asyncio.Task[None]] = set()
         self._ends = 0
 
-    def rest(self, for_s: float = ADOPTED_AFTER_S) -> None:
-        """Let logs wait for a moment, and spread their begin; those of containers that have ended do not wait."""
-        self._rests_until_s = asyncio.get_running_loop().time() + for_s
+    @contextlib.contextmanager
+    def adopting(self, after_s: float = ADOPTED_AFTER_S) -> Iterator[None]:
+        """Let logs that are shipped from here on begin a little later, spread, unless their containers have ended."""
+        self._adopted_after_s = after_s
+        try:
+            yield
+        finally:
+            self._adopted_after_s = 0.0
 
     def ship(self, key: AttemptKey, pod: str) -> None:
         """Begin to ship the log of a pod whose container runs or ran, unless that has begun."""
         if key in self._shipments:
             return
         shipment = self._shipments[key] = Shipment(key, pod)
-        rest_s = max(0.0, self._rests_until_s - asyncio.get_running_loop().time())
+        after_s = self._adopted_after_s
         if len(self._following) < self._streams:
-            self._follow(shipment, rest_s and rest_s + len(self._following) / _ADOPTED_PER_S)
+            self._follow(shipment, after_s and after_s + len(self._following) / _ADOPTED_PER_S)
         else:
             self._waiting[shipment] = None
             # The reads of many pods that begin together are spread, too.
-            self._take_turn(shipment, rest_s + len(self._waiting) / POLLS_PER_S)
+            self._take_turn(shipment, after_s + len(self._waiting) / POLLS_PER_S)
 
     def ended(self, key: AttemptKey) -> None:
         """Report that the container has ended, so its log is read to the end and no further."""
