@@ -126,7 +126,7 @@ async def test_users_see_charts_of_the_jobs_that_they_may_see(world: World, meas
     assert [one["labels"]["task_index"] for one in cpu["series"]] == ["0", "1"]
     (one,) = (await get(world, "ann", path, name="task_cpu_percent", role="worker", index=1)).json()["charts"]
     assert [series["labels"]["task_index"] for series in one["series"]] == ["1"]
-    assert len((await get(world, "ann", path)).json()["charts"]) == 4
+    assert len((await get(world, "ann", path)).json()["charts"]) == 5
     # A job's route answers nothing of the platform or of others.
     assert (await get(world, "ann", path, name="pai_node_load1")).status_code == 404
     for closed in ("/metrics", "/api/v2/metrics", "/api/v2/metrics/pai_jobs"):
