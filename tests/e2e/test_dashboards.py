@@ -39,14 +39,12 @@ def test_dashboards_show_what_is_measured() -> None:
 
 
 async def write_devices(url: str) -> None:
-    """Write the values of a GPU, which the machine of a test has not."""
+    """Write the values of a GPU, which the machine of a test has not, to a Prometheus."""
     use = DeviceUse(0, 50.0, 8 << 30, 16 << 30, 200.0, 400.0, 60.0, 30.0)
-    writer = RemoteWriter(url)
+    writer = RemoteWriter(f"{url}/api/v1/write")
     running = asyncio.create_task(writer.run())
     writer.take(Rounds().learn(readings_of({0: use}, {}, "node-01", "H200"), int(time.time() * 1000)))
-    async with asyncio.timeout(60):
-        while writer._rounds or writer._bodies or not writer._newest:  # noqa: ASYNC110  its state
-            await asyncio.sleep(0.05)
+    await asyncio.to_thread(until, lambda: bool(found(url, "DCGM_FI_DEV_GPU_UTIL")), "Prometheus has the GPU")
     running.cancel()
     assert writer.dropped == 0
 
@@ -55,8 +53,7 @@ async def write_devices(url: str) -> None:
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus here: apt-get install prometheus")
 def test_every_query_of_the_dashboards_finds_something(tmp_path: Path) -> None:
     with prometheus(tmp_path, "{}", "--web.enable-remote-write-receiver") as url:
-        write = f"{url}/api/v1/write"
-        options = ("--backend", "simulated", "--gpus-per-node", "2", "--remote-write-url", write)
+        options = ("--backend", "simulated", "--gpus-per-node", "2", "--remote-write-url", f"{url}/api/v1/write")
         server = Server.start(tmp_path / "data", 0, *options)
         try:
             nodes = [one["name"] for one in server.get("/nodes")]
@@ -67,7 +64,7 @@ def test_every_query_of_the_dashboards_finds_something(tmp_path: Path) -> None:
                 asked = server.submit(job, "sleep 3600", role={**resources, "instances": instances})
                 assert asked.status_code == 202, asked.text
             until(lambda: bool(found(url, "pai_queue_oldest_seconds > 0")), "a job waits")
-            asyncio.run(write_devices(write))
+            asyncio.run(write_devices(url))
             for name, title, query in QUERIES:
                 query = query.replace("$__rate_interval", "1m")
                 for label in DASHBOARDS[name].variables:

@@ -320,5 +320,6 @@ _SEARCH: Final = (
 QUERIES: Final[Mapping[str, str]] = {
     "DELETE /api/v2/quotas": "?virtualCluster=team",
     "DELETE /api/v2/budgets": "?kind=vc&name=team",
+    "GET /api/v2/scheduler/what-if": "?change=team=%2B1",
     _SEARCH: "?text=x",
 }
