@@ -171,6 +171,8 @@ taskRoles: {w: {instances: 1, dockerImage: i, resourcePerInstance: {cpu: 1, memo
 """
     answer = await world.http.post("/api/v2/jobs/check", content=good, headers=headers)
     assert (answer.status_code, answer.json()["name"]) == (200, "fine")
+    # No server leads here.
+    assert answer.json()["waits"] is None
     assert (await world.http.get("/api/v2/jobs/ann~fine", headers=headers)).status_code == 404
     answer = await world.http.post(
         "/api/v2/jobs/check", content=good.replace("instances: 1", "instances: 0"), headers=headers

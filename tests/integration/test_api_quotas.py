@@ -179,3 +179,20 @@ async def test_a_users_own_quota_counts_before_the_general_one(world: Sharing) -
     assert [row["gpusPerJob"] for row in await world.get("/quotas/me", "ann")] == [4]
     assert [row["gpusPerJob"] for row in await world.get("/quotas/me", "bob")] == [1]
     assert PASSWORD not in str(await world.get("/audit"))
+
+
+async def test_a_checked_file_says_what_its_job_would_wait_for(world: Sharing) -> None:
+    async def checked(gpus: int, extras: str = "{}") -> list[tuple[str, int]]:
+        text = JOB.format(name="new", vc="vision", gpus=gpus, instances=1, command="true", extras=extras)
+        answer = await world.ask("POST", "/jobs/check", "ann", content=text.encode())
+        assert answer.status_code == 200, answer.text
+        return [(wait["code"], wait["position"]) for wait in answer.json()["waits"]]
+
+    await set_quota(world, virtualCluster="vision", user="ann", gpusRunning=8)
+    assert await checked(8) == []
+    await world.submit("first", "vision", 4, user="ann")
+    await world.until("ann~first", "RUNNING")
+    assert await checked(4) == []
+    assert await checked(8) == [("USER_LIMIT", 1)]
+    assert await checked(1, "{after: [first]}") == [("WAITS_FOR_JOB", 0)]
+    assert [job["name"] for job in await world.get("/jobs")] == ["first"]

@@ -33,6 +33,7 @@ from openpai.orchestrator.job_storages import with_storages
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.measuring import TaskMeasures
 from openpai.orchestrator.nodes import NodeCommands
+from openpai.orchestrator.previewing import would_wait
 from openpai.orchestrator.recording import change_job
 from openpai.orchestrator.rescaling import changes_in_words, check_can_run, rescaled
 from openpai.orchestrator.secrets import hidden
@@ -140,8 +141,9 @@ class PlatformCommands(
         return SubmittedSweep(by.user, record_.name, names, warnings)
 
     async def check(self, by: Submitter, text: bytes) -> Checked:
-        spec, warnings = (await self._checked(by, text, is_check=True))[1:3]
-        return Checked(spec.name, spec.virtual_cluster, spec.gpus_total, warnings)
+        found, spec, warnings, _ = await self._checked(by, text, is_check=True)
+        waits = await would_wait(self.leader, found)
+        return Checked(spec.name, spec.virtual_cluster, spec.gpus_total, warnings, waits)
 
     async def _checked(
         self, by: Submitter, text: bytes, *, as_sweep: str | None = None, is_check: bool = False

@@ -90,6 +90,8 @@ class Checked:
     virtual_cluster: str
     gpus_total: int
     warnings: tuple[str, ...] = ()
+    waits: tuple[Wait, ...] | None = None
+    """Why it would wait if it were submitted now, empty if it would start; None where only the leader knows."""
 
 
 @dataclass(frozen=True, slots=True)

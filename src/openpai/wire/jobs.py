@@ -9,6 +9,7 @@ from openpai.wire.answers import ExitCode, JobId, JobName, Ms, NullableMs, RoleN
 from openpai.wire.applications import JobApplication
 from openpai.wire.doc import Doc, Document
 from openpai.wire.exits import AttemptCause
+from openpai.wire.job_events import Wait
 from openpai.wire.states import State
 from openpai.wire.tasks import Role, TaskProgress
 
@@ -128,6 +129,10 @@ class CheckedJob(Document):
     virtualCluster: VcName
     totalGpuNumber: Annotated[int, Doc(example=8)]
     warnings: Annotated[Sequence[str], Doc("settings that do not have the expected effect", example=[])]
+    waits: Annotated[
+        Sequence[Wait] | None,
+        Doc("why it would wait if it were submitted now; empty if it would start, null where that is not known"),
+    ]
 
 
 class JobSummary(JobHead, JobStatus):

@@ -21,6 +21,7 @@ from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes.job_attempts import current_attempt
+from openpai.api.shapes.job_events import wait
 from openpai.api.shapes.job_lists import JobsQuery, cursor_text, page_of
 from openpai.orchestrator.job_keys import public_keys
 from openpai.orchestrator.submitting import submitter_of
@@ -124,7 +125,10 @@ async def _ssh_keys(context: ApiContext, caller: Caller, text: bytes) -> tuple[s
 async def check_job_file(
     request: Request, caller: Annotated[Caller, needs("job.submit")], clone_of: CloneOf = ""
 ) -> Reply[CheckedJob]:
-    """Check a job file as a submission would, and submit nothing; the error of a bad file has every fault."""
+    """Check a job file as a submission would, and submit nothing; the error of a bad file has every fault.
+
+    The answer says whether the job would start now, as things are at this moment, and why it would wait.
+    """
     # An editor checks after each change, and nothing changes: that is not for the audit log.
     is_written(request)
     text = await request.body()
@@ -136,6 +140,7 @@ async def check_job_file(
             virtualCluster=found.virtual_cluster,
             totalGpuNumber=found.gpus_total,
             warnings=found.warnings,
+            waits=None if found.waits is None else [wait(view) for view in found.waits],
         )
     )
 

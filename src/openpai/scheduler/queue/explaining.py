@@ -54,18 +54,30 @@ def _explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
         return _explain_reserved(state, gang, now_ms)
     if gang in state.uncountable:
         described, _, message = state.uncountable[gang]
-        code, message, unblock = _without_promise(state, described) or _too_large(state, described, message)
-        return Wait(gang, code, message, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
+        return never(gang, uncountable_reason(state, described, message))
     waiting = state.queue.get(gang)
     if waiting is None:
         return None
-    code, message, unblock = _reason(state, waiting)
-    if code in NEVER:
-        return Wait(gang, code, message, unblock, estimate=Estimate(None, None, "unknown: it does not fit"))
+    reason = _reason(state, waiting)
+    return never(gang, reason) if reason[0] in NEVER else in_queue(state, waiting, reason, now_ms)
+
+
+def never(gang: str, reason: Reason) -> Wait:
+    """Return that a gang never fits, for this reason; all others pass it."""
+    return Wait(gang, *reason, estimate=Estimate(None, None, "unknown: it does not fit"))
+
+
+def in_queue(state: SchedulerState, waiting: Waiting, reason: Reason, now_ms: int) -> Wait:
+    """Return that a gang waits for this reason, with the gangs ahead of it and when it may start."""
     # A gang that never fits, or exceeds a limit, is passed by others and does not count as ahead of them.
     ahead = GangsAhead(state, waiting)
-    place = len(ahead) + 1
-    return Wait(gang, code, message, unblock, _nearest(ahead), place, estimate(state, waiting, ahead, now_ms))
+    when = estimate(state, waiting, ahead, now_ms)
+    return Wait(waiting.gang.id, *reason, _nearest(ahead), len(ahead) + 1, when)
+
+
+def uncountable_reason(state: SchedulerState, gang: Gang, message: str) -> Reason:
+    """Return why a gang never fits whose request cannot be counted in devices, as `message` says."""
+    return without_promise(state, gang) or _too_large(state, gang, message)
 
 
 def _nearest(ahead: GangsAhead) -> tuple[str, ...]:
@@ -102,7 +114,7 @@ def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
     return Wait(gang, Why.NOT_ENOUGH_FREE, message, "these jobs ending, as they were asked to", (), 1, soon)
 
 
-def _without_promise(state: SchedulerState, gang: Gang) -> Reason | None:
+def without_promise(state: SchedulerState, gang: Gang) -> Reason | None:
     """Return the reason if its virtual cluster does not exist, or was promised nothing; else None."""
     cluster, name = state.core.cluster, gang.virtual_cluster
     if name not in cluster.shares:
@@ -117,17 +129,22 @@ def _without_promise(state: SchedulerState, gang: Gang) -> Reason | None:
 
 def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
     gang = waiting.gang
-    gone = _without_promise(state, gang)
+    gone = without_promise(state, gang)
     if gone is not None:
         return gone
     if (limit := state.running.limits.exceeded(gang)) is not None:
-        return _limit_reason(state, gang, limit)
+        return limit_reason(state, gang, limit)
     lane = state.queue.lane_of(gang.id)
     if lane.answer is None:
         return Why.NOT_YET_LOOKED_AT, "the scheduler has not looked at it yet", SOON
     if lane.answer.code is Code.TOO_LARGE:
         return _too_large(state, gang, lane.answer.message)
     # The answer may be old: much may have been freed, and given to others, since the gang was looked at.
+    return reason_now(state, waiting)
+
+
+def reason_now(state: SchedulerState, waiting: Waiting) -> Reason:
+    """Return why a gang cannot start as things are at this moment."""
     answer = state.core.reason_now(waiting.requests)
     if answer is None:
         freed = "what it needs has become free; the scheduler has not looked at it since"
@@ -183,7 +200,8 @@ def _some(names: Sequence[str], between: str = ", ") -> str:
     return between.join([*names[:NAMED_MAX], *([f"and {more} more"] if more > 0 else [])])
 
 
-def _limit_reason(state: SchedulerState, gang: Gang, limit: Limit) -> Reason:
+def limit_reason(state: SchedulerState, gang: Gang, limit: Limit) -> Reason:
+    """Return that a limit of its user keeps a gang from running."""
     runs = state.running.limits.running((gang.virtual_cluster, gang.user), limit)
     user = gang.user or "its user"
     gpus = "1 GPU" if limit.gpus == 1 else f"{limit.gpus} GPUs"

@@ -26,6 +26,7 @@ from openpai.scheduler.queue.borrowing import as_borrower, was_borrowing
 from openpai.scheduler.queue.decision_round import Round
 from openpai.scheduler.queue.moving import come_back
 from openpai.scheduler.queue.placement_hint import HintedSpots, current_hints
+from openpai.scheduler.queue.preview import preview
 from openpai.scheduler.queue.requests import GangRequests, requests_of, rough_requests_of
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
@@ -233,6 +234,10 @@ class HivedScheduler(Scheduler):
         if why is not None:
             self.guesses.note_shown(gang, why.estimate)
         return why
+
+    def preview(self, gangs: Sequence[Gang], now_ms: int) -> Wait | None:
+        """Return why gangs of one job would wait if they were added now; None if all would start. Changes nothing."""
+        return preview(self.state, gangs, now_ms)
 
     def change(self, gang: Gang) -> None:
         """Change the priority, rank, virtual cluster or time limit of a gang; if it runs, it runs on."""
