@@ -133,14 +133,14 @@ def _entries(extension: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _found(entry: Any) -> SshKey | None:
-    value, said = (entry.get("value"), entry) if isinstance(entry, Mapping) else (entry, {})
+    value, document = (entry.get("value"), entry) if isinstance(entry, Mapping) else (entry, {})
     if not isinstance(value, str):
         return None
     try:
         key = read_key(value)
     except Refused:
         return None
-    time = said.get("time")
-    title = title_of(said["title"]) if isinstance(said.get("title"), str) and said["title"] else key.title
+    time = document.get("time")
+    title = title_of(document["title"]) if isinstance(document.get("title"), str) and document["title"] else key.title
     at_ms = time if isinstance(time, int) and not isinstance(time, bool) else None
     return SshKey(key.type, key.bits, key.blob, title, at_ms)

@@ -47,9 +47,9 @@ _STRANGERS: Final = Rate(1, 60)
 
 def about(request: Request, *, actor: str = "", target: str = "", owner: str = "") -> None:
     """Set the actor, the target and its owner of the request's entry, where the path does not name them."""
-    said = {"actor": actor, "target": target, "owner": owner}
+    given = {"actor": actor, "target": target, "owner": owner}
     known = getattr(request.state, "about", {})
-    request.state.about = {**known, **{word: value for word, value in said.items() if value}}
+    request.state.about = {**known, **{word: value for word, value in given.items() if value}}
 
 
 def about_each(request: Request, jobs: Sequence[tuple[str, int]]) -> None:
@@ -141,12 +141,12 @@ class Auditing:
         if self._left_out:
             detail["leftOut"], self._left_out = self._left_out, 0
         how = via(caller) if caller else ""
-        said = {"actor": actor, "target": target, "owner": owner, **getattr(request.state, "about", {})}
+        named = {"actor": actor, "target": target, "owner": owner, **getattr(request.state, "about", {})}
         now_ms = self._services.clock.now_ms()
         address = address_of(request.scope)
         # A route with several actions has recorded which one it was.
         done = caller.action if caller and caller.action else action
-        return AuditEntry(now_ms, action=done, via=how, address=address, status=status, detail=detail, **said)
+        return AuditEntry(now_ms, action=done, via=how, address=address, status=status, detail=detail, **named)
 
     async def _known(self, name: str) -> str:
         # Some users type their password into the field of the name: record only names that exist.

@@ -56,17 +56,17 @@ class PortalFiles:
     def _file(self, name: str, headers: Mapping[bytes, bytes]) -> Response:
         content = self._files[name].read_bytes()
         etag = f'"{sha256(content).hexdigest()[:32]}"'
-        said = {**_SAFE, "etag": etag, "vary": "Accept-Encoding"}
-        said["cache-control"] = "public, max-age=31536000, immutable" if name.startswith(_HASHED) else "no-cache"
+        answered = {**_SAFE, "etag": etag, "vary": "Accept-Encoding"}
+        answered["cache-control"] = "public, max-age=31536000, immutable" if name.startswith(_HASHED) else "no-cache"
         if etag in headers.get(b"if-none-match", b"").decode("latin-1"):
-            return Response(status_code=304, headers=said)
+            return Response(status_code=304, headers=answered)
         accepted = headers.get(b"accept-encoding", b"").decode("latin-1")
         for encoding, suffix in _ENCODINGS:
             if encoding in accepted and name + suffix in self._files:
                 content = self._files[name + suffix].read_bytes()
-                said["content-encoding"] = encoding
+                answered["content-encoding"] = encoding
                 break
-        return Response(content, 200, said, guess_type(name)[0] or "application/octet-stream")
+        return Response(content, 200, answered, guess_type(name)[0] or "application/octet-stream")
 
 
 class PortalPages:

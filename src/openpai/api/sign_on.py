@@ -58,8 +58,8 @@ def checked_target(target: str, sign_on: SignOn) -> str:
 def onward(target: str, **values: str) -> str:
     """Return an address with these values added to its query."""
     place, hash_, fragment = target.partition("#")
-    said = urlencode({key: value for key, value in values.items() if value})
-    return f"{place}{'&' if '?' in place else '?'}{said}{hash_}{fragment}"
+    query = urlencode({key: value for key, value in values.items() if value})
+    return f"{place}{'&' if '?' in place else '?'}{query}{hash_}{fragment}"
 
 
 async def admit(context: ApiContext, sign_on: SignOn, person: Vouched) -> User:
@@ -94,25 +94,25 @@ def code_for(context: ApiContext, user: User, challenge: str) -> str:
     lasts_until_ms = now_ms + context.services.settings.token_lifetime_s * 1000
     token = new_token(user.name, is_application=False, created_at_ms=now_ms, expires_at_ms=lasts_until_ms)
     who = {"user": user.name, "since_ms": user.created_at_ms}
-    said = {**who, "token": token, "challenge": challenge, "until_ms": until_ms}
-    return sealed_text(context.services.sealer, {_CODE: said})
+    content = {**who, "token": token, "challenge": challenge, "until_ms": until_ms}
+    return sealed_text(context.services.sealer, {_CODE: content})
 
 
 async def redeem(context: ApiContext, code: str, verifier: str) -> Login:
     """Return OpenPAI's answer to a login for a code and its secret. Raises UnauthorizedUserError for any other code."""
     wrong = Refused("UnauthorizedUserError", "this code is unknown, too old or was used already", "log in again")
-    said = _opened(context.services.sealer, code)
-    if not said or context.services.clock.now_ms() >= said["until_ms"]:
+    content = _opened(context.services.sealer, code)
+    if not content or context.services.clock.now_ms() >= content["until_ms"]:
         raise wrong
-    if not hmac.compare_digest(challenge_of(verifier), said["challenge"]):
+    if not hmac.compare_digest(challenge_of(verifier), content["challenge"]):
         raise wrong
-    user = await context.services.users.user(said["user"])
-    if user is None or user.created_at_ms != said.get("since_ms"):
+    user = await context.services.users.user(content["user"])
+    if user is None or user.created_at_ms != content.get("since_ms"):
         raise wrong
     lifetime_s = context.services.settings.token_lifetime_s
     try:
         # The token was generated with the code, so every server recognises a second use of the code.
-        token = await context.sessions.open(user.name, lifetime_s=lifetime_s, token=said["token"])
+        token = await context.sessions.open(user.name, lifetime_s=lifetime_s, token=content["token"])
     except Refused as error:
         raise wrong from error
     return login_answer(user, token)
@@ -121,7 +121,7 @@ async def redeem(context: ApiContext, code: str, verifier: str) -> Login:
 def _opened(sealer: Sealer, code: str) -> Mapping[str, Any]:
     """Return the content of a code; empty for anything else, also for other sealed values."""
     try:
-        said = sealer.open(Sealed(code.encode("utf-8", "replace"))).get(_CODE)
+        content = sealer.open(Sealed(code.encode("utf-8", "replace"))).get(_CODE)
     except Refused:
         return {}
-    return said if isinstance(said, dict) else {}
+    return content if isinstance(content, dict) else {}

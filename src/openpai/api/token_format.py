@@ -22,13 +22,13 @@ _SECRET_BYTES: Final = 32
 
 def new_token(user: str, *, is_application: bool, created_at_ms: int, expires_at_ms: int | None) -> str:
     """Return a token that cannot be guessed."""
-    said = _said(user, is_application, created_at_ms, expires_at_ms)
-    return f"{said}.{secrets.token_urlsafe(_SECRET_BYTES)}"
+    claims = _claims(user, is_application, created_at_ms, expires_at_ms)
+    return f"{claims}.{secrets.token_urlsafe(_SECRET_BYTES)}"
 
 
 def id_of(token: Token) -> str:
     """Return an id for a token, from which clients read its user and its expiry."""
-    return f"{_said(token.user, token.is_application, token.created_at_ms, token.expires_at_ms)}.{token.digest}"
+    return f"{_claims(token.user, token.is_application, token.created_at_ms, token.expires_at_ms)}.{token.digest}"
 
 
 def digest_in(text: str) -> str | None:
@@ -37,7 +37,7 @@ def digest_in(text: str) -> str | None:
     return found[1] if found else None
 
 
-def _said(user: str, is_application: bool, created_at_ms: int, expires_at_ms: int | None) -> str:
+def _claims(user: str, is_application: bool, created_at_ms: int, expires_at_ms: int | None) -> str:
     expiry = {} if expires_at_ms is None else {"exp": expires_at_ms // 1000}
     claims = {"username": user, "application": is_application, "iat": created_at_ms // 1000, **expiry}
     return f"{_encoded(_HEADER)}.{_encoded(claims)}"

@@ -124,7 +124,7 @@ class _Rooms:
 async def build(settings: Settings) -> AsyncIterator[Server]:
     """Open everything a server needs, and close it afterwards. Raises Refused for settings that cannot work."""
     promised = promised_at_start(settings)
-    said = read_identity(settings.identity) if settings.identity is not None else None
+    identity = read_identity(settings.identity) if settings.identity is not None else None
     async with AsyncExitStack() as stack:
         rooms = await _open(settings, stack)
         storages = StorageService(rooms.storages, rooms.vault, rooms.clock, keep_out=(rooms.data.root,))
@@ -134,8 +134,8 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
         rooms.commands.alert_parts = replace(_alert_parts(settings, rooms, stack, storages), metrics=metrics)
         leadership = Follower() if settings.api_only else await _leadership(settings, rooms, stack, promised)
         sign_on = None
-        if said is not None:
-            sign_on, provider = open_sign_on(said, rooms.vault, rooms.clock)
+        if identity is not None:
+            sign_on, provider = open_sign_on(identity, rooms.vault, rooms.clock)
             if provider is not None:
                 stack.push_async_callback(provider.close)
         server = Server(

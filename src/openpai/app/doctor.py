@@ -151,8 +151,8 @@ def _of_certificates(settings: Settings) -> Iterator[Finding]:
     if settings.backend == "kubernetes":
         yield from check_kubeconfig(settings)
     if settings.identity is not None:
-        said = read_identity(settings.identity)
-        url = said.public_url or ""
-        if said.ldap is not None and said.ldap.ca_file:
-            files["of the directory"] = Path(said.ldap.ca_file)
+        identity = read_identity(settings.identity)
+        url = identity.public_url or ""
+        if identity.ldap is not None and identity.ldap.ca_file:
+            files["of the directory"] = Path(identity.ldap.ca_file)
     yield from check_certificates(files, url)

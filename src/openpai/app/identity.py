@@ -120,27 +120,27 @@ def read_identity(path: Path) -> IdentityFile:
         # The rest of the error quotes the file, which may contain a secret.
         raise _refused(path, f"is not YAML: see line {mark.line + 1}" if mark else "is not YAML") from error
     try:
-        said = IdentityFile.model_validate(document if document is not None else {})
+        identity = IdentityFile.model_validate(document if document is not None else {})
     except ValidationError as error:
         faults = [
             f"{'.'.join(map(str, each['loc'])) or 'the file'}: {validation_message(each)}" for each in error.errors()
         ]
         raise _refused(path, "has faults:\n" + "\n".join(faults)) from error
-    if (said.oidc and said.oidc.client_secret) or (said.ldap and said.ldap.bind_password):
+    if (identity.oidc and identity.oidc.client_secret) or (identity.ldap and identity.ldap.bind_password):
         refuse_readable(path, "the identity file holds a secret, and", 0o007)
-    return said
+    return identity
 
 
-def open_sign_on(said: IdentityFile, sealer: Sealer, clock: Clock) -> tuple[SignOn, Provider | None]:
+def open_sign_on(identity: IdentityFile, sealer: Sealer, clock: Clock) -> tuple[SignOn, Provider | None]:
     """Return the identity providers, and the one to close at the end, without connecting to them."""
     provider, sso, directory = None, None, None
-    if said.oidc is not None:
-        provider = Provider(said.oidc.issuer, clock)
-        sso = Oidc(said.oidc.settings(), sealer, clock, provider)
-    if said.ldap is not None:
-        directory = Directory(said.ldap.settings())
-    origins = tuple(origin.rstrip("/") for origin in said.origins)
-    return SignOn(sso, directory, said.public_url or "", origins, said.require_group), provider
+    if identity.oidc is not None:
+        provider = Provider(identity.oidc.issuer, clock)
+        sso = Oidc(identity.oidc.settings(), sealer, clock, provider)
+    if identity.ldap is not None:
+        directory = Directory(identity.ldap.settings())
+    origins = tuple(origin.rstrip("/") for origin in identity.origins)
+    return SignOn(sso, directory, identity.public_url or "", origins, identity.require_group), provider
 
 
 def _secret(key: str, written: str, variable: str) -> str:

@@ -207,25 +207,25 @@ def _log(file: Path) -> dict[str, Any]:
 
 def _of_line(line: bytes) -> dict[str, Any] | None:
     try:
-        said = json_.loads(line)
+        entry = json_.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict):
+    if not isinstance(entry, dict):
         return None
-    kept: dict[str, Any] = {
-        name: value for name in _KEPT_OF_A_LINE if isinstance(value := said.get(name), str | int | float)
+    safe: dict[str, Any] = {
+        name: value for name in _KEPT_OF_A_LINE if isinstance(value := entry.get(name), str | int | float)
     }
-    kept = {name: value[:_TEXT_MAX] if isinstance(value, str) else value for name, value in kept.items()}
-    if not _MADE_UP.fullmatch(str(kept.get("request_id", ""))):
+    safe = {name: value[:_TEXT_MAX] if isinstance(value, str) else value for name, value in safe.items()}
+    if not _MADE_UP.fullmatch(str(safe.get("request_id", ""))):
         # A client may give any.
-        kept.pop("request_id", None)
+        safe.pop("request_id", None)
     # Sentences of this program hold no values; those of libraries may, and their lines name the library.
-    if "logger" not in said and isinstance(event := said.get("event"), str):
-        kept["event"] = event[:_TEXT_MAX]
-    if isinstance(trace := said.get("exception"), str):
-        kept["frames"] = [" ".join(match.groups()) for each in trace.splitlines() if (match := _FRAME.match(each))]
-        kept["errors"] = [match[1] for each in trace.splitlines() if (match := _ERROR.match(each))]
-    return kept
+    if "logger" not in entry and isinstance(event := entry.get("event"), str):
+        safe["event"] = event[:_TEXT_MAX]
+    if isinstance(trace := entry.get("exception"), str):
+        safe["frames"] = [" ".join(match.groups()) for each in trace.splitlines() if (match := _FRAME.match(each))]
+        safe["errors"] = [match[1] for each in trace.splitlines() if (match := _ERROR.match(each))]
+    return safe
 
 
 def _write(file: Path, parts: Mapping[str, str]) -> None:

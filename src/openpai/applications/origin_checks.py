@@ -17,14 +17,14 @@ _OWN: Final = (b"same-origin", b"none")
 
 def comes_from_elsewhere(method: str, headers: Mapping[bytes, bytes], origin: str) -> bool:
     """Return whether another page than one of `origin` sends a request, other than by a link to it."""
-    said = headers.get(b"origin")
-    if said is not None and said.decode("latin-1").lower() != origin:
+    sent = headers.get(b"origin")
+    if sent is not None and sent.decode("latin-1").lower() != origin:
         return True
     site = headers.get(b"sec-fetch-site")
     if site is not None:
         is_link = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
         return site not in _OWN and not (is_link and method in _SAFE)
-    if said is not None or _origin_of(headers.get(b"referer", b"")) == origin:
+    if sent is not None or _origin_of(headers.get(b"referer", b"")) == origin:
         return False
     # Neither says anything: a page that was typed or linked is harmless, a script or image of it is not.
     return method not in _SAFE or b"text/html" not in headers.get(b"accept", b"")

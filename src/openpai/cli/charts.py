@@ -22,11 +22,11 @@ _FIXED: Final = ("job_name", "username", "virtual_cluster", "job_instance_id")
 def lines(chart: MetricChart, width: int, *, shows_all_labels: bool = False) -> Iterator[str]:
     """Yield the lines of a chart that fit a terminal."""
     room = max(_LEAST, width - _AXIS - 2)
-    said = unit_of(chart.unit)
+    written = unit_of(chart.unit)
     if len(chart.series) == 1:
-        yield from _columns(chart, chart.series[0], room, said)
+        yield from _columns(chart, chart.series[0], room, written)
     else:
-        yield from _rows(chart, width, said, shows_all_labels)
+        yield from _rows(chart, width, written, shows_all_labels)
     yield " " * (_AXIS + 1) + _times(chart, min(room, max(len(one.mean) for one in chart.series)))
 
 
@@ -45,12 +45,12 @@ def unit_of(unit: str) -> Callable[[float], str]:
 def title(chart: MetricChart) -> str:
     """Return what a chart shows, with its newest, mean and greatest value."""
     known = [value for one in chart.series for value in one.mean if value is not None]
-    said = unit_of(chart.unit)
+    written = unit_of(chart.unit)
     help_ = chart.help.rstrip(".")
     if len(chart.series) != 1 or not known:
         return f"{help_} ({chart.name})"
     highest = max((value for value in chart.series[0].high if value is not None), default=0.0)
-    return f"{help_}: now {said(known[-1])}, mean {said(sum(known) / len(known))}, highest {said(highest)}"
+    return f"{help_}: now {written(known[-1])}, mean {written(sum(known) / len(known))}, highest {written(highest)}"
 
 
 def fitted(values: Sequence[float | None], room: int) -> list[float | None]:
@@ -65,17 +65,17 @@ def fitted(values: Sequence[float | None], room: int) -> list[float | None]:
     return found
 
 
-def _columns(chart: MetricChart, one: MetricSeries, room: int, said: Callable[[float], str]) -> Iterator[str]:
+def _columns(chart: MetricChart, one: MetricSeries, room: int, written: Callable[[float], str]) -> Iterator[str]:
     values = fitted(one.mean, room)
     top = max((value for value in values if value is not None), default=0.0) or 1.0
     levels = [None if value is None else max(1, round(value / top * ROWS * 8)) if value > 0 else 0 for value in values]
     for row in reversed(range(ROWS)):
-        label = said(top) if row == ROWS - 1 else said(0) if row == 0 else ""
+        label = written(top) if row == ROWS - 1 else written(0) if row == 0 else ""
         cells = "".join(" " if level is None else BLOCKS[min(8, max(0, level - row * 8))] for level in levels)
         yield f"{label:>{_AXIS}}┤{cells.rstrip()}"
 
 
-def _rows(chart: MetricChart, width: int, said: Callable[[float], str], shows_all: bool) -> Iterator[str]:
+def _rows(chart: MetricChart, width: int, written: Callable[[float], str], shows_all: bool) -> Iterator[str]:
     tops = [value for one in chart.series for value in one.mean if value is not None]
     top = max(tops, default=0.0) or 1.0
     names = [_name(one, shows_all) for one in chart.series[:LINES_MAX]]
@@ -83,7 +83,7 @@ def _rows(chart: MetricChart, width: int, said: Callable[[float], str], shows_al
     for name, one in zip(names, chart.series, strict=False):
         cells = [_cell(value, top) for value in fitted(one.mean, max(_LEAST, width - most - _AXIS - 3))]
         last = next((value for value in reversed(one.mean) if value is not None), None)
-        yield f"{name[:most]:<{most}} {''.join(cells)} {'' if last is None else said(last)}"
+        yield f"{name[:most]:<{most}} {''.join(cells)} {'' if last is None else written(last)}"
     if chart.matched > min(LINES_MAX, len(chart.series)):
         yield f"{chart.matched - min(LINES_MAX, len(chart.series))} more series"
 

@@ -31,9 +31,9 @@ def cause_text(job: JobDetail) -> str:
 
 def _judged(cause: Cause) -> str:
     known = [_DOMAINS.get(cause.domain, ""), _RETRIES.get(cause.retry, "")]
-    said = "; ".join(filter(None, known)) or "nothing says who is responsible"
+    judged = "; ".join(filter(None, known)) or "nothing says who is responsible"
     name = "" if cause.name == "unknown" else f"{shown(cause.name)}: "
-    return f" [dim]({name}{said})[/]"
+    return f" [dim]({name}{judged})[/]"
 
 
 def _first(job: JobDetail) -> str:

@@ -68,7 +68,7 @@ def open_when_ready(pai: Client, name: str, application: str | None, *, browser:
 
 def _ready(pai: Client, name: str, application: str | None, *, json: bool) -> tuple[JobDetail, Application | None]:
     """Return a job and its application once that is ready, None if it never will be."""
-    said = ""
+    last_shown = ""
     while True:
         job = pai.job(name)
         found = _chosen(job, application)
@@ -77,9 +77,9 @@ def _ready(pai: Client, name: str, application: str | None, *, json: bool) -> tu
         if found.state == "ready":
             return job, found
         message = _message(pai, job, found, name)
-        if not json and message != said:
+        if not json and message != last_shown:
             output.aside(message)
-            said = message
+            last_shown = message
         time.sleep(LOOK_EVERY_S)
 
 

@@ -130,8 +130,8 @@ def scale(
     wanted = dict(map(_role_and_number, numbers))
     with session.connect() as pai:
         pai.scale(name, wanted)
-    said = ", ".join(f"{number} of role {role}" for role, number in wanted.items())
-    message = f"The tasks that {name} is to have: {said}."
+    wanted_roles = ", ".join(f"{number} of role {role}" for role, number in wanted.items())
+    message = f"The tasks that {name} is to have: {wanted_roles}."
     output.done(json, {"job": name, "taskRoles": wanted}, message, f"pai job show {name}", f"pai job why {name}")
 
 

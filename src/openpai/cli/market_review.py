@@ -42,5 +42,5 @@ def settings(
         raise InvalidParameters(f"--approval: {approval!r} is neither on nor off", "choose one")
     with session.connect() as pai:
         found = pai.set_market_settings(needs_approval=approval == "on") if approval else pai.market_settings()
-    said = "Items need an administrator's approval" if found.needs_approval else "Items need no approval"
-    output.done(json, found.document, f"{said} before others see them.", "pai market list --waiting")
+    rule = "Items need an administrator's approval" if found.needs_approval else "Items need no approval"
+    output.done(json, found.document, f"{rule} before others see them.", "pai market list --waiting")

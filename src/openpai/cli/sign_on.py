@@ -75,8 +75,8 @@ def read_answer(address: str) -> dict[str, str]:
 def login_address(server: str, back: str, verifier: str) -> str:
     """Return the address that begins a login whose code comes to `back`."""
     challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-    said = urlencode({"challenge": challenge, "redirect_uri": back})
-    return f"{server}/api/v2/authn/oidc/login?{said}"
+    query = urlencode({"challenge": challenge, "redirect_uri": back})
+    return f"{server}/api/v2/authn/oidc/login?{query}"
 
 
 def code_of(answer: Mapping[str, str]) -> str:

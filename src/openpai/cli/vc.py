@@ -153,10 +153,10 @@ def order(
         is_changed = (chosen, interruptible, move_jobs, hang_minutes) != (None, None, None, None)
         if is_changed:
             orders = {**found["orders"], **({name: chosen} if chosen is not None else {})}
-            said = None if interruptible is None else {**found.get("interruptible", {}), name: interruptible}
+            allowed = None if interruptible is None else {**found.get("interruptible", {}), name: interruptible}
             moves = None if move_jobs is None else {**found.get("moveJobs", {}), name: move_jobs}
             hangs = None if hang_minutes is None else {**found.get("hangMinutes", {}), name: hang_minutes}
-            found = pai.set_orders(orders, found["version"], interruptible=said, move_jobs=moves, hang_minutes=hangs)
+            found = pai.set_orders(orders, found["version"], interruptible=allowed, move_jobs=moves, hang_minutes=hangs)
         vc = pai.virtual_cluster(name)
     # A server that answers before it has read the change would show the old one.
     own = chosen or vc.order

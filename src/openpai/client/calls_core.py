@@ -214,7 +214,7 @@ def known(where: Mapping[str, object], filters: type, of: str) -> None:
         raise InvalidParameters(message, f"use {', '.join(filters.__annotations__)}")
 
 
-def said(**params: Any) -> dict[str, str]:
+def query_of(**params: Any) -> dict[str, str]:
     """Return the parameters that are not empty, as text for a query; lists become comma lists."""
     written = {}
     for key, value in params.items():

@@ -85,9 +85,9 @@ class _Rules:
         rules: _Rules | None = self
         while rules is not None:
             name = path[len(rules.base) + 1 :] + "/" * is_directory
-            said = rules.spec.check_file(name).include
-            if said is not None:
-                return rules if said else None
+            is_excluded = rules.spec.check_file(name).include
+            if is_excluded is not None:
+                return rules if is_excluded else None
             rules = rules.above
         return None
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import httpx
 
-from openpai.client.calls_core import Call, as_it_came, as_text, asks, iterates, said
+from openpai.client.calls_core import Call, as_it_came, as_text, asks, iterates, query_of
 from openpai.client.connection import Connection
 from openpai.client.model.reading import Document
 from openpai.client.model.tasks import LogHit, LogPiece
@@ -87,7 +87,7 @@ class _Logs:
                 async for data in ranges:
                     yield data
             return
-        query = urlencode(said(since=since_ms, timestamps=timestamps or None, plain=plain or None))
+        query = urlencode(query_of(since=since_ms, timestamps=timestamps or None, plain=plain or None))
         async with aclosing(self.wire.fetch(f"{uri}?{query}" if query else uri)) as pieces:
             async for data in pieces:
                 yield data
@@ -113,7 +113,7 @@ class _Logs:
         since_ms: int | None = None,
     ) -> AsyncGenerator[LogHit, None]:
         """Yield the lines in which a text is found, or an expression of RE2."""
-        params = said(text=text, regex=regex, since=since_ms, limit=1000) | {
+        params = query_of(text=text, regex=regex, since=since_ms, limit=1000) | {
             "ignore-case": "true" if ignore_case else "false"
         }
         while True:

@@ -102,10 +102,10 @@ class RemoteShell:
             return
 
     def _finish(self, data: bytes) -> None:
-        said: dict[str, Any] = json.loads(data)
-        if "exitCode" not in said:
-            raise Refused(str(said.get("code", "")), str(said.get("message", "")), str(said.get("advice", "")))
-        self.exit_code = -1 if said["exitCode"] is None else int(said["exitCode"])
+        ending: dict[str, Any] = json.loads(data)
+        if "exitCode" not in ending:
+            raise Refused(str(ending.get("code", "")), str(ending.get("message", "")), str(ending.get("advice", "")))
+        self.exit_code = -1 if ending["exitCode"] is None else int(ending["exitCode"])
 
 
 def task_of(pai: Client, job: str, task: str | None = None, attempt: int | None = None) -> TaskPlace:

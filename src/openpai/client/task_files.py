@@ -24,7 +24,7 @@ from openpai.protocol.wording import harmless_line
 _MODE: Final = 0o777
 _NO_TAR: Final = 97
 _MISSING: Final = 98
-_SAID_MAX: Final = 500
+_ERRORS_MAX: Final = 500
 # The answer begins with a word for what follows: a directory or file as an archive, or the bytes of one file.
 _SEND: Final = f"""[ -e "$1" ] || [ -L "$1" ] || exit {_MISSING}
 case $1 in */) set -- "${{1%/}}" ;; esac
@@ -224,8 +224,8 @@ def _check(shell: RemoteShell, errors: bytes, place: TaskPlace, path: str) -> No
     if code == _NO_TAR:
         message = f"the image of {where} has no tar, which directories need"
         raise InvalidParameters(message, "copy the files one by one, or use an image with tar")
-    said = harmless_line(errors[-_SAID_MAX:].decode(errors="replace").strip())
-    raise Refused("NoFileError", f"{where} could not copy {harmless_line(path)}: {said or f'exit code {code}'}")
+    reason = harmless_line(errors[-_ERRORS_MAX:].decode(errors="replace").strip())
+    raise Refused("NoFileError", f"{where} could not copy {harmless_line(path)}: {reason or f'exit code {code}'}")
 
 
 class _Output(io.RawIOBase):
@@ -241,7 +241,7 @@ class _Output(io.RawIOBase):
             if stream == STDOUT:
                 yield data
             else:
-                self.errors = (self.errors + data)[-_SAID_MAX:]
+                self.errors = (self.errors + data)[-_ERRORS_MAX:]
 
     def readable(self) -> bool:
         """Return True."""

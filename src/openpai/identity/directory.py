@@ -92,9 +92,9 @@ class Directory:
             message = f"the directory {self._settings.url} is being asked by {self._asking} others"
             raise Unavailable(message, "try again in a moment, or log in with a local account")
         self._asking += 1
-        asked = asyncio.get_running_loop().run_in_executor(self._threads, self._check, name, password)
-        asked.add_done_callback(self._answered)
-        return await asked
+        checked = asyncio.get_running_loop().run_in_executor(self._threads, self._check, name, password)
+        checked.add_done_callback(self._answered)
+        return await checked
 
     def _answered(self, _: object) -> None:
         self._asking -= 1

@@ -67,7 +67,7 @@ class Oidc:
     async def start(self, redirect_uri: str, back: Mapping[str, str]) -> Started:
         place = await self._provider.place("authorization_endpoint")
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        asked = {
+        query = {
             "response_type": "code",
             "client_id": self._settings.client_id,
             "redirect_uri": redirect_uri,
@@ -82,7 +82,7 @@ class Oidc:
         sealed = self._sealer.seal({_KEPT: kept})
         if sealed is None:
             raise ValueError("nothing was sealed")
-        return Started(f"{place}{'&' if '?' in place else '?'}{urlencode(asked)}", sealed.data.decode())
+        return Started(f"{place}{'&' if '?' in place else '?'}{urlencode(query)}", sealed.data.decode())
 
     async def finish(self, redirect_uri: str, answer: Mapping[str, str], keepsake: str) -> Finished:
         kept = self._kept(answer, keepsake)
@@ -106,8 +106,8 @@ class Oidc:
         place = (await self._provider.about()).get("end_session_endpoint")
         if not isinstance(place, str):
             return None
-        asked = urlencode({"client_id": self._settings.client_id, "post_logout_redirect_uri": back})
-        return f"{place}{'&' if '?' in place else '?'}{asked}"
+        query = urlencode({"client_id": self._settings.client_id, "post_logout_redirect_uri": back})
+        return f"{place}{'&' if '?' in place else '?'}{query}"
 
     def _kept(self, answer: Mapping[str, str], keepsake: str) -> dict[str, Any]:
         """Return the sealed state of the login, if this answer belongs to it and is the first one."""

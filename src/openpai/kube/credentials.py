@@ -178,8 +178,8 @@ class Program:
             if program.returncode is None:
                 program.kill()
         if program.returncode != 0:
-            said = harmless_line(err.decode("utf-8", "replace").strip())[-500:]
-            raise Unavailable(f"{self._command!r} issued no credentials: exit code {program.returncode}: {said}")
+            errors = harmless_line(err.decode("utf-8", "replace").strip())[-500:]
+            raise Unavailable(f"{self._command!r} issued no credentials: exit code {program.returncode}: {errors}")
         return self._understood(out)
 
     def _understood(self, out: bytes) -> _Issued:

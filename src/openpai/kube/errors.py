@@ -92,10 +92,10 @@ class KubeBroken(KubeError, Broken):
 def error_of(doing: str, http: int, body: bytes, retry_after: str | None = None) -> KubeError:
     """Return the error for an answer; `doing` says what was asked, as in `create pods/a in default`."""
     status = _status(body)
-    said = harmless_line(status.message or body[:MESSAGE_MAX].decode("utf-8", "replace"))[:MESSAGE_MAX]
-    if http == 500 and any(words in said for words in _TOO_LARGE):
+    reason = harmless_line(status.message or body[:MESSAGE_MAX].decode("utf-8", "replace"))[:MESSAGE_MAX]
+    if http == 500 and any(words in reason for words in _TOO_LARGE):
         http = 413
-    message = f"cannot {doing}: {said or 'no reason given'} (HTTP {http})"
+    message = f"cannot {doing}: {reason or 'no reason given'} (HTTP {http})"
     error = _in_family(http, message)
     error.http = http
     error.reason = status.reason
@@ -106,9 +106,9 @@ def error_of(doing: str, http: int, body: bytes, retry_after: str | None = None)
 
 def silent(doing: str, why: BaseException | str, *, was_sent: bool) -> KubeUnavailable:
     """Return the error for a request that got no answer."""
-    said = why if isinstance(why, str) else harmless_line(str(why)) or type(why).__name__
+    reason = why if isinstance(why, str) else harmless_line(str(why)) or type(why).__name__
     error = KubeUnavailable(
-        f"cannot {doing}: the Kubernetes API server does not answer: {said}",
+        f"cannot {doing}: the Kubernetes API server does not answer: {reason}",
         "check that the API server runs and can be reached",
     )
     error.may_have_happened = was_sent
@@ -141,9 +141,9 @@ def _status(body: bytes) -> Status:
 
 
 def _seconds(header: str | None, details: Mapping[str, Any]) -> float | None:
-    for said in (header, details.get("retryAfterSeconds")):
+    for value in (header, details.get("retryAfterSeconds")):
         try:
-            return max(0.0, float(said))  # type: ignore[arg-type]
+            return max(0.0, float(value))  # type: ignore[arg-type]
         except (TypeError, ValueError):
             continue
     return None

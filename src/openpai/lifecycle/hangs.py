@@ -23,7 +23,7 @@ CPU_SHARE: Final = 0.01
 POWER_SHARE: Final = 0.25
 """The share of its power limit that a GPU may draw while it does nothing or waits for others."""
 TENSOR_PERCENT: Final = 1.0
-SAID_MIN: Final = 3
+OUTPUTS_MIN: Final = 3
 """A task that wrote or reported so often is expected to go on."""
 APART_MS: Final = 10_000
 """Tasks that became quiet closer together cannot be put in order."""
@@ -53,10 +53,10 @@ class Activity:
     active_at_ms: int
     stopped_at_ms: int | None = None
     """Since when it has had stopped processes."""
-    said_at_ms: int = 0
+    output_at_ms: int = 0
     """When it last showed more than that it uses a processor."""
-    said: int = 0
-    """How often it did, up to `SAID_MIN`."""
+    outputs: int = 0
+    """How often it did, up to `OUTPUTS_MIN`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +78,16 @@ def watched(before: Activity | None, sign: Sign) -> Activity:
     if before is None:
         return Activity(sign, sign.at_ms, stopped_at_ms, sign.at_ms)
     if _says_something(before.last, sign):
-        before = replace(before, said_at_ms=sign.at_ms, said=min(before.said + 1, SAID_MIN))
+        before = replace(before, output_at_ms=sign.at_ms, outputs=min(before.outputs + 1, OUTPUTS_MIN))
     active_at_ms = sign.at_ms if _is_active(before.last, sign) else before.active_at_ms
     return replace(before, last=sign, stopped_at_ms=stopped_at_ms, active_at_ms=active_at_ms)
 
 
 def may_spin(tasks: Mapping[TaskId, Activity], timeout_ms: int) -> bool:
     """Return whether the tasks of a job that wrote or reported regularly only use processors now."""
-    if len(tasks) < 2 or not any(task.said >= SAID_MIN for task in tasks.values()):
+    if len(tasks) < 2 or not any(task.outputs >= OUTPUTS_MIN for task in tasks.values()):
         return False
-    return min(task.last.at_ms for task in tasks.values()) - max(task.said_at_ms for task in tasks.values()) >= (
+    return min(task.last.at_ms for task in tasks.values()) - max(task.output_at_ms for task in tasks.values()) >= (
         timeout_ms
     )
 
@@ -98,7 +98,7 @@ def find_spinning(tasks: Mapping[TaskId, Activity], waiting: Mapping[TaskId, str
     `waiting` has the collective operation of each task that was in the same one at every look, and `ras` what NCCL
     reports, empty if nothing.
     """
-    for_ms = min(task.last.at_ms for task in tasks.values()) - max(task.said_at_ms for task in tasks.values())
+    for_ms = min(task.last.at_ms for task in tasks.values()) - max(task.output_at_ms for task in tasks.values())
     others = tuple(id_ for id_ in tasks if id_ not in waiting)
     operations = ", ".join(sorted(set(waiting.values()))[:2])
     # One that works meanwhile, as a first rank that evaluates, keeps the others waiting for good reason.

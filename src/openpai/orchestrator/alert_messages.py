@@ -114,6 +114,6 @@ def _named(message: Message, receiver: str) -> Message:
 
 def _line(alert: Alert) -> str:
     over = " (resolved)" if alert.state is State.RESOLVED else ""
-    said = alert.annotations.get("summary") or ", ".join(f"{name}={text}" for name, text in alert.labels)
+    summary = alert.annotations.get("summary") or ", ".join(f"{name}={text}" for name, text in alert.labels)
     following = f"\n  next: {text}" if (text := alert.annotations.get("next")) and not over else ""
-    return f"- {said}{over}{following}"
+    return f"- {summary}{over}{following}"

@@ -370,7 +370,7 @@ def _silent(found: JobRecord, observed: Iterable[TaskSeen]) -> tuple[Wait, ...]:
     job = found.job
     mine = {job.key(task) for task in job.tasks.values() if _is_placed(task)}
     messages = {seen.message: None for seen in observed if seen.step == NODE_SILENT and seen.key in mine}
-    advice = "wait until the node answers, or take it out of service as said"
+    advice = "wait until the node answers, or take it out of service as above"
     return tuple(Wait(f"{job.id}/{job.attempt}", Why.NODE_SILENT, message, advice) for message in messages)
 
 

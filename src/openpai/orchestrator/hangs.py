@@ -58,13 +58,13 @@ async def watch_hangs(leader: Leader, watch: HangWatch) -> None:
         return
     uses = leader.measures.newest()
     defaults = leader.sharing.hang_minutes
-    asked = {
+    wanted_by_job = {
         id_: wanted
         for id_, record in leader.active.records.items()
         if (wanted := hang_detection(record.spec.extras, defaults.get(record.virtual_cluster, 0))) is not None
     }
-    leader.measures.watch(asked)
-    running = {id_: _running(leader.active.records[id_].job) for id_ in asked}
+    leader.measures.watch(wanted_by_job)
+    running = {id_: _running(leader.active.records[id_].job) for id_ in wanted_by_job}
     seen: dict[AttemptKey, Activity] = {}
     for key in [key for keys in running.values() for key in keys.values()]:
         before, use = watch.activities.get(key), uses.get(key)
@@ -74,9 +74,9 @@ async def watch_hangs(leader: Leader, watch: HangWatch) -> None:
             seen[key] = before
     watch.activities = seen
     await _report_unwatched(leader, watch, running)
-    watch.spinning &= {key for key, task in seen.items() if task.said_at_ms < task.last.at_ms}
+    watch.spinning &= {key for key, task in seen.items() if task.output_at_ms < task.last.at_ms}
     watch.reported &= {key for key, task in seen.items() if task.active_at_ms < task.last.at_ms} | watch.spinning
-    for id_, wanted in asked.items():
+    for id_, wanted in wanted_by_job.items():
         record = leader.active.records.get(id_)
         if record is not None:
             await _look(leader, watch, record, wanted)

@@ -41,17 +41,17 @@ def uses(spec: JobSpec, defaults: Sequence[str] = ()) -> tuple[Use, ...]:
     listed = spec.extras.get("storages")
     if isinstance(listed, list):
         where = "extras.storages"
-        asked = [(str(each["name"]), each.get("mountPath")) for each in listed if each.get("name")]
+        wanted = [(str(each["name"]), each.get("mountPath")) for each in listed if each.get("name")]
         if not listed:
-            asked = [(name, None) for name in defaults]
+            wanted = [(name, None) for name in defaults]
     else:
         where = f"extras.{PLUGIN_PREFIX}"
         names = _old_names(spec.extras)
-        asked = [(name, None) for name in (() if names is None else names or defaults)]
+        wanted = [(name, None) for name in (() if names is None else names or defaults)]
     return tuple(
         # `normpath` keeps two leading slashes, which would hide that two mount paths are the same.
         Use(name, posixpath.normpath(path).replace("//", "/") if path else f"/mnt/{name}", f"{where}.{number}")
-        for number, (name, path) in enumerate(asked)
+        for number, (name, path) in enumerate(wanted)
     )
 
 
@@ -64,14 +64,14 @@ async def with_storages(spec: JobSpec, by: Submitter, store: StorageStore | None
         return spec
     known = {storage.name: storage for storage in await store.storages()} if store else {}
     # A group may be granted a storage that does not exist; only a job that names it is refused.
-    asked = uses(spec, [name for name in by.default_storages if name in known])
-    _check_paths(asked)
-    for use in asked:
+    wanted = uses(spec, [name for name in by.default_storages if name in known])
+    _check_paths(wanted)
+    for use in wanted:
         if use.name not in known or (by.storages is not None and use.name not in by.storages):
             message = f"there is no storage {use.name!r} that {by.user} is granted"
             raise Refused("NoStorageError", message, "`pai storage list` shows the storages you may use")
         _check_mountable(use, known[use.name])
-    listed = [{"name": use.name, "mountPath": use.mount_path} for use in asked]
+    listed = [{"name": use.name, "mountPath": use.mount_path} for use in wanted]
     return replace(spec, extras={**spec.extras, "storages": listed})
 
 
@@ -150,16 +150,16 @@ def _check_mountable(use: Use, storage: Storage) -> None:
     raise InvalidProtocol((Fault(use.where, f"{message}; {advice}"),))
 
 
-def _check_paths(asked: Sequence[Use]) -> None:
+def _check_paths(wanted: Sequence[Use]) -> None:
     faults = []
-    for number, use in enumerate(asked):
+    for number, use in enumerate(wanted):
         where = f"{use.where}.mountPath"
         path = use.mount_path
         if not _PATH.fullmatch(path) or path in _RESERVED or path.startswith(("/proc/", "/sys/", "/usr/local/pai/")):
             faults.append(Fault(where, f"nothing can be mounted at {path!r}", allowed="a path such as /mnt/data"))
-        if any(other.mount_path == path for other in asked[:number]):
+        if any(other.mount_path == path for other in wanted[:number]):
             faults.append(Fault(where, f"another storage is mounted at {path!r} already"))
-        if any(other.name == use.name for other in asked[:number]):
+        if any(other.name == use.name for other in wanted[:number]):
             faults.append(Fault(f"{use.where}.name", f"the storage {use.name!r} is asked for twice"))
     if faults:
         raise InvalidProtocol(tuple(faults))

@@ -53,7 +53,7 @@ async def watch_kept_work(leader: Leader, watch: KeptWatch) -> None:
             new.append(counted)
     await _name_users(kept.queries, watch)
     if not watch.has_looked:
-        new = [one for one in new if not await _is_said(kept.queries, one.key, found[one.key])]
+        new = [one for one in new if not await _is_recorded(kept.queries, one.key, found[one.key])]
     watch.has_looked = len(watch.known) >= len(found)
     now_ms = leader.clock.now_ms()
     await _say(leader, new, KEPT, "are kept until {until}: pai job fetch")
@@ -115,7 +115,7 @@ async def _name_users(queries: JobQueries, watch: KeptWatch) -> None:
         watch.users[job] = row.user if row is not None else ""
 
 
-async def _is_said(queries: JobQueries, key: AttemptKey, since_ms: int) -> bool:
+async def _is_recorded(queries: JobQueries, key: AttemptKey, since_ms: int) -> bool:
     """Return whether an earlier server said that these files are kept."""
     events = await queries.events(key.job, reason=KEPT)
     return any(each.event.job_attempt == key.job_attempt and each.event.at_ms >= since_ms for each in events)

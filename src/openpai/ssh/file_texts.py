@@ -90,10 +90,10 @@ def attributes(fields: list[bytes]) -> SFTPAttrs:
     )
 
 
-def vfs_attributes(said: bytes) -> SFTPVFSAttrs:
+def vfs_attributes(line: bytes) -> SFTPVFSAttrs:
     """Return what `stat -f` says of a file system."""
     try:
-        block, blocks, free_, available, files, free_files, longest = (int(each) for each in said.split())
+        block, blocks, free_, available, files, free_files, longest = (int(each) for each in line.split())
     except ValueError as error:
         raise asyncssh.SFTPFailure("the task gave no numbers") from error
     return SFTPVFSAttrs(block, block, blocks, free_, available, files, free_files, free_files, 0, 0, min(longest, 255))

@@ -173,14 +173,14 @@ class TaskFileServer(asyncssh.SFTPServer):
         return await self._stat(file.path, b"-L ")
 
     async def _stat(self, path: bytes, option: bytes) -> SFTPAttrs:
-        said = await self._ask(b"stat " + option + b"-c '" + FORMAT + b"' -- " + quoted(path))
-        return attributes(said.split())
+        answer = await self._ask(b"stat " + option + b"-c '" + FORMAT + b"' -- " + quoted(path))
+        return attributes(answer.split())
 
     async def scandir(self, path: bytes) -> AsyncIterator[SFTPName]:
         """Yield the names in a directory."""
         mark = secrets.token_hex(16).encode()
-        said = await self._ask(listing(path, mark))
-        for line in (b"\n" + said.removesuffix(b"\n")).split(b"\n" + mark + b" ")[1:]:
+        answer = await self._ask(listing(path, mark))
+        for line in (b"\n" + answer.removesuffix(b"\n")).split(b"\n" + mark + b" ")[1:]:
             fields = line.split(b" ", 6)
             if len(fields) == 7:
                 name = fields[6].removeprefix(b"./") if fields[6] != b"." else b"."
@@ -190,8 +190,8 @@ class TaskFileServer(asyncssh.SFTPServer):
     async def realpath(self, path: bytes) -> bytes:
         """Return a path from the root, without links; also of a file that does not exist yet."""
         word = quoted(path)
-        said = await self._ask(b"printf '%s\\n' \"$PWD\"; readlink -f -- " + word + b" 2>/dev/null; true")
-        work, _, found = said.partition(b"\n")
+        answer = await self._ask(b"printf '%s\\n' \"$PWD\"; readlink -f -- " + word + b" 2>/dev/null; true")
+        work, _, found = answer.partition(b"\n")
         whole = posixpath.normpath(posixpath.join(work, path))
         return found.removesuffix(b"\n") or b"/" + whole.lstrip(b"/")
 
@@ -271,8 +271,8 @@ class TaskFileServer(asyncssh.SFTPServer):
 
     async def statvfs(self, path: bytes) -> SFTPVFSAttrs:
         """Return how full a file system is."""
-        said = await self._ask(b"stat -f -c '" + VFS + b"' -- " + quoted(path))
-        return vfs_attributes(said)
+        answer = await self._ask(b"stat -f -c '" + VFS + b"' -- " + quoted(path))
+        return vfs_attributes(answer)
 
     async def fstatvfs(self, file_obj: object) -> SFTPVFSAttrs:
         """Return how full the file system of an open file is."""
@@ -289,8 +289,8 @@ class TaskFileServer(asyncssh.SFTPServer):
         if pflags & FXF_WRITE:
             lines += creating(word, pflags, attrs)
         lines.append(b"stat -L -c %%s -- %b" % word)
-        said = await self._ask(b"\n".join(lines))
-        size = int(said) if said.strip().isdigit() else 0
+        answer = await self._ask(b"\n".join(lines))
+        size = int(answer) if answer.strip().isdigit() else 0
         writing = None
         if pflags & FXF_WRITE:
             writing = Writing(self._start, path, size, is_appending=bool(pflags & FXF_APPEND))

@@ -84,17 +84,17 @@ class TaskShell:
             await self._shell.write(_PREPARE)
         shell = self._shell
         await shell.write(b"(\n" + text + b"\n) </dev/null 2>&1\nprintf '\\n%s %s\\n' " + self._mark + b" $?\n")
-        said = bytearray()
+        output = bytearray()
         while (piece := await shell.read()) is not None:
             if piece.stream != STDOUT:
                 continue
-            said += piece.data
-            if (found := self._end.search(said, max(len(said) - 64, 0))) is not None:
-                answer = bytes(said[: found.start()])
+            output += piece.data
+            if (found := self._end.search(output, max(len(output) - 64, 0))) is not None:
+                answer = bytes(output[: found.start()])
                 if int(found[1]):
                     raise failure(answer)
                 return answer
-            if len(said) > ANSWER_MAX:
+            if len(output) > ANSWER_MAX:
                 await self.close()
                 raise asyncssh.SFTPFailure(f"the answer of the task has more than {ANSWER_MAX >> 20} MiB")
         self._shell = None

@@ -16,7 +16,7 @@ from openpai.ports.shells import STDOUT, Shell
 from openpai.ssh.task_shell import Start, failure, plain_word
 
 READ_MAX: Final = 256 * 1024
-_SAID_MAX: Final = 4096
+_ERRORS_MAX: Final = 4096
 _BLOCK_MAX: Final = 65536
 # `tail` begins to count at 1; GNU's and BusyBox's jump there in a regular file.
 _READ: Final = 'if [ "$1" = 0 ]; then exec cat <"$path"; fi\nexec tail -c +"$(($1 + 1))" <"$path"'
@@ -42,15 +42,15 @@ class Reading:
             await self._shell.close_stdin()
             self._offset = offset
         size = min(size, READ_MAX)
-        said = b""
+        errors = b""
         while len(self._kept) < size and (piece := await self._shell.read()) is not None:
             if piece.stream == STDOUT:
                 self._kept += piece.data
-            elif len(said) < _SAID_MAX:
-                said += piece.data
+            elif len(errors) < _ERRORS_MAX:
+                errors += piece.data
         data, self._kept = self._kept[:size], self._kept[size:]
         if not data and self._shell.exit_code:
-            raise failure(said)
+            raise failure(errors)
         self._offset += len(data)
         return data
 
@@ -72,7 +72,7 @@ class Writing:
         self._is_appending = is_appending
         self._shell: Shell | None = None
         self._offset = 0
-        self._said = b""
+        self._errors = b""
         self._listening: asyncio.Task[None] | None = None
 
     async def write(self, offset: int, data: bytes) -> None:
@@ -96,13 +96,13 @@ class Writing:
             block = min(offset & -offset, _BLOCK_MAX) or _BLOCK_MAX
             text, words = _WRITE, [str(offset), str(block)]
         self._shell = await self._start(("sh", "-c", plain_word(self._path) + text, "pai-write", *words))
-        self._offset, self._said = offset, b""
+        self._offset, self._errors = offset, b""
         self._listening = asyncio.create_task(self._listen(self._shell))
 
     async def _listen(self, shell: Shell) -> None:
         while (piece := await shell.read()) is not None:
-            if len(self._said) < _SAID_MAX:
-                self._said += piece.data
+            if len(self._errors) < _ERRORS_MAX:
+                self._errors += piece.data
 
     async def finish(self) -> None:
         """Wait until everything is written; raise an error of SFTP if that failed."""
@@ -114,7 +114,7 @@ class Writing:
             await shell.close_stdin()
             await listening
             if shell.exit_code:
-                raise failure(self._said)
+                raise failure(self._errors)
         finally:
             listening.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -117,16 +117,16 @@ async def _fetch(client: KubeClient, at: Target, inner: Path) -> dict[str, Any]:
 async def _copy(client: KubeClient, at: Target, pod: str, made: IO[bytes]) -> None:
     from openpai.kube.exec import STDOUT
 
-    command, said = [PAI, "admin", "backup", "-", "--without-key"], b""
+    command, errors = [PAI, "admin", "backup", "-", "--without-key"], b""
     async with await client.exec(pod, at.namespace, command, container="server") as session:
         async for output in session:
             if output.channel == STDOUT:
                 made.write(output.data)
             else:
-                said = (said + output.data)[-4_000:]
+                errors = (errors + output.data)[-4_000:]
         code = session.exit_code
     if code:
-        reason = harmless_line(said.decode("utf-8", "replace"))[-600:]
+        reason = harmless_line(errors.decode("utf-8", "replace"))[-600:]
         raise Unavailable(
             f"the server in pod {pod} made no backup (exit code {code}): {reason}", "correct what it names"
         )

@@ -78,9 +78,9 @@ def bundle(
         raise Unavailable(message, "correct that, and try again") from error
     finally:
         unfinished.unlink(missing_ok=True)
-    said = f"{file} ({formatting.size(file.stat().st_size)}) holds openpai {manifest['version']}: "
-    said += ", ".join(("chart", *manifest["images"].values()))
-    done(json, {"file": str(file), **manifest}, said, f"pai cluster up --bundle {file} --registry HOST")
+    summary = f"{file} ({formatting.size(file.stat().st_size)}) holds openpai {manifest['version']}: "
+    summary += ", ".join(("chart", *manifest["images"].values()))
+    done(json, {"file": str(file), **manifest}, summary, f"pai cluster up --bundle {file} --registry HOST")
 
 
 def _archive(image: str, target: Path) -> Path:
@@ -97,8 +97,8 @@ def _archive(image: str, target: Path) -> Path:
     aside(f"saving {image}")
     ran = subprocess.run([engine, "save", image, "-o", str(target)], capture_output=True, text=True, check=False)  # noqa: S603
     if ran.returncode != 0:
-        said = " ".join(ran.stderr.split())[:300]
-        raise BadConfiguration(f"{Path(engine).name} save {image}: {said}", "pull or build the image first")
+        errors = " ".join(ran.stderr.split())[:300]
+        raise BadConfiguration(f"{Path(engine).name} save {image}: {errors}", "pull or build the image first")
     return target
 
 
@@ -224,6 +224,6 @@ def _import(path: Path, socket: Path) -> None:
     line = [program, "--address", str(socket), "--namespace", "k8s.io", "images", "import", str(path)]
     ran = subprocess.run(line, capture_output=True, text=True, check=False)  # noqa: S603
     if ran.returncode != 0:
-        said = " ".join(ran.stderr.split())[:300]
-        raise Unavailable(f"containerd at {socket} did not import an image: {said}", "check --containerd, as root")
+        errors = " ".join(ran.stderr.split())[:300]
+        raise Unavailable(f"containerd at {socket} did not import an image: {errors}", "check --containerd, as root")
     aside(f"imported {' '.join(ran.stdout.split())}")

@@ -165,13 +165,13 @@ def _options(files: Sequence[Path], sets: Sequence[str]) -> list[str]:
 
 def _failed(command: str, stderr: str) -> Refused:
     lines = [line for line in stderr.splitlines() if not line.startswith(("WARNING", "level="))]
-    said = harmless_line("; ".join(line.strip() for line in lines if line.strip()))
-    said = said.removeprefix("Error: ").removeprefix("UPGRADE FAILED: ").removeprefix("INSTALLATION FAILED: ")
+    reason = harmless_line("; ".join(line.strip() for line in lines if line.strip()))
+    reason = reason.removeprefix("Error: ").removeprefix("UPGRADE FAILED: ").removeprefix("INSTALLATION FAILED: ")
     # What the chart itself refuses comes wrapped in where in the templates that was.
-    if found := re.search(r"error calling fail: (.*)", said):
-        said = found[1]
+    if found := re.search(r"error calling fail: (.*)", reason):
+        reason = found[1]
     advice = "correct what it names, and run the command again: it goes on where it was"
-    return BadConfiguration(f"helm {command}: {said[:_MESSAGE_MAX] or 'it failed without a message'}", advice)
+    return BadConfiguration(f"helm {command}: {reason[:_MESSAGE_MAX] or 'it failed without a message'}", advice)
 
 
 @contextmanager

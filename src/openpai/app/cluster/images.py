@@ -193,8 +193,8 @@ class _Registry:
             message = f"the registry {self._to.host} does not let you write to {self._repository}"
             raise BadConfiguration(message, f"log in first: docker login {self._to.host}")
         if answer.status_code not in ok:
-            said = " ".join(answer.text.split())[:200]
-            message = f"the registry {self._to.host} answered {answer.status_code} to {method} {url}: {said}"
+            body = " ".join(answer.text.split())[:200]
+            message = f"the registry {self._to.host} answered {answer.status_code} to {method} {url}: {body}"
             raise Unavailable(message, "run the command again; what was sent is not sent again")
         return answer
 

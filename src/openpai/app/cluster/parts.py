@@ -101,16 +101,16 @@ def problems(found: Snapshot) -> list[Problem]:
 def _of_claims(found: Snapshot) -> Iterator[Problem]:
     for claim in found.claims:
         if claim.get("status", {}).get("phase") != "Bound":
-            said = _newest_event(found.events, "PersistentVolumeClaim", name_of(claim))
+            event = _newest_event(found.events, "PersistentVolumeClaim", name_of(claim))
             # A class may wait for the pod that uses the volume.
-            if "WaitForFirstConsumer" in said or "waiting for first consumer" in said:
+            if "WaitForFirstConsumer" in event or "waiting for first consumer" in event:
                 continue
             name = claim["spec"].get("storageClassName")
             message = (
                 f"has no volume{f' of storage class {name}' if name else ', and there is no default storage class'}"
             )
             advice = "choose one with --set storage.storageClassName=NAME, or a volume with storage.existingClaim"
-            yield Problem(f"volume {name_of(claim)}", f"{message}{f': {said}' if said else ''}", advice)
+            yield Problem(f"volume {name_of(claim)}", f"{message}{f': {event}' if event else ''}", advice)
 
 
 def _of_workloads(found: Snapshot) -> Iterator[Problem]:
@@ -130,11 +130,11 @@ def _of_pod(pod: Object, events: Sequence[Object]) -> Iterator[Problem]:
     for one in status.get("containerStatuses", ()):
         yield from _of_container(what, one)
     if not any(one.get("ready") for one in status.get("containerStatuses", ())):
-        said = _newest_event(
+        event = _newest_event(
             events, "Pod", name_of(pod), ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")
         )
-        if said:
-            yield Problem(what, said, "check the volume and its storage class, and the network of the node")
+        if event:
+            yield Problem(what, event, "check the volume and its storage class, and the network of the node")
 
 
 def _of_container(what: str, status: Object) -> Iterator[Problem]:
@@ -148,14 +148,14 @@ def _of_container(what: str, status: Object) -> Iterator[Problem]:
     elif ended and not status.get("ready"):
         why = f", {ended['reason']}" if ended.get("reason") not in (None, "Error", "Completed") else ""
         times = status.get("restartCount", 0)
-        said = f"its program ended with exit code {ended.get('exitCode')}{why}, and was restarted {times} times"
-        yield Problem(what, said, f"its log says why: kubectl logs {what.removeprefix('pod ')} --previous")
+        problem = f"its program ended with exit code {ended.get('exitCode')}{why}, and was restarted {times} times"
+        yield Problem(what, problem, f"its log says why: kubectl logs {what.removeprefix('pod ')} --previous")
 
 
 def _newest_event(events: Sequence[Object], kind: str, name: str, reasons: Sequence[str] = ()) -> str:
-    said = ""
+    message = ""
     for event in events:
         about = event.get("involvedObject", {})
         if (about.get("kind"), about.get("name")) == (kind, name) and (not reasons or event.get("reason") in reasons):
-            said = str(event.get("message", ""))
-    return said
+            message = str(event.get("message", ""))
+    return message

@@ -227,8 +227,8 @@ async def _fill(client: KubeClient, at: Target, deployment: Any, inner: Path, ti
         phase = await _await_phase(client, at, name, ("Succeeded", "Failed"), timeout_s)
         if phase == "Failed":
             log = b"".join([part async for part in client.logs(name, at.namespace, container="server")])
-            said = harmless_line(log.decode("utf-8", "replace").strip())
-            raise BadConfiguration(f"the backup was not restored: {said[-800:]}", "the servers start again as before")
+            output = harmless_line(log.decode("utf-8", "replace").strip())
+            raise BadConfiguration(f"the backup was not restored: {output[-800:]}", "the servers start again as before")
     finally:
         with suppress(PaiError):
             await client.delete(PODS, name, at.namespace, grace_s=0)

@@ -69,11 +69,11 @@ async def await_ready(
 
 
 class _Shown:
-    """What was said already."""
+    """What was reported already."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
-        self._said: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
     def update(self, found: Snapshot) -> None:
         for claim in found.claims:
@@ -86,13 +86,13 @@ class _Shown:
         for problem in parts.problems(found):
             line = f"{problem.what}: {problem.message}"
             # The same fault comes in several wordings.
-            if self._said.get(line[:_ALIKE]) is None:
-                self._said[line[:_ALIKE]] = ""
+            if self._reported.get(line[:_ALIKE]) is None:
+                self._reported[line[:_ALIKE]] = ""
                 warn(f"{line}; {problem.advice}" if problem.advice else line)
 
     def say(self, what: str, state: str) -> None:
-        if self._said.get(what) != state:
-            self._said[what] = state
+        if self._reported.get(what) != state:
+            self._reported[what] = state
             aside(f"{time.monotonic() - self._began_s:5.0f} s  {what}: {state}")
 
 

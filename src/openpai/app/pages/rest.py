@@ -64,24 +64,24 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
     parts.append(str(operation.get("description") or operation.get("summary") or ""))
     if "security" not in operation:
         parts.append("Needs no login.")
-    asked = list(_parameters(operation))
-    if asked:
-        parts.append(table(("Parameter", "Type", "Default", "Meaning"), asked))
+    parameters = list(_parameters(operation))
+    if parameters:
+        parts.append(table(("Parameter", "Type", "Default", "Meaning"), parameters))
     parts += _body(operation.get("requestBody", {}))
     parts.append("Answers: " + _answers(operation["responses"]))
     return "\n\n".join(parts)
 
 
 def _parameters(operation: Mapping[str, Any]) -> Iterable[list[str]]:
-    for asked in operation.get("parameters", ()):
-        if asked["in"] == "path":
+    for parameter in operation.get("parameters", ()):
+        if parameter["in"] == "path":
             continue  # the path says it
-        schema = asked["schema"]
+        schema = parameter["schema"]
         default = schema.get("default")
         shown = (
             "" if default in (None, "") else code(str(default).lower() if isinstance(default, bool) else str(default))
         )
-        yield [code(asked["name"]), type_text(schema), shown, asked.get("description", "")]
+        yield [code(parameter["name"]), type_text(schema), shown, parameter.get("description", "")]
 
 
 def _body(body: Mapping[str, Any]) -> Iterable[str]:
@@ -98,8 +98,8 @@ def _body(body: Mapping[str, Any]) -> Iterable[str]:
         yield table(
             ("Key", "Type", "Required"),
             [
-                [code(name), type_text(said), "yes" if name in required else ""]
-                for name, said in schema["properties"].items()
+                [code(name), type_text(property_), "yes" if name in required else ""]
+                for name, property_ in schema["properties"].items()
             ],
         )
 

@@ -139,8 +139,8 @@ class Engine:
     async def pull(self, image: str, auth: Mapping[str, str] | None) -> AsyncIterator[Mapping[str, Any]]:
         """Pull an image and yield the Engine's progress messages, without a time limit."""
         try:
-            async for said in self._docker.images.pull(image, auth=auth, stream=True):
-                yield said
+            async for progress in self._docker.images.pull(image, auth=auth, stream=True):
+                yield progress
         except (DockerError, OSError, aiohttp.ClientError) as error:
             raise EngineError(_message_of(error)) from error
 

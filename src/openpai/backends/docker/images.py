@@ -16,7 +16,7 @@ TRIES: Final = 3
 TRY_AGAIN_S: Final = 2.0
 SILENCE_S: Final = 600.0
 """How long the Engine may be silent during a pull: longer than it takes to verify the largest layers."""
-_TELL_EVERY_S: Final = 5.0
+_REPORT_EVERY_S: Final = 5.0
 _NOTE_EVERY_S: Final = 60.0
 """How often the progress of a pull is reported in the events of jobs."""
 _HUB: Final = "docker.io"
@@ -55,13 +55,13 @@ class _Progress:
     done: dict[str, int] = field(default_factory=dict)
     total: dict[str, int] = field(default_factory=dict)
 
-    def learn(self, said: Mapping[str, Any]) -> None:
+    def learn(self, message: Mapping[str, Any]) -> None:
         """Add one progress message of the Engine."""
-        layer, detail = str(said.get("id", "")), said.get("progressDetail") or {}
-        if said.get("status") == "Downloading" and "total" in detail:
+        layer, detail = str(message.get("id", "")), message.get("progressDetail") or {}
+        if message.get("status") == "Downloading" and "total" in detail:
             self.done[layer] = int(detail.get("current", 0))
             self.total[layer] = int(detail["total"])
-        elif said.get("status") in ("Download complete", "Pull complete") and layer in self.total:
+        elif message.get("status") in ("Download complete", "Pull complete") and layer in self.total:
             self.done[layer] = self.total[layer]
 
     def describe(self) -> str:
@@ -125,19 +125,19 @@ class Images:
 
     async def _pull_once(self, image: str, auth: RegistryAuth | None) -> None:
         self._report(image, auth, f"pulling image {image}", PULLING)
-        began = message = noted = time.monotonic()
+        began = reported = noted = time.monotonic()
         progress = _Progress()
         header = None if auth is None else {"username": auth.username, "password": auth.password}
         named = full_name(tagged(image)) if header else tagged(image)
         try:
             async with asyncio.timeout(SILENCE_S) as patience:
-                async for said in self._engine.pull(named, header):
+                async for message in self._engine.pull(named, header):
                     patience.reschedule(asyncio.get_running_loop().time() + SILENCE_S)
-                    progress.learn(said)
-                    if time.monotonic() - message > _TELL_EVERY_S and progress.total:
-                        message = time.monotonic()
-                        is_event = message - noted > _NOTE_EVERY_S
-                        noted = message if is_event else noted
+                    progress.learn(message)
+                    if time.monotonic() - reported > _REPORT_EVERY_S and progress.total:
+                        reported = time.monotonic()
+                        is_event = reported - noted > _NOTE_EVERY_S
+                        noted = reported if is_event else noted
                         self._report(
                             image, auth, f"pulling {image}: {progress.describe()}", PULLING if is_event else ""
                         )

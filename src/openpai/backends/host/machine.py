@@ -124,7 +124,9 @@ async def find_gpus() -> Gpus:
     found = parse_gpus(message.decode(errors="replace"))
     if not found.total:
         # Without this message a broken driver would look like a machine without GPUs.
-        log.warning("jobs get no GPUs, as nvidia-smi lists none", said=message.decode(errors="replace").strip()[:500])
+        log.warning(
+            "jobs get no GPUs, as nvidia-smi lists none", message=message.decode(errors="replace").strip()[:500]
+        )
     return found
 
 

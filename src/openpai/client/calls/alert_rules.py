@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openpai.client import model
 from openpai.client.calls.naming import segment
-from openpai.client.calls_core import Call, asks, given, listed, nothing, said, whole
+from openpai.client.calls_core import Call, asks, given, listed, nothing, query_of, whole
 
 
 def _path(name: str) -> str:
@@ -27,7 +27,7 @@ class AlertRules:
     @asks
     def alert_rule_history(self, name: str = "") -> Call[tuple[model.AlertRuleChange, ...]]:
         """Return the changes of all alert rules, or of one, the newest first."""
-        return Call("GET", "/alert-rules/history", listed(model.AlertRuleChange.read), said(name=name))
+        return Call("GET", "/alert-rules/history", listed(model.AlertRuleChange.read), query_of(name=name))
 
     @asks
     def set_alert_rule(
@@ -40,7 +40,7 @@ class AlertRules:
     @asks
     def revert_alert_rule(self, name: str, reason: str = "") -> Call[None]:
         """Return to the bundled alert rule, or remove one that was added."""
-        return Call("DELETE", _path(name), nothing, said(reason=reason))
+        return Call("DELETE", _path(name), nothing, query_of(reason=reason))
 
     @asks
     def check_alert_rule(self, text: str, since_hours: float = 24) -> Call[model.AlertRuleTest]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from openpai.client import model
 from openpai.client.calls.naming import segment
-from openpai.client.calls_core import Call, asks, given, listed, nothing, said, whole
+from openpai.client.calls_core import Call, asks, given, listed, nothing, query_of, whole
 
 
 class Alerts:
@@ -36,12 +36,12 @@ class Alerts:
     @asks
     def alert_actions(self, limit: int = 100) -> Call[tuple[model.AlertAction, ...]]:
         """Return what alerts did, the newest first."""
-        return Call("GET", "/alerts/actions", listed(model.AlertAction.read), said(limit=limit))
+        return Call("GET", "/alerts/actions", listed(model.AlertAction.read), query_of(limit=limit))
 
     @asks
     def alert_messages(self, state: str = "", limit: int = 100) -> Call[tuple[model.AlertMessage, ...]]:
         """Return messages that wait, were sent or were given up, the newest first."""
-        return Call("GET", "/alerts/messages", listed(model.AlertMessage.read), said(state=state, limit=limit))
+        return Call("GET", "/alerts/messages", listed(model.AlertMessage.read), query_of(state=state, limit=limit))
 
     @asks
     def subscription(self) -> Call[model.Subscription]:

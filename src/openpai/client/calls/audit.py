@@ -7,7 +7,7 @@ from typing import Final, TypedDict, Unpack
 
 from openpai.client import model
 from openpai.client.calls.naming import OverWire
-from openpai.client.calls_core import Call, asks, iterates, known, said, whole
+from openpai.client.calls_core import Call, asks, iterates, known, query_of, whole
 
 AUDIT_PAGE: Final = 500
 
@@ -54,4 +54,4 @@ class Audit(OverWire):
 def _audit(where: AuditFilters, before: int | None, limit: int) -> Call[model.AuditPage]:
     known(where, AuditFilters, "the audit log")
     asked = {name.rstrip("_"): value for name, value in where.items()}
-    return Call("GET", "/audit", whole(model.AuditPage.read), said(**asked, before=before, limit=limit))
+    return Call("GET", "/audit", whole(model.AuditPage.read), query_of(**asked, before=before, limit=limit))

@@ -9,7 +9,7 @@ import httpx
 
 from openpai.client import model
 from openpai.client.calls.naming import segment
-from openpai.client.calls_core import Call, as_it_came, asks, given, said, whole
+from openpai.client.calls_core import Call, as_it_came, asks, given, query_of, whole
 
 
 def _vc(name: str) -> str:
@@ -46,7 +46,7 @@ class Clusters:
     @asks
     def sku_types(self, virtual_cluster: str | None = None) -> Call[Mapping[str, Any]]:
         """Return the SKU types, with the CPUs and memory that belong to one GPU of each."""
-        return Call("GET", "/cluster/sku-types", as_it_came, said(vc=virtual_cluster))
+        return Call("GET", "/cluster/sku-types", as_it_came, query_of(vc=virtual_cluster))
 
     @asks
     def cluster_config(self) -> Call[model.ClusterConfig]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from openpai.client import model
 from openpai.client.calls.naming import segment
-from openpai.client.calls_core import Call, asks, given, listed, nothing, said, whole
+from openpai.client.calls_core import Call, asks, given, listed, nothing, query_of, whole
 
 
 def _path(name: str) -> str:
@@ -30,7 +30,7 @@ class ExitSpecs:
     @asks
     def exit_spec_history(self, name: str = "") -> Call[tuple[model.ExitSpecChange, ...]]:
         """Return the changes of all exit specs, or of one, the newest first."""
-        return Call("GET", "/exit-specs/history", listed(model.ExitSpecChange.read), said(name=name))
+        return Call("GET", "/exit-specs/history", listed(model.ExitSpecChange.read), query_of(name=name))
 
     @asks
     def set_exit_spec(
@@ -49,7 +49,7 @@ class ExitSpecs:
     @asks
     def revert_exit_spec(self, name: str, reason: str = "") -> Call[None]:
         """Return to the bundled exit spec, or remove one that was added."""
-        return Call("DELETE", _path(name), nothing, said(reason=reason))
+        return Call("DELETE", _path(name), nothing, query_of(reason=reason))
 
     @asks
     def check_exit_spec(

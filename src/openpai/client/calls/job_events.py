@@ -6,7 +6,7 @@ import httpx
 
 from openpai.client import model
 from openpai.client.calls.naming import Naming
-from openpai.client.calls_core import Call, asks, listed, said, whole
+from openpai.client.calls_core import Call, asks, listed, query_of, whole
 
 
 def _gateway(response: httpx.Response) -> tuple[model.SshGatewayTask, ...]:
@@ -20,12 +20,12 @@ class JobEvents(Naming):
     @asks
     def events(self, name: str, kind: str | None = None) -> Call[tuple[model.Event, ...]]:
         """Return the job's events, newest first; `kind` selects only Normal or only Warning events."""
-        return Call("GET", f"{self.path(name)}/events", listed(model.Event.read, "data"), said(type=kind))
+        return Call("GET", f"{self.path(name)}/events", listed(model.Event.read, "data"), query_of(type=kind))
 
     @asks
     def changes(self, after: int | None = None) -> Call[model.JobChanges]:
         """Return which jobs have had events after a number; without one, only the number to begin with."""
-        return Call("GET", "/api/v2/changes", whole(model.JobChanges.read), said(after=after))
+        return Call("GET", "/api/v2/changes", whole(model.JobChanges.read), query_of(after=after))
 
     @asks
     def why(self, name: str) -> Call[tuple[model.Wait, ...]]:

@@ -22,7 +22,7 @@ from openpai.client.calls_core import (
     iterates,
     known,
     listed,
-    said,
+    query_of,
     whole,
 )
 from openpai.client.model.tasks import WorkKept
@@ -79,7 +79,7 @@ class Jobs(Naming):
         headers = {"Content-Type": "text/yaml", "Idempotency-Key": key or uuid4().hex}
         content = text.encode() if isinstance(text, str) else text
         return Call(
-            "POST", "/jobs", whole(model.Submitted.read), said(cloneOf=clone_of or None),
+            "POST", "/jobs", whole(model.Submitted.read), query_of(cloneOf=clone_of or None),
             content=content, headers=headers, is_repeatable=True,
         )  # fmt: skip
 
@@ -114,7 +114,7 @@ class Jobs(Naming):
 
     def _page(self, where: Mapping[str, object], limit: int, offset: int) -> Call[model.JobPage]:
         known(where, JobFilters, "jobs")
-        params = {"limit": str(limit), "offset": str(offset), "withTotalCount": "true", **said(**where)}
+        params = {"limit": str(limit), "offset": str(offset), "withTotalCount": "true", **query_of(**where)}
 
         def read(response: httpx.Response) -> model.JobPage:
             place = response.links.get("next", {}).get("url", "")

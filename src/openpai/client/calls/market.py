@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from openpai.client import model
 from openpai.client.calls.naming import segment
-from openpai.client.calls_core import Call, asks, given, known, listed, nothing, said, whole
+from openpai.client.calls_core import Call, asks, given, known, listed, nothing, query_of, whole
 
 
 class MarketFilters(TypedDict, total=False):
@@ -38,7 +38,7 @@ class Market:
     ) -> Call[model.MarketPage]:
         """Return one page of the items that the user sees. `where` takes the filters of `MarketFilters`."""
         known(where, MarketFilters, "items")
-        params = {"limit": str(limit), "offset": str(offset), **said(**where)}
+        params = {"limit": str(limit), "offset": str(offset), **query_of(**where)}
         return Call("GET", "/market/items", whole(model.MarketPage.read), params)
 
     @asks

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from openpai.client import model
 from openpai.client.calls.naming import Naming, segment
-from openpai.client.calls_core import Call, asks, listed, said, whole
+from openpai.client.calls_core import Call, asks, listed, query_of, whole
 
 
 class Metrics(Naming):
@@ -34,7 +34,7 @@ class Metrics(Naming):
             for label, value in (labels or {}).items()
             for one in ((value,) if isinstance(value, str) else value)
         ]
-        params = {**said(start=start_ms, end=end_ms, points=points, series=series), "label": words}
+        params = {**query_of(start=start_ms, end=end_ms, points=points, series=series), "label": words}
         return Call("GET", f"/metrics/{segment(name, 'a metric')}", whole(model.MetricChart.read), params)
 
     @asks
@@ -54,7 +54,7 @@ class Metrics(Naming):
 
         The names are those of metrics that begin with `task_` and `pai_job_`; without any, the most telling ones.
         """
-        span = said(role=role, index=index, start=start_ms, end=end_ms, points=points, series=series)
+        span = query_of(role=role, index=index, start=start_ms, end=end_ms, points=points, series=series)
         return Call(
             "GET",
             f"{self.path(job)}/metrics",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict, Unpack
 
 from openpai.client import model
-from openpai.client.calls_core import Call, asks, listed, nothing, said
+from openpai.client.calls_core import Call, asks, listed, nothing, query_of
 
 
 class QuotaLimits(TypedDict, total=False):
@@ -51,5 +51,5 @@ class Quotas:
     @asks
     def remove_quota(self, virtual_cluster: str = "", user: str = "") -> Call[None]:
         """Remove the quota of a user in a virtual cluster."""
-        params = said(virtualCluster=virtual_cluster, user=user)
+        params = query_of(virtualCluster=virtual_cluster, user=user)
         return Call("DELETE", "/quotas", nothing, params)

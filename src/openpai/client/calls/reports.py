@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
 from openpai.client import model
-from openpai.client.calls_core import Call, as_text, asks, known, said, whole
+from openpai.client.calls_core import Call, as_text, asks, known, query_of, whole
 
 
 class ReportOptions(TypedDict, total=False):
@@ -44,4 +44,4 @@ class Reports:
 def _query(options: ReportOptions) -> dict[str, str]:
     known(options, ReportOptions, "a report")
     names = {"from_": "from", "users": "user", "virtual_clusters": "vc"}
-    return said(**{"by": "user", **{names.get(name, name): value for name, value in options.items()}})
+    return query_of(**{"by": "user", **{names.get(name, name): value for name, value in options.items()}})

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from openpai.client import model
 from openpai.client.calls.naming import OverWire, segment
-from openpai.client.calls_core import Call, asks, iterates, listed, nothing, said, whole
+from openpai.client.calls_core import Call, asks, iterates, listed, nothing, query_of, whole
 from openpai.protocol.errors import InvalidParameters
 
 FILES_PER_PAGE: Final = 10_000
@@ -37,7 +37,7 @@ class Storages(OverWire):
     @asks
     def storages(self, *, default: bool = False) -> Call[tuple[model.StorageView, ...]]:
         """Return the user's storages, or only the default ones of their groups."""
-        return Call("GET", "/storages", listed(model.StorageView.read, "storages"), said(default=default or None))
+        return Call("GET", "/storages", listed(model.StorageView.read, "storages"), query_of(default=default or None))
 
     @asks
     def storage(self, name: str) -> Call[model.StorageView]:
@@ -88,7 +88,7 @@ class Storages(OverWire):
     def grant_storage(self, name: str, group: str, *, default: bool = False) -> Call[None]:
         """Grant a storage to a group."""
         path = f"{_storage(name)}/groups/{segment(group, 'a group')}"
-        return Call("PUT", path, nothing, said(default=default or None))
+        return Call("PUT", path, nothing, query_of(default=default or None))
 
     @asks
     def revoke_storage(self, name: str, group: str) -> Call[None]:
@@ -111,7 +111,7 @@ class Storages(OverWire):
     @asks
     def remove_file(self, name: str, path: str, *, recursive: bool = False) -> Call[None]:
         """Remove a file of a storage, or with `recursive` a directory and its contents."""
-        query = said(recursive=recursive or None)
+        query = query_of(recursive=recursive or None)
         return Call("DELETE", file_path(name, path), nothing, query)
 
 

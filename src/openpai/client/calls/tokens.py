@@ -9,7 +9,7 @@ import httpx
 
 from openpai.client import model
 from openpai.client.calls.naming import segment
-from openpai.client.calls_core import Call, as_it_came, asks, listed, nothing, said, whole
+from openpai.client.calls_core import Call, as_it_came, asks, listed, nothing, query_of, whole
 
 
 def _revoked(response: httpx.Response) -> int:
@@ -72,7 +72,7 @@ class Tokens:
     @asks
     def revoke_tokens(self, *, logins: bool | None = None) -> Call[int]:
         """Revoke one's own tokens and return how many: all, only logins (True) or only those of programs (False)."""
-        return Call("DELETE", "/tokens", _revoked, said(browser=logins))
+        return Call("DELETE", "/tokens", _revoked, query_of(browser=logins))
 
     @asks
     def revoke_tokens_of(self, username: str) -> Call[int]:
