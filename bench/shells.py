@@ -116,8 +116,8 @@ async def measure(shells: int, seconds: float, per_s: float) -> dict[str, Any]:
     async with platform("--backend", "process", "--ssh-port", "0") as server:
         await submitted(server, "hold", JOB)
         figures: dict[str, Any] = {"shells": shells}
-        cpu_s = server.cpu_s()
         sockets = [await typing_over_websocket(server) for _ in range(shells)]
+        cpu_s = server.cpu_s()
         figures["websocket"] = await echoes(sockets, seconds, per_s)
         figures["websocket"]["server_us_per_key"] = round((server.cpu_s() - cpu_s) * 1e6 / figures["websocket"]["keys"])
         figures["pasted_whole"] = await paste_over_websocket(server)
@@ -137,8 +137,9 @@ async def measure(shells: int, seconds: float, per_s: float) -> dict[str, Any]:
             done = await client.run("sha256sum", input=data, encoding=None)
             assert isinstance(done.stdout, bytes)
             figures["ssh_pasted_whole"] = hashlib.sha256(data).hexdigest().encode() in done.stdout
+            opened = [await typing_over_ssh(client) for _ in range(shells)]
             cpu_s = server.cpu_s()
-            figures["ssh"] = await echoes([await typing_over_ssh(client) for _ in range(shells)], seconds, per_s)
+            figures["ssh"] = await echoes(opened, seconds, per_s)
             figures["ssh"]["server_us_per_key"] = round((server.cpu_s() - cpu_s) * 1e6 / figures["ssh"]["keys"])
     figures["worst_p95_ms"] = max(figures[way]["p95_ms"] for way in ("websocket", "ssh"))
     figures["all_pasted"] = int(figures["pasted_whole"] and figures["ssh_pasted_whole"])

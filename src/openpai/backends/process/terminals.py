@@ -14,7 +14,7 @@ import signal
 import struct
 import termios
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from openpai.backends.process.processes import DEFAULT_SIGNALS
 from openpai.ports.shells import SIZE_MAX, STDERR, STDOUT, Output, ShellCommand
@@ -40,7 +40,7 @@ class ProcessShell:
         """Its exit code, once it has ended."""
         self._code: int | None = None
         self._is_closed = False
-        self._closing = asyncio.Event()
+        self._waits: set[asyncio.Future[None]] = set()
         self._loop.add_reader(self._held, self._reap)
 
     @property
@@ -98,7 +98,7 @@ class ProcessShell:
     async def close(self) -> None:
         """End the command if it still runs, and close its streams."""
         self._is_closed = True
-        self._closing.set()
+        self._wake_all()
         self.signal(signal.SIGHUP)
         self.signal(signal.SIGCONT)
         self._close_streams()
@@ -117,6 +117,7 @@ class ProcessShell:
         _, status = os.waitpid(self._pid, 0)
         code = os.waitstatus_to_exitcode(status)
         self.ended.set_result(code if code >= 0 else 128 - code)
+        self._wake_all()
 
     async def _readable(self) -> None:
         await self._until(self._loop.add_reader, self._loop.remove_reader, tuple(self._sources))
@@ -125,17 +126,25 @@ class ProcessShell:
         self, watch: Callable[..., object], unwatch: Callable[[int], object], files: Sequence[int]
     ) -> None:
         """Wait until one of the files is ready, or the command has ended or is closed."""
-        ready = asyncio.Event()
+        if self.ended.done() or self._is_closed:
+            return
+        # One future and no task: this is done for each key that a user types.
+        ready = self._loop.create_future()
+        self._waits.add(ready)
         for file in files:
-            watch(file, ready.set)
-        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(each.wait()) for each in (ready, self._closing)]
+            watch(file, _wake, ready)
         try:
-            await asyncio.wait([*waits, self.ended], return_when=asyncio.FIRST_COMPLETED)
+            await ready
         finally:
-            for wait in waits:
-                wait.cancel()
-            for file in files:
-                unwatch(file)
+            self._waits.discard(ready)
+            # The numbers of files that were closed meanwhile may be those of others now.
+            if not self._is_closed:
+                for file in files:
+                    unwatch(file)
+
+    def _wake_all(self) -> None:
+        for wait in self._waits:
+            _wake(wait)
 
     def _close_source(self, file: int) -> None:
         del self._sources[file]
@@ -225,6 +234,11 @@ def _spawned(words: tuple[str, ...], environment: Mapping[str, str], actions: Se
         raise Refused("InvalidParametersError", f"the command cannot be started: {error}") from error
     except OSError as error:
         raise Unavailable(f"the command cannot be started: {error.strerror or error}") from error
+
+
+def _wake(wait: asyncio.Future[None]) -> None:
+    if not wait.done():
+        wait.set_result(None)
 
 
 def _read(file: int) -> bytes | None:
