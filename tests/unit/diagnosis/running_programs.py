@@ -189,7 +189,7 @@ PROGRAMS: Final = {
     "file size limit": Running(
         "ulimit -f 1\n" + "$PY -c \"open('a', 'wb').write(bytes(1 << 20))\"", "quota_exceeded disk_full", "File too large|File size limit"
     ),
-    "open files": Running("ulimit -n 16\n" + python("a = [open('/dev/null') for _ in range(99)]"), "quota_exceeded", "Too many open files"),
+    "open files": Running("ulimit -n 16\n" + python("a = [open('/dev/null') for _ in range(99)]"), "open_files", "Too many open files"),
     # data and checkpoints
     "encoding": Running(python("open('a', 'wb').write(b'\\xff')\nopen('a', encoding='utf-8').read()"), "dataset_corrupt", "can't decode"),
     "no gzip": Running("echo x > a.gz; gzip -t a.gz", "dataset_corrupt", "not in gzip format", "gzip"),

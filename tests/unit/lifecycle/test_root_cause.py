@@ -95,6 +95,9 @@ def test_the_root_of_ends() -> None:
 def test_a_diagnosis_has_the_cause_its_domain_and_its_own_advice() -> None:
     found = diagnose(ExitReport(1), "OSError: [Errno 122] Disk quota exceeded: '/data/a'\n")
     assert (found.cause, found.domain, found.code) == ("quota_exceeded", "user", 237)
-    assert found.reason == "A quota, or a limit of the system such as that of open files, refused the request."
+    assert found.reason == "A quota, or a limit on the size of files, refused the request."
     assert found.advice[0].startswith("Remove what is not needed any more")
+    files = diagnose(ExitReport(1), "OSError: [Errno 24] Too many open files: '/data/a'\n")
+    assert (files.cause, files.domain) == ("open_files", "user")
+    assert files.advice[0].startswith("Close files")
     assert diagnose(ExitReport(1, ExitReason.IMAGE_MISSING, "manifest unknown")).cause == "image_not_found"
