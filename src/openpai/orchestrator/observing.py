@@ -17,7 +17,7 @@ from openpai.orchestrator.node_sync import sync_nodes
 from openpai.orchestrator.recording import change_jobs
 from openpai.orchestrator.search_time import SearchTime
 from openpai.orchestrator.secrets import WITHHELD, without_secrets
-from openpai.ports.backend import ForgetTask, KillTask, TaskSeen
+from openpai.ports.backend import FILES_LOST, ForgetTask, KillTask, TaskSeen
 from openpai.ports.logs import LogReader
 from openpai.ports.store import Event, JobRecord
 from openpai.protocol.errors import PaiError, Refused
@@ -113,8 +113,8 @@ def _searched(leader: Leader, job: Job) -> SearchTime:
 
 
 def _notes(leader: Leader, found: JobRecord, seen: TaskSeen) -> Iterator[Event]:
-    """Yield the step of a task that is not over, unless another task of the job has reported the same one."""
-    if not seen.step or seen.exit is not None:
+    """Yield the step of a task, unless another task of the job has reported the same one."""
+    if not seen.step:
         return
     job = found.job
     known = leader.active.steps.setdefault(job.id, set())
@@ -130,7 +130,7 @@ def _notes(leader: Leader, found: JobRecord, seen: TaskSeen) -> Iterator[Event]:
         job.attempt,
         seen.key,
         slot.node if (slot := found.slots.get(seen.key.task)) else None,
-        seen.step.endswith("Failed"),
+        seen.step.endswith("Failed") or seen.step == FILES_LOST,
     )
 
 

@@ -110,6 +110,8 @@ Action = LaunchTask | KillTask | ForgetTask
 
 
 NODE_SILENT: Final = "NodeSilent"
+FILES_LOST: Final = "FilesLost"
+"""The step of a task attempt whose files are lost; it is reported with its end, too, because that follows at once."""
 """The step of a task whose node does not answer: it may run on there."""
 
 

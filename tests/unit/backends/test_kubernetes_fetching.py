@@ -8,7 +8,8 @@ from typing import Any
 
 from openpai.backends.kubernetes.attempts import PodAttempt
 from openpai.backends.kubernetes.fetching import BEGUN_MAX, WorkFetcher
-from openpai.lifecycle.model import AttemptKey
+from openpai.lifecycle.model import AttemptKey, ExitReport
+from openpai.ports.backend import FILES_LOST
 
 
 class Fetcher(WorkFetcher):
@@ -16,21 +17,26 @@ class Fetcher(WorkFetcher):
 
     def __init__(self, root: Path) -> None:
         client: Any = None
-        super().__init__(client, "default", root, 1000)
+        self.said: list[tuple[str, ...]] = []
+        super().__init__(client, "default", root, 1000, lambda pod, *step: self.said.append((pod.uid, *step)))
         self.may_end = asyncio.Event()
         self.started: list[str] = []
         self.begun: list[str] = []
         self.most = 0
+        self.result = "", False
 
     async def _fetch(self, attempt: PodAttempt, patience_s: float) -> None:
         self.started.append(attempt.uid)
         await super()._fetch(attempt, patience_s)
 
-    async def _bring(self, attempt: PodAttempt, patience_s: float) -> str:
+    async def _bring(self, attempt: PodAttempt, patience_s: float) -> tuple[str, bool]:
         self.begun.append(attempt.uid)
         self.most = max(self.most, len(self._tasks))
         await self.may_end.wait()
-        return ""
+        return self.result
+
+    async def _end(self, attempt: PodAttempt, sentence: str) -> None:
+        self.said.append((attempt.uid, sentence))
 
 
 def pod(number: int) -> PodAttempt:
@@ -64,3 +70,23 @@ async def test_what_waits_is_forgotten_at_the_end_and_what_has_ended_is_not_fetc
     await fetcher.close()
     assert len(fetcher.begun) <= BEGUN_MAX
     assert len(asyncio.all_tasks()) == 1
+
+
+async def test_files_that_are_lost_are_a_step_of_their_task_before_its_container_may_end(tmp_path: Path) -> None:
+    fetcher = Fetcher(tmp_path)
+    fetcher.may_end.set()
+    for number, is_lost in enumerate((True, False)):
+        fetcher.result = f"sentence {number}", is_lost
+        fetcher.fetch(pod(number))
+        await asyncio.gather(*fetcher._tasks.values())
+    assert fetcher.said == [
+        ("u0", "sentence 0", FILES_LOST), ("u0", "sentence 0"), ("u1", "sentence 1"),
+    ]  # fmt: skip
+
+
+def test_the_step_that_files_are_lost_is_reported_with_the_end_and_no_other_one_is() -> None:
+    attempt = pod(0)
+    attempt.message, attempt.step, attempt.exit = "lost", FILES_LOST, ExitReport(0)
+    assert (attempt.seen().message, attempt.seen().step) == ("lost", FILES_LOST)
+    attempt.step = "PullingImage"
+    assert (attempt.seen().message, attempt.seen().step) == ("", "")

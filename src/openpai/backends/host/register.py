@@ -16,7 +16,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from openpai.backends.host.grants import NewestGrants
 from openpai.lifecycle.actions import EndNotice
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
-from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, TaskSeen
+from openpai.ports.backend import FILES_LOST, Action, ForgetTask, KillTask, LaunchTask, TaskSeen
 from openpai.ports.clock import Clock
 
 KILLED: Final = ExitReport(137, ExitReason.EXITED, "killed: it had not ended within its grace period")
@@ -62,7 +62,8 @@ class Attempt:
 
     def seen(self) -> TaskSeen:
         """Return the observation of the attempt."""
-        message, step = (self.message, self.step) if self.exit is None else ("", "")
+        is_told = self.exit is None or self.step == FILES_LOST
+        message, step = (self.message, self.step) if is_told else ("", "")
         return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit, message, step)
 
     def cancel_deadline(self) -> None:

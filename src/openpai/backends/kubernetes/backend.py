@@ -142,7 +142,9 @@ class KubernetesBackend(RunsShells[PodAttempt]):
             self._received = ReceivedDevices(self._client, self._namespace, self._cluster.table)
             opening.push_async_callback(self._received.close)
             if self._kept_root is not None and (fetch_mb := self._options.pods.fetch_mb_max):
-                self._fetcher = WorkFetcher(self._client, self._namespace, self._kept_root, fetch_mb << 20)
+                self._fetcher = WorkFetcher(
+                    self._client, self._namespace, self._kept_root, fetch_mb << 20, self._register.progressed
+                )
                 await self._fetcher.open()
                 opening.push_async_callback(self._fetcher.close)
             self._measuring = PodMeasuring(self._client, self._namespace, self._clock, self._options.pods)

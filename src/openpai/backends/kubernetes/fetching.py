@@ -13,7 +13,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Final
@@ -26,6 +26,7 @@ from openpai.backends.kubernetes.pods import CONTAINER, TASK, WORK
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.exec import STDOUT
+from openpai.ports.backend import FILES_LOST
 from openpai.protocol.shown_text import shown_line
 from openpai.runtime.outputs import COLLECT, TAKEN
 from openpai.system.supervision import background
@@ -45,12 +46,15 @@ _AGAIN_S: Final = (1.0, 3.0, 10.0, 0.0)
 """The pauses between tries, while the container waits."""
 _NOTHING: Final = 3
 _NO_TAR: Final = 5
+Report = Callable[[PodAttempt, str, str], None]
 
 
 class WorkFetcher:
     """Fetches the files of ended tasks into directories named like their logs."""
 
-    def __init__(self, client: KubeClient, namespace: str, root: Path, bytes_max: int) -> None:
+    def __init__(self, client: KubeClient, namespace: str, root: Path, bytes_max: int, report: Report) -> None:
+        """`report` is called with a sentence about files that are lost, as a step of their task."""
+        self._report = report
         self._client = client
         self._namespace = namespace
         self._root = root
@@ -103,37 +107,40 @@ class WorkFetcher:
             # An earlier server did it and could not say so.
             await self._end(attempt, "the files are kept for a while: pai job fetch")
             return
-        sentence = ""
+        sentence, is_lost = "", False
         for again_s in _AGAIN_S:
             try:
                 async with self._turn, asyncio.timeout(_PATIENCE_S):
-                    sentence = await self._bring(attempt, patience_s)
+                    sentence, is_lost = await self._bring(attempt, patience_s)
                 break
             except (KubeError, OSError, TimeoutError) as error:
                 if attempt.exit is not None or attempt.is_ending or patience_s:
                     # It has ended meanwhile, most often with nothing to fetch.
                     return
                 log.warning("the files of a task were not fetched", pod=attempt.name, error=str(error))
-                sentence = f"the files are lost: they could not be fetched ({_reason(error)})"
+                sentence, is_lost = f"the files are lost: they could not be fetched ({_reason(error)})", True
                 await asyncio.sleep(again_s)
+        if is_lost:
+            self._report(attempt, sentence, FILES_LOST)
         if sentence:
             await self._end(attempt, sentence)
 
-    async def _bring(self, attempt: PodAttempt, patience_s: float) -> str:
-        """Fetch and keep the files; return a sentence about that, empty if the task left nothing."""
+    async def _bring(self, attempt: PodAttempt, patience_s: float) -> tuple[str, bool]:
+        """Fetch and keep the files; return a sentence, empty if the task left nothing, and whether some are lost."""
         token = secrets.token_hex(8)
         packed, unpacked = self._root / f"{_INCOMING}{token}.tar", self._root / f"{_INCOMING}{token}"
         try:
             await asyncio.to_thread(self._root.mkdir, mode=0o700, parents=True, exist_ok=True)
             code, is_whole, left_out = await self._receive(attempt, packed, patience_s)
             if code == _NOTHING:
-                return ""
+                return "", False
             if code == _NO_TAR:
-                return "the files are lost: the image has no tar and find, with which the server fetches them"
+                return "the files are lost: the image has no tar and find, with which the server fetches them", True
             found = await asyncio.to_thread(unpack, packed, unpacked, self._bytes_max)
             if found.files:
                 await asyncio.to_thread(unpacked.rename, self._goal(attempt))
-            return self._sentence(found, left_out, is_whole=is_whole)
+            is_cut = not is_whole or found.has_more
+            return self._sentence(found, left_out, is_cut=is_cut), is_cut or bool(left_out)
         finally:
             await asyncio.to_thread(_remove, packed, unpacked)
 
@@ -155,12 +162,12 @@ class WorkFetcher:
                 code = session.exit_code or 0
         return code, size <= most, [shown_line(line) for line in names.decode(errors="replace").splitlines()]
 
-    def _sentence(self, found: Unpacked, left_out: Sequence[str], *, is_whole: bool) -> str:
+    def _sentence(self, found: Unpacked, left_out: Sequence[str], *, is_cut: bool) -> str:
         limit = f"{self._bytes_max >> 20} MiB"
         text = f"{found.files} files ({found.bytes:,} bytes) are kept for a while: pai job fetch"
         if not found.files:
             text = "none of the files are kept"
-        if not is_whole or found.has_more:
+        if is_cut:
             text += f"; others are lost, because at most {limit} of a task are fetched"
         if left_out:
             more = "" if len(left_out) <= _NAMED else " and others"
