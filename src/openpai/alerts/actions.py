@@ -7,8 +7,8 @@ server is restarted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
@@ -49,8 +49,40 @@ class ActionSpec:
     kind: str
     argument: str = ""
 
+    @classmethod
+    def read(cls, text: str) -> ActionSpec:
+        """Return the action that `str` wrote."""
+        kind, _, argument = text.partition(" ")
+        return cls(kind, argument)
+
     def __str__(self) -> str:
         return f"{self.kind} {self.argument}".rstrip()
+
+    @property
+    def is_on_job(self) -> bool:
+        """Return whether its target is a job, as `owner~name`."""
+        return self.kind in ACTIONS and "job_name" in ACTIONS[self.kind].needs
+
+
+@dataclass(frozen=True, slots=True)
+class ActionCause:
+    """The alert that leads to an action, and the job that it was about when the action was planned."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    summary: str = ""
+    job: str = ""
+    """The id of the job; empty if the alert is about none that runs."""
+    attempt: int | None = None
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> ActionCause:
+        """Return the cause that `as_dict` wrote."""
+        return cls(**document)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as data for JSON, without a job if there is none."""
+        job = {"job": self.job, "attempt": self.attempt} if self.job else {}
+        return {"labels": dict(self.labels), "summary": self.summary, **job}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +90,7 @@ class Done:
     """An action of the past, as far as limits need it."""
 
     rule: str
-    action: str
+    action: ActionSpec
     target: str
     at_ms: int
 
@@ -76,7 +108,7 @@ def target_of(spec: ActionSpec, labels: Mapping[str, str]) -> str:
 def limit(rule: str, spec: ActionSpec, target: str, per_hour: int, done: Iterable[Done], now_ms: int) -> str:
     """Return why an action may not be carried out now; empty if it may."""
     recent = [each for each in done if abs(now_ms - each.at_ms) < DAY_MS]
-    same = sum((each.rule, each.action, each.target) == (rule, str(spec), target) for each in recent)
+    same = sum((each.rule, each.action, each.target) == (rule, spec, target) for each in recent)
     if same >= SAME_PER_DAY:
         return f"rule {rule} did this to {target or 'the platform'} {same} times within a day: it seems to be a loop"
     last_hour = [each for each in recent if abs(now_ms - each.at_ms) < HOUR_MS]

@@ -10,13 +10,12 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
-from openpai.alerts.actions import Done, limit, target_of
+from openpai.alerts.actions import ActionCause, Done, limit, target_of
 from openpai.alerts.rules import Rule
 from openpai.alerts.states import Alert
 from openpai.lifecycle.lemons import Strike
@@ -46,24 +45,27 @@ def plan(leader: Leader, rule: Rule, alert: Alert, done: list[Done], now_ms: int
     labels = dict(alert.labels)
     rows = []
     for number, spec in enumerate(rule.actions):
-        key, name = f"{alert.id}/{number}", str(spec)
+        key = f"{alert.id}/{number}"
         try:
             target = target_of(spec, labels)
         except ValueError as error:
-            rows.append(ActionRow(key, rule.name, name, "", now_ms, "failed", str(error), alert.id))
+            rows.append(ActionRow(key, rule.name, spec, "", now_ms, "failed", str(error), alert.id))
             continue
         why = "" if rule.is_dry else limit(rule.name, spec, target, rule.actions_per_hour, done, now_ms)
         state = "dry" if rule.is_dry else "limited" if why else "planned"
-        facts = {"labels": labels, "summary": alert.annotations.get("summary", ""), **_job_facts(leader, labels)}
-        rows.append(ActionRow(key, rule.name, name, target, now_ms, state, why, alert.id, facts))
+        cause = _cause(leader, alert)
+        rows.append(ActionRow(key, rule.name, spec, target, now_ms, state, why, alert.id, cause))
         if state == "planned":
-            done.append(Done(rule.name, name, target, now_ms))
+            done.append(Done(rule.name, spec, target, now_ms))
     return rows
 
 
-def _job_facts(leader: Leader, labels: Mapping[str, str]) -> dict[str, Any]:
+def _cause(leader: Leader, alert: Alert) -> ActionCause:
+    labels, summary = dict(alert.labels), alert.annotations.get("summary", "")
     record = _record(leader, labels.get("job_name", ""))
-    return {"job": record.job.id, "attempt": record.job.attempt} if record is not None else {}
+    if record is None:
+        return ActionCause(labels, summary)
+    return ActionCause(labels, summary, record.job.id, record.job.attempt)
 
 
 def _record(leader: Leader, name: str) -> JobRecord | None:
@@ -72,7 +74,7 @@ def _record(leader: Leader, name: str) -> JobRecord | None:
 
 async def carry_out(leader: Leader, parts: AlertParts, row: ActionRow) -> None:
     """Carry out one recorded action, and record what became of it."""
-    kind, _, argument = row.action.partition(" ")
+    kind = row.action.kind
     if kind == "command" and row.state == "started":
         detail = "the server stopped while the command ran; it is not repeated"
         await parts.store.set_action(row.key, "failed", detail, leader.epoch)
@@ -80,7 +82,7 @@ async def carry_out(leader: Leader, parts: AlertParts, row: ActionRow) -> None:
     await parts.store.set_action(row.key, "started", "", leader.epoch)
     state, status = "done", 200
     try:
-        detail = await _act(leader, parts, row, kind, argument)
+        detail = await _act(leader, parts, row)
     except Unavailable as error:
         # Tried again in the next pass; nothing was changed, or what was changed is found then.
         await parts.store.set_action(row.key, "planned", error.message, leader.epoch)
@@ -89,8 +91,8 @@ async def carry_out(leader: Leader, parts: AlertParts, row: ActionRow) -> None:
         state, detail, status = "failed", error.message, error.status
     except (OSError, ValueError) as error:
         state, detail, status = "failed", str(error), 500
-    owner = row.target.partition("~")[0] if "job_name" in str(row.facts) and "~" in row.target else ""
-    about = {"rule": row.rule, "action": row.action, "alert": row.alert, "result": detail[:200]}
+    owner = row.target.partition("~")[0] if row.action.is_on_job and "~" in row.target else ""
+    about = {"rule": row.rule, "action": str(row.action), "alert": row.alert, "result": detail[:200]}
     entry = AuditEntry(
         leader.clock.now_ms(), BY, AUDITED.get(kind, "alert.change"), row.target, owner,
         via=f"alert rule {row.rule}", status=status, detail=about,
@@ -98,34 +100,33 @@ async def carry_out(leader: Leader, parts: AlertParts, row: ActionRow) -> None:
     # The entry first: an action that the log does not have would be worse than one that it has twice.
     await parts.usage.note(entry)
     await parts.store.set_action(row.key, state, detail[:1000], leader.epoch)
-    log.info("an alert acted", rule=row.rule, action=row.action, target=row.target, state=state, detail=detail[:200])
+    log.info("an alert acted", **about, target=row.target, state=state)
 
 
-async def _act(leader: Leader, parts: AlertParts, row: ActionRow, kind: str, argument: str) -> str:
-    labels = dict(row.facts.get("labels", {}))
-    because = " ".join(f"alert {row.rule}: {row.facts.get('summary', '')}".split())[:300]
-    match kind:
+async def _act(leader: Leader, parts: AlertParts, row: ActionRow) -> str:
+    labels = row.cause.labels
+    because = " ".join(f"alert {row.rule}: {row.cause.summary}".split())[:300]
+    match row.action.kind:
         case "tag" | "stop" | "requeue" | "exclude":
-            return await _on_job(leader, parts, row, (kind, argument), because)
+            return await _on_job(leader, parts, row, because)
         case "cordon":
             return await _cordon(leader, parts, labels["node_name"], because)
         case "mark-bad":
             return await _mark_bad(leader, parts, labels["node_name"], int(labels["minor_number"]), because)
         case "command":
-            return await _run(parts, row, argument)
-    raise Refused("InvalidParametersError", f"there is no action {kind!r}", "")
+            return await _run(parts, row)
+    raise Refused("InvalidParametersError", f"there is no action {row.action.kind!r}", "")
 
 
-async def _on_job(leader: Leader, parts: AlertParts, row: ActionRow, what: tuple[str, str], because: str) -> str:
-    kind, argument = what
-    id_ = str(row.facts.get("job", ""))
+async def _on_job(leader: Leader, parts: AlertParts, row: ActionRow, because: str) -> str:
+    kind, id_ = row.action.kind, row.cause.job
     record = leader.active.records.get(id_)
     if kind == "tag" and id_:
-        await parts.jobs.set_tag(id_, argument)
-        return f"tagged {argument}"
+        await parts.jobs.set_tag(id_, row.action.argument)
+        return f"tagged {row.action.argument}"
     if record is None or record.job.is_final or record.job.is_stop_requested:
         return "the job is over or is being stopped already"
-    if record.job.attempt != row.facts.get("attempt"):
+    if record.job.attempt != row.cause.attempt:
         return "another attempt of the job runs by now; nothing was done"
     if kind == "stop":
         await parts.platform.stop(record.user, record.name, f"alert rule {row.rule}", because)
@@ -133,7 +134,7 @@ async def _on_job(leader: Leader, parts: AlertParts, row: ActionRow, what: tuple
     if kind == "requeue":
         await parts.platform.restart(record.user, record.name, f"alert rule {row.rule}", because)
         return "stopped, and queued again"
-    node = str(dict(row.facts["labels"])["node_name"])
+    node = row.cause.labels["node_name"]
     strike = Strike(node, record.user, id_, f"alert_{row.rule}", row.at_ms)
     if strike not in leader.lemons.strikes:
         leader.lemons.strikes.append(strike)
@@ -164,13 +165,14 @@ async def _mark_bad(leader: Leader, parts: AlertParts, node: str, device: int, b
     return f"GPU {device} is marked as bad"
 
 
-async def _run(parts: AlertParts, row: ActionRow, name: str) -> str:
+async def _run(parts: AlertParts, row: ActionRow) -> str:
     """Run a command that the operator's configuration names. The alert is on its standard input, never in a shell."""
+    name = row.action.argument
     argv = parts.commands.get(name)
     if not argv:
         raise Refused("NoSettingError", f"the configuration of the server names no command {name!r}",
                       "add it to the file of --alert-commands")  # fmt: skip
-    about = json.dumps({"rule": row.rule, "alert": row.alert, **row.facts}).encode()
+    about = json.dumps({"rule": row.rule, "alert": row.alert, **row.cause.as_dict()}).encode()
     known = {"PATH": os.environ.get("PATH", os.defpath), "PAI_ALERT_RULE": row.rule, "PAI_ALERT_KEY": row.key}
     process = await asyncio.create_subprocess_exec(
         *argv, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
@@ -216,6 +218,8 @@ async def carry_out_all(leader: Leader, parts: AlertParts) -> bool:
         except LeaseLost:
             raise
         except Unavailable as error:
-            log.warning("an action of an alert is tried again", rule=row.rule, action=row.action, error=error.message)
+            log.warning(
+                "an action of an alert is tried again", rule=row.rule, action=str(row.action), error=error.message
+            )
             left = True
     return left or len(rows) == 200

@@ -81,4 +81,4 @@ def _act(rule: Rule, alert: Alert, done: list[Done], at_ms: int, found: Replay) 
         why = limit(rule.name, spec, target, rule.actions_per_hour, done, at_ms)
         found.actions.append((at_ms, str(spec), target, why))
         if not why:
-            done.append(Done(rule.name, str(spec), target, at_ms))
+            done.append(Done(rule.name, spec, target, at_ms))

@@ -151,13 +151,8 @@ async def _apply(leader: Leader, parts: AlertParts, evaluated: Sequence[_Evaluat
             users = users if users is not None else {user.name: user for user in await parts.users.users()}
             outgoing += messages(notice, rule, channels, users)
         alerts[name] = tuple(found.values())
-    outgoing += [
-        (row.action.partition(" ")[2], _robot_message(row))
-        for row in actions
-        if row.state == "planned" and row.action.startswith("webhook ")
-    ]
-    actions = [replace(row, state="done") if row.action.startswith("webhook ") and row.state == "planned" else row
-               for row in actions]  # fmt: skip
+    outgoing += [(row.action.argument, _robot_message(row)) for row in actions if _is_webhook(row)]
+    actions = [replace(row, state="done") if _is_webhook(row) else row for row in actions]
     await _save(leader, parts, alerts, actions, outgoing)
     watch.done, watch.problems = done, problems
 
@@ -167,9 +162,13 @@ def _may_act(rule: Rule, alert: Alert, silences: Sequence[Silence], now_ms: int)
     return is_due and not silenced_by(alert.labels, silences, now_ms)
 
 
+def _is_webhook(row: ActionRow) -> bool:
+    return row.state == "planned" and row.action.kind == "webhook"
+
+
 def _robot_message(row: ActionRow) -> Message:
-    text = str(row.facts.get("summary", "")) or row.rule
-    alert = {"labels": row.facts.get("labels", {}), "annotations": {"summary": text}, "status": "firing"}
+    text = row.cause.summary or row.rule
+    alert = {"labels": row.cause.labels, "annotations": {"summary": text}, "status": "firing"}
     return Message(f"action/{row.key}", f"{row.rule}: {text}", text, "firing", (alert,))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from openpai.alerts.actions import ActionCause, ActionSpec
 from openpai.alerts.series import Labels, Points, Selector
 from openpai.alerts.states import Alert
 from openpai.ports.store import Event, Sealed
@@ -82,7 +83,7 @@ class ActionRow:
 
     key: str
     rule: str
-    action: str
+    action: ActionSpec
     target: str
     at_ms: int
     state: str = "planned"
@@ -90,8 +91,7 @@ class ActionRow:
     detail: str = ""
     alert: str = ""
     """The id of its alert."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """The target when the action was planned: the job's id and attempt, for instance."""
+    cause: ActionCause = field(default_factory=ActionCause)
 
 
 @dataclass(frozen=True, slots=True)

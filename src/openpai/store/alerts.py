@@ -10,6 +10,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from openpai.alerts.actions import ActionCause, ActionSpec
 from openpai.alerts.states import Alert, State
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.alerts import NOTICES_MAX, ActionRow, Changes, Channel, Message, Notice
@@ -20,6 +21,7 @@ from openpai.store.locks import check_lease
 from openpai.store.schema import alert_actions, alerts, channels, events, jobs, notices, settings
 
 _CURSOR: Final = "alert-cursor"
+_ACTION_COLUMNS: Final = ("key", "rule", "target", "at_ms", "state", "detail", "alert")
 _SHOWN_MAX: Final = 20_000
 _REPLACED_AT_ONCE: Final = 1_000
 _FAR_MS: Final = 2 * 3_600_000
@@ -63,7 +65,7 @@ class SqlAlertStore(Stored):
             query = query.where(alert_actions.c.state.in_(states))
         query = query.order_by(alert_actions.c.at_ms.desc(), alert_actions.c.key.desc()).limit(limit)
         found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
-        return tuple(ActionRow(**{**row, "facts": json.loads(row["facts"])}) for row in found)
+        return tuple(_action(row) for row in found)
 
     async def set_action(self, key: str, state: str, detail: str, epoch: int | None) -> None:
         changed = sa.update(alert_actions).where(alert_actions.c.key == key).values(state=state, detail=detail)
@@ -207,7 +209,14 @@ def _alert(body: str) -> Alert:
 
 
 def _action_columns(action: ActionRow) -> dict[str, Any]:
-    return asdict(action) | {"facts": json.dumps(dict(action.facts)), "target": action.target[:512]}
+    columns = {name: getattr(action, name) for name in _ACTION_COLUMNS}
+    return columns | {"action": str(action.action), "target": action.target[:512],
+                      "facts": json.dumps(action.cause.as_dict())}  # fmt: skip
+
+
+def _action(row: Mapping[Any, Any]) -> ActionRow:
+    values = {name: row[name] for name in _ACTION_COLUMNS}
+    return ActionRow(**values, action=ActionSpec.read(row["action"]), cause=ActionCause.read(json.loads(row["facts"])))
 
 
 def _message(body: str) -> Message:

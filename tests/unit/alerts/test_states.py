@@ -174,13 +174,15 @@ def test_limits_of_actions_break_a_loop_and_say_so() -> None:
     def why(done: list[Done], per_hour: int = 10) -> str:
         return limit("Low", stop, "ann~a", per_hour, done, BASE)
 
-    same = [Done("Low", "stop", "ann~a", BASE - each * 3 * 3_600_000) for each in range(3)]
+    same = [Done("Low", ActionSpec("stop"), "ann~a", BASE - each * 3 * 3_600_000) for each in range(3)]
     assert why(same[:2]) == ""
     assert "3 times within a day: it seems to be a loop" in why(same)
-    others = [Done("Low", "stop", f"ann~{number}", BASE - MINUTE) for number in range(10)]
+    others = [Done("Low", ActionSpec("stop"), f"ann~{number}", BASE - MINUTE) for number in range(10)]
     assert "acted 10 times within an hour, and actionsPerHour is 10" in why(others)
     assert why(others, 11) == ""
-    all_rules = [Done(f"R{number}", "stop", f"ann~{number}", BASE - MINUTE) for number in range(ALL_PER_HOUR)]
+    all_rules = [
+        Done(f"R{number}", ActionSpec("stop"), f"ann~{number}", BASE - MINUTE) for number in range(ALL_PER_HOUR)
+    ]
     assert "all rules together acted 100 times" in why(all_rules)
     # Times that a clock of the future left count no more.
     assert why([replace(each, at_ms=BASE + 9 * 86_400_000) for each in same]) == ""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from openpai.alerts.actions import ActionCause, ActionSpec
 from openpai.orchestrator import alert_actions
 from openpai.orchestrator.alert_state import AlertParts
 from openpai.ports.alerts import ActionRow, Changes
@@ -24,7 +25,8 @@ LABELS = {"job_name": "ann~train", "node_name": "node-02", "minor_number": "3"}
 
 
 def recorded(action: str, target: str, facts: Mapping[str, Any], now_ms: int) -> ActionRow:
-    return ActionRow("a/0", "Long", action, target, now_ms, "planned", "", "a", {"labels": LABELS, **facts})
+    cause = ActionCause(**{"labels": LABELS, **facts})
+    return ActionRow("a/0", "Long", ActionSpec.read(action), target, now_ms, "planned", "", "a", cause)
 
 
 async def running(servers: Servers) -> dict[str, Any]:
@@ -120,8 +122,8 @@ def test_an_excluded_node_is_avoided_by_the_next_attempt() -> None:
         [at] = {slot.node for slot in servers.leader.active.records[facts["job"]].slots.values()}
         now_ms = servers.clock.now_ms()
         labels = {**LABELS, "node_name": at}
-        row = ActionRow("a/0", "Bad", "exclude", f"ann~train/{at}", now_ms, "planned", "", "a",
-                        {"labels": labels, **facts})  # fmt: skip
+        row = ActionRow("a/0", "Bad", ActionSpec("exclude"), f"ann~train/{at}", now_ms, "planned", "", "a",
+                        ActionCause(labels, **facts))  # fmt: skip
         await alerting.store.save(Changes(actions=[row]), now_ms, None)
         assert (await carried_out(alerting)).state == "done"
         await servers.commands.restart("ann", "train", "ann", "")
@@ -152,7 +154,7 @@ async def test_a_command_gets_the_alert_as_data_and_no_environment(
 ) -> None:
     monkeypatch.setenv("PAI_SECRET_KEY", "hunter2")
     parts = command(tmp_path, f'cat > {tmp_path}/in; env > {tmp_path}/env; printf "%s|" "$@"; pwd')
-    detail = await alert_actions._run(parts, ROW, "page")
+    detail = await alert_actions._run(parts, ROW)
     assert detail.strip() == "the command ran: one word|$HOME;`id`|/"
     said = json.loads((tmp_path / "in").read_text())
     assert (said["rule"], said["labels"], said["summary"]) == ("Long", LABELS, "$(id) `id`")
@@ -166,12 +168,12 @@ async def test_a_command_gets_the_alert_as_data_and_no_environment(
 )
 async def test_a_command_that_fails_is_reported_with_what_it_said(tmp_path: Path, script: str, words: str) -> None:
     with pytest.raises(Refused, match=words):
-        await alert_actions._run(command(tmp_path, script), ROW, "page")
+        await alert_actions._run(command(tmp_path, script), ROW)
 
 
 async def test_a_command_that_says_too_much_or_reads_nothing_does_no_harm(tmp_path: Path) -> None:
     parts = command(tmp_path, "exec 0<&-; head -c 3000000 /dev/zero | tr '\\0' x; printf '\\033[31mend'")
-    detail = await alert_actions._run(parts, ROW, "page")
+    detail = await alert_actions._run(parts, ROW)
     assert detail.endswith("[31mend")
     assert "\x1b" not in detail
     assert len(detail) < alert_actions.OUTPUT_MAX + 100
@@ -183,7 +185,7 @@ async def test_a_command_that_does_not_end_is_killed_with_what_it_started(
     monkeypatch.setattr(alert_actions, "COMMAND_S", 0.5)
     parts = command(tmp_path, f"sleep 1000 & echo $! > {tmp_path}/child; wait")
     with pytest.raises(Refused, match="was killed"):
-        await alert_actions._run(parts, ROW, "page")
+        await alert_actions._run(parts, ROW)
     child = int((tmp_path / "child").read_text())
     async with asyncio.timeout(60):
         while is_alive(child):  # noqa: ASYNC110  a process is no event
@@ -201,4 +203,4 @@ def is_alive(pid: int) -> bool:
 
 async def test_only_commands_of_the_configuration_run(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="names no command 'other'"):
-        await alert_actions._run(command(tmp_path, ""), ROW, "other")
+        await alert_actions._run(command(tmp_path, ""), recorded("command other", "", {}, 1))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
+from openpai.alerts.actions import ActionCause, ActionSpec
 from openpai.alerts.rules import built_in
 from openpai.orchestrator.alert_outbox import BACK_OFF_MS, GIVE_UP_MS, PER_HOUR
 from openpai.orchestrator.alert_state import AlertParts
@@ -102,7 +103,7 @@ def test_an_alert_notifies_and_acts_once_and_the_audit_log_names_its_rule() -> N
         await servers.submit("train")
         await servers.in_phase("train", "stopped")
         await asyncio.sleep(60)
-        assert [(row.action, row.target, row.state) for row in await alerting.actions()] == [
+        assert [(str(row.action), row.target, row.state) for row in await alerting.actions()] == [
             ("tag long", "ann~train", "done"), ("stop", "ann~train", "done"),
         ]  # fmt: skip
         assert (await servers.row("train")).tags == ("long",)
@@ -129,11 +130,11 @@ def test_what_was_recorded_before_a_crash_is_carried_out_once_and_only_on_that_a
         now_ms = servers.clock.now_ms()
         ids = {name: (await servers.row(name)).id for name in ("train", "other")}
         rows = [
-            ActionRow("a/0", "Long", "stop", "ann~train", now_ms, "planned", "", "a",
-                      {"labels": {"job_name": "ann~train"}, "job": ids["train"], "attempt": 0}),
-            ActionRow("b/0", "Long", "requeue", "ann~other", now_ms, "started", "", "b",
-                      {"labels": {"job_name": "ann~other"}, "job": ids["other"], "attempt": 7}),
-            ActionRow("c/0", "Long", "command page", "", now_ms, "started", "", "c", {"labels": {}}),
+            ActionRow("a/0", "Long", ActionSpec("stop"), "ann~train", now_ms, "planned", "", "a",
+                      ActionCause({"job_name": "ann~train"}, job=ids["train"], attempt=0)),
+            ActionRow("b/0", "Long", ActionSpec("requeue"), "ann~other", now_ms, "started", "", "b",
+                      ActionCause({"job_name": "ann~other"}, job=ids["other"], attempt=7)),
+            ActionRow("c/0", "Long", ActionSpec("command", "page"), "", now_ms, "started", "", "c"),
         ]  # fmt: skip
         await alerting.store.save(Changes(actions=rows), now_ms, None)
         await servers.restart()

@@ -141,7 +141,7 @@ def action(row: ActionRow) -> wire.AlertAction:
     return {
         "time": row.at_ms,
         "rule": row.rule,
-        "action": row.action,
+        "action": str(row.action),
         "target": row.target,
         "state": cast("Any", row.state),
         "detail": row.detail,
