@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from openpai.access.deciding import refusal
 from openpai.access.memberships import rights_of
-from openpai.access.model import Role
+from openpai.access.running_again import why_not_again
 from openpai.api.context import ApiContext
 from openpai.api.job_access import thing_of
 from openpai.api.job_attempts import spec_of
 from openpai.lifecycle.model import JOB_FINAL, JobPhase
+from openpai.orchestrator.job_storages import uses
 from openpai.ports.queries import JobRow
 from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.protocol.sweeps import is_reserved
@@ -114,28 +114,13 @@ async def delete(context: ApiContext, row: JobRow, _: str = "", __: str = "") ->
 
 
 async def _check_owner(context: ApiContext, row: JobRow) -> None:
-    """Raise ForbiddenUserError if the owner could not submit the job now: their rights may have changed."""
+    """Raise ForbiddenUserError if the owner could not submit the job now."""
     owner = await context.services.users.user(row.user)
-    if owner is None:
-        raise _not_again(row, "who no longer has an account")
-    who = rights_of(owner)
-    if not who.owns(thing_of(row)):
-        raise _not_again(row, "who no longer has an account: the name belongs to a new account")
-    if refusal(who, "job.submit") is not None:
-        raise _not_again(row, "who is a viewer and may not submit jobs")
-    if not who.may_use(row.virtual_cluster):
-        raise _not_again(row, f"who may no longer use virtual cluster {row.virtual_cluster}")
-    if who.role is not Role.ADMIN:
-        for use in (await spec_of(context, row)).extras.get("storages") or ():
-            if use["name"] not in who.storages:
-                raise _not_again(row, f"who is no longer granted storage {use['name']}")
-
-
-def _not_again(row: JobRow, why: str) -> Refused:
-    message = f"job {full_name(row)} cannot run again: it belongs to {row.user}, {why}"
-    return Refused(
-        "ForbiddenUserError", message, "clone it and change what is no longer allowed, or ask an administrator"
-    )
+    storages = [use.name for use in uses(await spec_of(context, row))]
+    if why := why_not_again(rights_of(owner) if owner is not None else None, thing_of(row), storages):
+        message = f"job {full_name(row)} cannot run again: it belongs to {row.user}, {why}"
+        advice = "clone it and change what is no longer allowed, or ask an administrator"
+        raise Refused("ForbiddenUserError", message, advice)
 
 
 def _unfinished(row: JobRow) -> Refused:

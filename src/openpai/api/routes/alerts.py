@@ -10,8 +10,7 @@ from fastapi import Path, Query, Request
 from pydantic import Field
 
 from openpai.access.accounts import User, check_extension
-from openpai.alerts.states import Alert as StoredAlert
-from openpai.alerts.states import State
+from openpai.alerts.states import Alert, State
 from openpai.api.answers import Done, Reply, done, reply
 from openpai.api.audit import about
 from openpai.api.bodies import Body, read_body
@@ -20,6 +19,7 @@ from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import alerts as shapes
 from openpai.orchestrator.alert_outbox import subscription_of
+from openpai.orchestrator.present_alerts import WATCHED, present_alerts
 from openpai.ports.queries import JobFilter
 from openpai.wire import alerts as wire
 
@@ -61,21 +61,21 @@ async def list_alerts(request: Request, caller: Annotated[Caller, needs("alert.l
     oldest first.
     """
     services = context_of(request).services
-    where = JobFilter(phases=shapes.WATCHED, is_ascending=True, limit=JOBS_MAX)
+    where = JobFilter(phases=WATCHED, is_ascending=True, limit=JOBS_MAX)
     if not caller.is_admin:
         where = replace(where, users=(caller.user,), submitted_from_ms=caller.principal.since_ms)
     page = await services.jobs.jobs(where, count=False)
     nodes = await services.platform.nodes() if caller.is_admin else ()
     now_ms = services.clock.now_ms()
     silences = await services.platform.silences()
-    found = [shapes.alert(each, now_ms, silences) for each in shapes.alerts(nodes, page.jobs, now_ms)]
+    found = [shapes.of_present(each, now_ms, silences) for each in present_alerts(nodes, page.jobs, now_ms)]
     known = {shapes.about(each["labels"]) for each in found}
     stored = _visible(await services.alerts.alerts(), caller)
     of_rules = [shapes.of_rule(each, now_ms, silences) for each in stored]
     return reply([*found, *(each for each in of_rules if shapes.about(each["labels"]) not in known)][:ALERTS_MAX])
 
 
-def _visible(alerts: Sequence[StoredAlert], caller: Caller) -> list[StoredAlert]:
+def _visible(alerts: Sequence[Alert], caller: Caller) -> list[Alert]:
     firing = [alert for alert in alerts if alert.state is State.FIRING]
     if caller.is_admin:
         return firing
