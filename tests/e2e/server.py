@@ -19,6 +19,7 @@ from unittest.mock import patch
 import httpx
 import pytest
 
+from tests.fork_server import start_pai
 from tests.outcome import Outcome, run_pai
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +27,6 @@ PASSWORD = "correct-horse-1"
 WITHIN_S = 120
 FINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 PROGRAMS = Path(sys.executable).parent
-PAI = [sys.executable, "-c", "from openpai.app.main import run; run()"]
 # On a busy machine a server takes longer to start again than a client tries by itself.
 PATIENT = """
 from openpai.client import following, retry
@@ -57,13 +57,8 @@ class Server:
             where += ["--data-dir", str(data_dir / "data")]
         search = f"{path}{os.pathsep}{os.environ['PATH']}"
         with (data_dir / "server.log").open("ab") as log:
-            process = subprocess.Popen(
-                [*PAI, "up", *where, "--nodes", "4", *options],
-                env=environment(PAI_ADMIN_PASSWORD=PASSWORD, PATH=search),
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            words = ["up", *where, "--nodes", "4", *options]
+            process = start_pai(words, environment(PAI_ADMIN_PASSWORD=PASSWORD, PATH=search), log)
         server = cls(process, data_dir, "", options, path)
         try:
             until(lambda: ready.exists() or process.poll() is not None, "it answers")

@@ -13,8 +13,9 @@ from threading import Event, Thread
 import pytest
 
 from openpai.client import Client
+from tests.fork_server import PAI
 
-from .server import PAI, PASSWORD, ROOT, Server, job_text, logged_in
+from .server import PASSWORD, ROOT, Server, job_text, logged_in
 
 COMMANDS = ("TOKEN='<% $secrets.token %>'", 'echo "the secret has ${#TOKEN} letters"')
 

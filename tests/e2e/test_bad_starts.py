@@ -16,7 +16,8 @@ from openpai.store import opening, revisions
 from openpai.store.database import Database
 from openpai.store.schema import storages
 from openpai.store.vault import Vault, key_from
-from tests.e2e.server import PAI, Server, environment, refused
+from tests.e2e.server import Server, environment, refused
+from tests.fork_server import PAI
 from tests.ports import free_port
 
 

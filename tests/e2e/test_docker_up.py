@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.containers import Containers, docker_platform
-from tests.e2e.server import PAI, WITHIN_S, Person, Server, job_text, logged_in, until
+from tests.e2e.server import WITHIN_S, Person, Server, job_text, logged_in, until
+from tests.fork_server import PAI
 from tests.integration.docker_engine import IMAGE, engine, remove_image, root_files
 from tests.integration.docker_registry import serving
 

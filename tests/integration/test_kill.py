@@ -24,7 +24,8 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from tests.e2e.server import FINAL, PAI, PASSWORD, job_text
+from tests.e2e.server import FINAL, PASSWORD, job_text
+from tests.fork_server import start_pai
 from tests.ports import free_port
 
 pytestmark = pytest.mark.full
@@ -60,13 +61,8 @@ class Platform:
         self.ready_file.unlink(missing_ok=True)
         options = ["--data-dir", self.root / "data", "--port", self.port, "--nodes", 4, "--ready-file", self.ready_file]
         with (self.root / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*PAI, "up", *map(str, options)],
-                env=os.environ | {"PAI_ADMIN_PASSWORD": PASSWORD, "PAI_DATABASE_URL": self.database_url},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            env = os.environ | {"PAI_ADMIN_PASSWORD": PASSWORD, "PAI_DATABASE_URL": self.database_url}
+            self.process = start_pai(["up", *map(str, options)], env, log)
         return self.process
 
     def wait_until_ready(self) -> str:

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import httpx
 
-from tests.e2e.server import PAI, PASSWORD
+from tests.e2e.server import PASSWORD
+from tests.fork_server import start_pai
 
 _PATIENCE_S: Final = 90.0
 _JOB: Final = """
@@ -80,13 +81,7 @@ async def server(home: Path, key: str, **options: object) -> AsyncIterator[Repli
     given |= {option.replace("_", "-"): value for option, value in options.items()}
     line = [part for option, value in given.items() for part in (f"--{option}", str(value))]
     with (home / "log").open("wb") as log:
-        process = subprocess.Popen(  # noqa: ASYNC220  # it only starts
-            [*PAI, "up", *line],
-            env={**os.environ, "PAI_ADMIN_PASSWORD": PASSWORD, "PAI_SECRET_KEY": key},
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+        process = start_pai(["up", *line], {**os.environ, "PAI_ADMIN_PASSWORD": PASSWORD, "PAI_SECRET_KEY": key}, log)
 
     async def answers() -> bool:
         assert process.poll() is None, (home / "log").read_text()

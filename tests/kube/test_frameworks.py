@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import time
@@ -20,7 +21,8 @@ from openpai.client import Client
 from openpai.frameworks.objects import crd
 from openpai.kube.client import KubeClient
 from openpai.kube.config import cluster_access
-from tests.e2e.server import PAI, PASSWORD, Server
+from tests.e2e.server import PASSWORD, Server
+from tests.fork_server import start_pai
 from tests.kube.proxy import BadProxy
 from tests.kube.server import ASSETS, why_not
 
@@ -72,11 +74,8 @@ class World:
         ready.unlink(missing_ok=True)
         options = ["--config", self.config, "--url", self.server.url, "--kubeconfig", kubeconfig or self.kubeconfig]
         with (self.place / "serve.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*PAI, "frameworks", "serve", *map(str, options), "--poll-s", "0.1", "--ready-file", str(ready)],
-                stdout=log,
-                stderr=log,
-            )
+            words = ["frameworks", "serve", *map(str, options), "--poll-s", "0.1", "--ready-file", str(ready)]
+            self.process = start_pai(words, os.environ, log)
         self.until(ready.exists, "serve did not start")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final
 
@@ -119,20 +119,26 @@ def _options() -> Any:
     return options
 
 
+@lru_cache(maxsize=16)
+def _compiled(patterns: tuple[str, ...]) -> Any:
+    """Return a search for these patterns; to compile hundreds takes a good part of a second."""
+    compiled = re2.Set.SearchSet(_options())
+    for pattern in patterns:
+        compiled.Add(pattern)
+    try:
+        compiled.Compile()
+    except re2.error:
+        message = "together the patterns of the rules need too much memory"
+        raise InvalidRules(f"{message}; shorten bounded repetitions such as .{{0,200}}") from None
+    return compiled
+
+
 class _Search:
     """One search for the patterns of several rules, which are numbered."""
 
     def __init__(self, rules: Sequence[tuple[int, Rule]], flags: str = "") -> None:
         self._owners = [number for number, rule in rules for _ in rule.patterns]
-        self._set = re2.Set.SearchSet(_options())
-        for _, rule in rules:
-            for pattern in rule.patterns:
-                self._set.Add(flags + pattern)
-        try:
-            self._set.Compile()
-        except re2.error:
-            message = "together the patterns of the rules need too much memory"
-            raise InvalidRules(f"{message}; shorten bounded repetitions such as .{{0,200}}") from None
+        self._set = _compiled(tuple(flags + pattern for _, rule in rules for pattern in rule.patterns))
 
     def find(self, line: str) -> set[int]:
         """Return the numbers of the rules of which a pattern is in a line."""

@@ -15,7 +15,8 @@ import pytest
 from websockets.sync.client import connect
 
 from tests.e2e.portal.browsing import AXE, BUILT, Visitor
-from tests.e2e.server import PAI, PASSWORD, ROOT, Server, environment, job_text, until
+from tests.e2e.server import PASSWORD, ROOT, Server, environment, job_text, until
+from tests.fork_server import PAI
 
 pytestmark = pytest.mark.full
 SERVED = Path(__file__).with_name("served.py")

@@ -23,7 +23,8 @@ from unittest.mock import patch
 import pytest
 
 from openpai.client import task_files
-from tests.e2e.server import PAI, Person, Server, until
+from tests.e2e.server import Person, Server, until
+from tests.fork_server import PAI
 
 
 @pytest.fixture(scope="module")

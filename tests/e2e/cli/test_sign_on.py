@@ -7,7 +7,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.e2e.server import PAI, ROOT, Server, person, refused
+from tests.e2e.server import ROOT, Server, person, refused
+from tests.fork_server import PAI
 from tests.integration.sign_on import real_provider
 
 IDENTITY = """

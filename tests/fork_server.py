@@ -1,0 +1,122 @@
+"""Starts `pai` from a process that has imported it: most of the start of a server is importing the same again.
+
+The process that has imported makes each new one as its sibling (CLONE_PARENT), so that it is a child of the tests as
+any other that they start: they wait for it, signal it and learn how it ended. What tests the start of the command
+itself uses `PAI`, as do machines other than Linux on x86-64.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, Final
+
+PAI: Final = [sys.executable, "-c", "from openpai.app.main import run; run()"]
+_SERVER: Final = """
+import sys
+from tests.fork_server import serve
+serve(int(sys.argv[1]))
+from openpai.app.main import run
+run()
+"""
+_IMPORTED: Final = (
+    "openpai.app.main",
+    "openpai.app.serve",
+    "openpai.backends.process.backend",
+    "alembic.command",
+    "uvloop",
+)
+_ROOT: Final = Path(__file__).resolve().parents[1]
+_IS_POSSIBLE: Final = (sys.platform, platform.machine()) == ("linux", "x86_64")
+_CLONE: Final = 56
+_CLONE_PARENT: Final = 0x00008000
+
+
+def start_pai(words: Sequence[str], env: Mapping[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start `pai` with these words in a session of its own; what it prints goes to the log."""
+    if _IS_POSSIBLE:
+        return _Forked(words, env, log)
+    return subprocess.Popen([*PAI, *words], env=env, stdout=log, stderr=log, start_new_session=True)
+
+
+class _Forked(subprocess.Popen[bytes]):
+    """A child for which no program was executed."""
+
+    def __init__(self, words: Sequence[str], env: Mapping[str, str], log: IO[bytes]) -> None:
+        self._request = json.dumps([list(words), dict(env), str(Path.cwd())]).encode()
+        self._log = log
+        super().__init__([*PAI, *words])
+
+    def _execute_child(self, *_: Any, **__: Any) -> None:
+        """Have it made, where Popen would execute a program."""
+        server = _server()
+        socket.send_fds(server, [len(self._request).to_bytes(4, "big")], [self._log.fileno()])
+        server.sendall(self._request)
+        self.pid = int.from_bytes(server.recv(4), "big")
+        self._child_created = True
+
+
+@cache
+def _server() -> socket.socket:
+    """Return the connection to the process that has imported `pai`; it ends with this one."""
+    here, there = socket.socketpair()
+    command = [sys.executable, "-c", _SERVER, str(there.fileno())]
+    subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.DEVNULL, pass_fds=[there.fileno()], start_new_session=True)
+    there.close()
+    return here
+
+
+def serve(fd: int) -> None:
+    """Make processes until the tests end; return in each of them, ready to run the command."""
+    for name in _IMPORTED:
+        importlib.import_module(name)
+    # Nothing of what is shared is looked through again, which would copy it.
+    gc.collect()
+    gc.freeze()
+    clone = ctypes.CDLL(None, use_errno=True).syscall
+    before, after_in_parent, after_in_child = (
+        getattr(ctypes.pythonapi, f"PyOS_{name}") for name in ("BeforeFork", "AfterFork_Parent", "AfterFork_Child")
+    )
+    with socket.socket(fileno=fd) as tests:
+        while True:
+            size, fds, _, _ = socket.recv_fds(tests, 4, 1)
+            if not size:
+                os._exit(0)
+            request = b""
+            while len(request) < int.from_bytes(size, "big"):
+                request += tests.recv(1 << 16)
+            before()
+            pid = clone(_CLONE, _CLONE_PARENT, 0, 0, 0, 0)
+            if not pid:
+                after_in_child()
+                break
+            after_in_parent()
+            os.close(fds[0])
+            if pid < 0:
+                raise OSError(ctypes.get_errno(), "clone")
+            tests.sendall(pid.to_bytes(4, "big"))
+    words, env, cwd = json.loads(request)
+    _become(words, env, cwd, fds[0])
+
+
+def _become(words: list[str], env: dict[str, str], cwd: str, log: int) -> None:
+    os.setsid()
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    os.environ.clear()
+    os.environ.update(env)
+    time.tzset()
+    os.chdir(cwd)
+    sys.argv[1:] = words
