@@ -5,8 +5,9 @@
 The set is made of phases with the signs of such jobs: loading data, compiling, evaluating, training, an idle notebook,
 and deadlocks, each with noise and with sensors missing. Others are what an enemy of the rule would think of: notebooks
 with a cell that runs every few minutes, a minute of GPUs after ten of rest, hours of work on processors, power that
-stays high after use, kernels that keep a GPU busy and do nothing. Slices of GPUs report nothing of themselves: how many
-are found is counted apart. Found means within 30 minutes of the beginning of rest.
+stays high after use, kernels that keep a GPU busy and do nothing. Slices of GPUs (MIG) have no power of their own, and half of
+the cards do not measure their activity either: those are known by memory. Found means within 30 minutes of the
+beginning of rest.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ WORK = (
     "phases",
     "spinning",
     "polling",
+    "slice-training",
+    "slice-kernels",
 )
-IDLE = ("notebook", "forgotten", "sleep", "cron", "heartbeat", "warm")
-SLICES = "slice"
+IDLE = ("notebook", "forgotten", "sleep", "cron", "heartbeat", "warm", "slice", "slice-notebook")
 DEADLOCK = ("collective", "step")
 LIMIT_S, JOBS = 1800, 60
 
@@ -60,15 +62,19 @@ def signs(kind: str, chance: random.Random, minutes: int) -> list[Sign]:
     """Return what a job of a kind shows, every 15 seconds."""
     idle_w, limit_w = chance.uniform(40, 90), chance.choice((300.0, 400.0, 700.0))
     has_power, has_tensor = chance.random() > 0.2, chance.random() > 0.3
+    knows_slices = chance.random() < 0.5
     cpu = io = logs = 0.0
     found = []
     for at in range(minutes * 4):
-        is_rest = at >= 40 and kind in (*IDLE, *DEADLOCK, SLICES)
+        is_rest = at >= 40 and kind in (*IDLE, *DEADLOCK)
         now = Moment(power_w=idle_w * chance.uniform(1, 1.05))
         (_at_rest if is_rest else _at_work)(now, kind, at, chance, limit_w)
         cpu, io, logs = cpu + now.cpu_s, io + now.io_bytes, logs + now.log_bytes
         tensor, power = now.tensor if has_tensor else None, now.power_w if has_power else None
-        gpu = Gpu() if kind == SLICES else Gpu(now.busy, tensor, power, limit_w if has_power else None)
+        gpu = Gpu(now.busy, tensor, power, limit_w if has_power else None)
+        if kind.startswith("slice"):
+            activity = (now.busy, now.tensor) if knows_slices else (None, None)
+            gpu = Gpu(*activity, memory_bytes=20 << 30, is_slice=True)
         step_ = float(min(at, 40)) if kind == "step" else None
         found.append(Sign(at * 15_000, (gpu,), cpu, int(io), step_, log_bytes=int(logs)))
     return found
@@ -78,6 +84,9 @@ def _at_work(now: Moment, kind: str, at: int, chance: random.Random, limit_w: fl
     late = at >= 40
     if kind == "compiling" or (late and kind == "processors") or (kind == "phases" and 40 <= at < 160):
         now.cpu_s = 15 * chance.uniform(0.3, 1)
+    elif kind == "slice-kernels" and late:
+        # Its kernels run for minutes, and a processor sleeps until they end: only a line now and then shows it.
+        now.busy, now.cpu_s, now.log_bytes = 90, 0.2, 80 if at % 40 == 0 else 0
     elif kind == "spinning" and late:
         now.busy, now.power_w, now.cpu_s = 100, now.power_w * chance.uniform(1.1, 1.6), 15
     elif kind == "bursts" and at % 44 >= 4:
@@ -101,7 +110,7 @@ def _at_rest(now: Moment, kind: str, at: int, chance: random.Random, limit_w: fl
         now.log_bytes = 60
     elif kind == "warm":
         now.power_w *= 1.7
-    elif kind == "notebook":
+    elif kind in ("notebook", "slice-notebook"):
         now.cpu_s, now.io_bytes = chance.uniform(0, 0.2), chance.uniform(0, 40_000)
 
 
@@ -109,7 +118,7 @@ def verdicts() -> tuple[Counter[str], Counter[str], Counter[str]]:
     """Return the kinds of jobs that would be stopped wrongly, of idle jobs found, and what deadlocks were called."""
     chance = random.Random(14)
     wrong, found, deadlocks = Counter[str](), Counter[str](), Counter[str]()
-    for kind in (*WORK, *IDLE, *DEADLOCK, SLICES):
+    for kind in (*WORK, *IDLE, *DEADLOCK):
         for _ in range(JOBS):
             rest: Rest | None = None
             longest, in_time, last = 0.0, False, Verdict.WORKS
@@ -120,7 +129,7 @@ def verdicts() -> tuple[Counter[str], Counter[str], Counter[str]]:
                     longest = max(longest, seconds)
                     in_time |= seconds >= LIMIT_S - 120 and at - 40 <= LIMIT_S / 15
             wrong[kind] += kind in (*WORK, *DEADLOCK) and longest >= LIMIT_S - 120
-            found[kind] += kind in (*IDLE, SLICES) and in_time
+            found[kind] += kind in IDLE and in_time
             if kind in DEADLOCK:
                 deadlocks[last.value] += 1
     return +wrong, +found, deadlocks
@@ -150,7 +159,7 @@ def main() -> None:
     answer(
         wrong_stops=dict(wrong),
         idle_found_percent=round(100 * sum(found[kind] for kind in IDLE) / (JOBS * len(IDLE)), 1),
-        idle_found={kind: f"{found[kind]} of {JOBS}" for kind in (*IDLE, SLICES)},
+        idle_found={kind: f"{found[kind]} of {JOBS}" for kind in IDLE},
         deadlocks=dict(deadlocks),
         rules_processor_s=round(rules(), 3),
     )

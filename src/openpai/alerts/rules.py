@@ -244,6 +244,8 @@ def _action(node: yaml.Node) -> ActionSpec:
         kind, value = pairs[0]
         argument, place = _scalar(value, f"the argument of {kind} is a text"), value
     found = ACTIONS.get(kind)
+    if found is None and kind.partition(":")[0] in ACTIONS:
+        _fail(f"write {kind[:80]} without quotes around both: an action and its argument are a key and a value", node)
     if found is None:
         raise _fault(f"there is no action {kind[:40]!r}; there are: {listed}", node)
     if found.argument and not argument:

@@ -79,7 +79,9 @@ def pattern(text: str) -> Any:
     try:
         return re2.compile(text, options)
     except re2.error as error:
-        raise ValueError(f"{text!r} is not a pattern of RE2: {error}") from None
+        reason = error.args[0] if error.args else error
+        shown = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
+        raise ValueError(f"{text!r} is not a pattern of RE2: {shown}") from None
 
 
 def as_labels(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> Labels:

@@ -5,6 +5,9 @@ A GPU is unused only if its task neither progresses nor reads, writes, prints or
 agrees: its tensor cores and kernels do nothing, or it draws hardly more power than without work. A sign that cannot be
 measured does not count, so a job without signs is never idle. What a task does now and then without its GPUs, for less
 than a twentieth of the time, ends no idleness. A job is idle when all GPUs of all its tasks are.
+
+The power of a GPU says nothing of one of its slices. Where the driver does not measure the activity of a slice either,
+it is unused while its memory does not change, and whatever its task does ends that.
 """
 
 from __future__ import annotations
@@ -41,6 +44,13 @@ class Gpu:
     tensor_percent: float | None = None
     power_w: float | None = None
     power_limit_w: float | None = None
+    memory_bytes: int | None = None
+    is_slice: bool = False
+
+    @property
+    def is_known_by_memory(self) -> bool:
+        """Return whether it is a slice whose activity is not measured."""
+        return self.is_slice and self.busy_percent is None and self.tensor_percent is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +92,12 @@ def rested(before: Rest | None, sign: Sign) -> Rest:
     if past_ms <= 0:
         return before
     is_quiet = _is_quiet(before.last, sign, past_ms / 1000)
-    is_unused = bool(sign.gpus) and all(_is_unused(gpu, power) for gpu, power in zip(sign.gpus, least, strict=True))
+    is_unused = bool(sign.gpus) and all(map(_is_unused, sign.gpus, before.last.gpus, least))
     past_ms = min(past_ms, PAST_MAX_MS)
     idle_ms, blip_ms = 0, 0
     if is_unused and is_quiet:
         idle_ms, blip_ms = before.idle_ms + past_ms, before.blip_ms
-    elif is_unused and before.idle_ms and not _has_progressed(before.last, sign):
+    elif is_unused and before.idle_ms and not _has_progressed(before.last, sign) and not _is_guessed(sign):
         # A cell of a notebook that runs every few minutes, a thread that prints a line.
         idle_ms, blip_ms = before.idle_ms, before.blip_ms + past_ms
         if blip_ms > BLIP_MS + BLIP_SHARE * idle_ms:
@@ -121,8 +131,15 @@ def judge(tasks: Mapping[AttemptKey, Rest], keys: Sequence[AttemptKey]) -> tuple
     return (Verdict.HANGS, stuck_s) if stuck_s > 0 else (Verdict.WORKS, 0.0)
 
 
-def _is_unused(gpu: Gpu, least_power_w: float | None) -> bool:
+def _is_guessed(sign: Sign) -> bool:
+    """Return whether the work of a GPU could only be seen by what its task does."""
+    return any(gpu.is_known_by_memory for gpu in sign.gpus)
+
+
+def _is_unused(gpu: Gpu, before: Gpu, least_power_w: float | None) -> bool:
     """Return whether a GPU itself says that it is not used; that its task does nothing is the other sign."""
+    if gpu.is_known_by_memory:
+        return gpu.memory_bytes is not None and gpu.memory_bytes == before.memory_bytes
     if gpu.busy_percent is not None and gpu.busy_percent >= BUSY_PERCENT:
         # A kernel that waits for others keeps a GPU busy: that is a hang.
         return False

@@ -15,7 +15,7 @@ from openpai.lifecycle.idleness import Gpu, Rest, Sign, Verdict, judge, rested
 from openpai.lifecycle.model import AttemptKey, TaskPhase
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.log_progress import log_size
-from openpai.ports.task_usage import TaskUse
+from openpai.ports.task_usage import DeviceUse, TaskUse
 from openpai.ports.usage import LentUse
 
 EVERY_S: Final = 15.0
@@ -94,10 +94,16 @@ async def _sign(leader: Leader, key: AttemptKey, use: TaskUse) -> Sign:
     known = [each for each in moved if each is not None]
     return Sign(
         sample.at_ms,
-        tuple(Gpu(each.busy_percent, each.tensor_percent, each.power_w, each.power_limit_w) for each in sample.devices),
+        tuple(_gpu(each) for each in sample.devices),
         counters.cpu_s,
         sum(known) if known else None,
         sample.progress.step if sample.progress else None,
         sample.progress_at_ms,
         size,
     )
+
+
+def _gpu(use: DeviceUse) -> Gpu:
+    return Gpu(
+        use.busy_percent, use.tensor_percent, use.power_w, use.power_limit_w, use.memory_bytes, use.is_slice
+    )  # fmt: skip

@@ -29,6 +29,8 @@ class DeviceUse:
     power_w: float | None = None
     power_limit_w: float | None = None
     temperature_c: float | None = None
+    is_slice: bool = False
+    """Whether it is a MIG slice, whose power is not known and whose activity only newer cards measure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ def test_several_partners_are_refused_with_their_labels() -> None:
         ("abs(used[5m]) > 1", "needs series", 0),
         ("rate(used[99w]) > 1", "1s to 32d", 9),
         ('used{node="n1} > 1', "cannot stand here", 10),
-        ('used{node=~"("} > 1', "not a pattern of RE2", 11),
+        ('used{node=~"("} > 1', "'(' is not a pattern of RE2: missing ): (", 11),
         ("used{node} > 1", "expected =, !=, =~ or !~", 9),
         ("used $ 1", "'$ 1' cannot stand here", 5),
         ("(" * (DEPTH_MAX + 2) + "used", "nested more than", DEPTH_MAX + 1),

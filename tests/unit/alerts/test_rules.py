@@ -57,6 +57,7 @@ def test_every_key_of_a_rule() -> None:
         ("alert: A\nexpr: x > 1\nseverity: bad", "line 3, column 11: 'bad' is not a severity"),
         ("alert: A\nexpr: x > 1\nactions: [explode]", "line 3, column 11: there is no action 'explode'"),
         ("alert: A\nexpr: x > 1\nactions: [tag]", "tag needs a tag, as in `tag: low-use`"),
+        ("alert: A\nexpr: x > 1\nactions: ['tag: idle']", "write tag: idle without quotes around both"),
         ("alert: A\nexpr: x > 1\nactions: [{stop: now}]", "'now' is not an argument that stop takes"),
         ("alert: A\nexpr: x > 1\nactions: [{command: 'rm -rf /'}]", "is not the name of a command"),
         ("alert: A\nexpr: x > 1\nannotations: {summary: '{{ open(1) }}'}", "line 3, column 25: "),

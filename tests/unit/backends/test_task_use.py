@@ -131,7 +131,10 @@ class NVMLError(Exception):
 
 
 class Nvml:
-    """A driver with a Hopper card, an older one, and a slice that knows only its memory."""
+    """A driver with a Hopper card and a slice of it, and an older card with a slice that knows only its memory.
+
+    As some drivers do, it answers the power and the activity of the whole card for a slice.
+    """
 
     NVMLError = NVMLError
     NVML_TEMPERATURE_GPU = 0
@@ -154,14 +157,19 @@ class Nvml:
     def nvmlDeviceGetMemoryInfo(self, handle: object) -> SimpleNamespace:
         return SimpleNamespace(used=10, total=80)
 
+    def nvmlDeviceIsMigDeviceHandle(self, handle: object) -> int:
+        return int(isinstance(handle, str))
+
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, handle: str) -> int:
+        return int(handle.rpartition("-")[2])
+
+    def nvmlDeviceGetGpuInstanceId(self, handle: str) -> int:
+        return 9
+
     def nvmlDeviceGetUtilizationRates(self, handle: object) -> SimpleNamespace:
-        if isinstance(handle, str):
-            raise NVMLError
         return SimpleNamespace(gpu=100)
 
     def nvmlDeviceGetPowerUsage(self, handle: object) -> int:
-        if isinstance(handle, str):
-            raise NVMLError
         return 612_500
 
     def nvmlDeviceGetEnforcedPowerLimit(self, handle: object) -> int:
@@ -173,21 +181,26 @@ class Nvml:
     def nvmlGpmQueryDeviceSupport(self, handle: object) -> SimpleNamespace:
         return SimpleNamespace(isSupportedDevice=handle == 0)
 
-    def nvmlGpmSampleAlloc(self) -> object:
-        return object()
+    def nvmlGpmSampleAlloc(self) -> SimpleNamespace:
+        return SimpleNamespace()
 
-    def nvmlGpmSampleGet(self, handle: object, sample: object) -> None:
+    def nvmlGpmSampleGet(self, handle: int, sample: SimpleNamespace) -> None:
         self.samples += 1
+        sample.values = {2: 88.0, 5: 61.54}
+
+    def nvmlGpmMigSampleGet(self, whole: int, instance: int, sample: SimpleNamespace) -> None:
+        assert (whole, instance) == (0, 9)
+        sample.values = {2: 0.4, 5: 0.0}
 
     def nvmlGpmSampleFree(self, sample: object) -> None:
         self.freed += 1
 
     def c_nvmlGpmMetricsGet_t(self) -> SimpleNamespace:
-        return SimpleNamespace(metrics=[SimpleNamespace(value=0.0)])
+        return SimpleNamespace(metrics=[SimpleNamespace(value=0.0), SimpleNamespace(value=0.0)])
 
     def nvmlGpmMetricsGet(self, wanted: SimpleNamespace) -> SimpleNamespace:
-        assert wanted.metrics[0].metricId == 5
-        wanted.metrics[0].value = 61.54
+        for metric in wanted.metrics[: wanted.numMetrics]:
+            metric.value = wanted.sample2.values[metric.metricId]
         return wanted
 
 
@@ -201,8 +214,15 @@ def test_nvidia_cards_and_slices_report_what_they_can() -> None:
     assert (second[0].tensor_percent, second[1].tensor_percent) == (61.5, None)
     gpus.read([0])
     assert (nvml.samples, nvml.freed) == (3, 2)
-    [slice_] = NvidiaGpus(nvml, ["MIG-1"]).read([0]).values()
-    assert slice_ == DeviceUse(0, None, None, 10, 80, None, None, 64)
+
+
+def test_a_slice_has_its_own_activity_and_never_the_power_of_its_gpu() -> None:
+    gpus = NvidiaGpus(Nvml(), ["MIG-0", "MIG-1"])
+    gpus.read([0, 1])
+    found = gpus.read([0, 1])
+    assert found[0] == DeviceUse(0, 0.4, 0.0, 10, 80, None, None, 64, is_slice=True)
+    # Cards before Hopper measure no activity of slices.
+    assert found[1] == DeviceUse(1, None, None, 10, 80, None, None, 64, is_slice=True)
 
 
 def test_amd_cards_are_read_from_the_driver_in_the_order_of_their_slots(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from openpai.lifecycle.model import AttemptKey
 
 KEY, OTHER = AttemptKey("j", 0, "w", 0, 0), AttemptKey("j", 0, "w", 1, 0)
 STILL = Gpu(0.0, 0.0, 60.0, 700.0)
+SLICE = Gpu(memory_bytes=20 << 30, is_slice=True)
+HOPPER_SLICE = replace(SLICE, busy_percent=0.0, tensor_percent=0.0)
 
 
 def lived(*signs: Sign) -> Rest:
@@ -115,3 +117,34 @@ def test_a_cell_that_runs_every_ten_minutes_makes_no_notebook_busy() -> None:
 def test_what_is_more_than_a_blip_ends_idleness(what: str, rest: Rest) -> None:
     verdict, seconds = judge({KEY: rest}, [KEY])
     assert not (verdict is Verdict.IDLE and seconds >= 900), what
+
+
+def on_a_slice(*, gpu: Gpu = SLICE, line_every: int = 0, grows: int = 0, step: float | None = None) -> Rest:
+    """Return what is known after 40 minutes of a slice whose task prints a line now and then."""
+    return lived(
+        *(
+            Sign(
+                at * 15_000, (replace(gpu, memory_bytes=(20 << 30) + grows * at),), 0.1 * at, 0, step,
+                log_bytes=80 * (at // line_every) if line_every else 0,
+            )
+            for at in range(160)
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "rest", "is_idle"),
+    [
+        ("an open notebook that holds memory", on_a_slice(), True),
+        ("one on a card that measures slices", on_a_slice(gpu=HOPPER_SLICE), True),
+        ("one there whose heartbeat prints a line", on_a_slice(gpu=HOPPER_SLICE, line_every=40), True),
+        ("work, as such a card says", on_a_slice(gpu=replace(HOPPER_SLICE, busy_percent=60.0)), False),
+        ("memory that changes", on_a_slice(grows=1 << 20), False),
+        ("kernels that run for minutes, with a line in between", on_a_slice(line_every=40), False),
+        ("kernels of a job that has reported progress", on_a_slice(step=3.0), False),
+        ("a card that says nothing at all", during(Gpu(is_slice=True)), False),
+    ],
+)
+def test_a_slice_is_judged_by_its_own_signs(what: str, rest: Rest, is_idle: bool) -> None:
+    verdict, seconds = judge({KEY: rest}, [KEY])
+    assert (verdict is Verdict.IDLE and seconds >= 1800) == is_idle, what

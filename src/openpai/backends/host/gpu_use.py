@@ -21,6 +21,7 @@ from openpai.ports.task_usage import DeviceUse
 log: Final = structlog.get_logger(__name__)
 AMD_ROOT: Final = Path("/sys/class/drm")
 _AMD: Final = "0x1002"
+_MULTIPROCESSOR_METRIC: Final = 2
 _TENSOR_METRIC: Final = 5
 HOT: Final = 0x40
 """NVML's bit for clocks that the hardware reduces because of heat."""
@@ -122,8 +123,10 @@ class NvidiaGpus:
 
     def _whole(self, handle: Any) -> Any:
         """Return the GPU of a slice; one that is not divided is its own."""
-        is_slice = self._asked(self._nvml.nvmlDeviceIsMigDeviceHandle, handle)
-        return self._nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle) if is_slice else handle
+        return self._nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle) if self._is_slice(handle) else handle
+
+    def _is_slice(self, handle: Any) -> bool:
+        return bool(self._asked(self._nvml.nvmlDeviceIsMigDeviceHandle, handle))
 
     def _handle(self, device: int) -> Any:
         if device not in self._handles:
@@ -135,47 +138,64 @@ class NvidiaGpus:
     def _device(self, device: int, handle: Any) -> DeviceUse:
         nvml = self._nvml
         memory = self._asked(nvml.nvmlDeviceGetMemoryInfo, handle)
-        rates = self._asked(nvml.nvmlDeviceGetUtilizationRates, handle)
-        power_mw = self._asked(nvml.nvmlDeviceGetPowerUsage, handle)
-        limit_mw = self._asked(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+        busy_percent, tensor_percent = self._activity_percent(device, handle)
+        power_mw, limit_mw, is_slice = None, None, self._is_slice(handle)
+        if not is_slice:
+            # What a driver answers for a slice is of its whole GPU.
+            rates = self._asked(nvml.nvmlDeviceGetUtilizationRates, handle)
+            busy_percent = None if rates is None else float(rates.gpu)
+            power_mw = self._asked(nvml.nvmlDeviceGetPowerUsage, handle)
+            limit_mw = self._asked(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
         return DeviceUse(
             device,
-            busy_percent=None if rates is None else float(rates.gpu),
-            tensor_percent=self._tensor_percent(device, handle),
+            busy_percent=busy_percent,
+            tensor_percent=tensor_percent,
             memory_bytes=None if memory is None else int(memory.used),
             memory_total_bytes=None if memory is None else int(memory.total),
             power_w=None if power_mw is None else power_mw / 1000,
             power_limit_w=None if limit_mw is None else limit_mw / 1000,
             temperature_c=self._asked(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
+            is_slice=is_slice,
         )
 
-    def _tensor_percent(self, device: int, handle: Any) -> float | None:
-        """Return how busy the tensor cores were since the last call; None for cards before Hopper."""
+    def _activity_percent(self, device: int, handle: Any) -> tuple[float | None, float | None]:
+        """Return how busy the multiprocessors and the tensor cores of a GPU or slice were since the last call.
+
+        Cards before Hopper do not know.
+        """
         nvml = self._nvml
         if device not in self._activity:
-            support = self._asked(nvml.nvmlGpmQueryDeviceSupport, handle)
+            support = self._asked(nvml.nvmlGpmQueryDeviceSupport, self._whole(handle))
             # Cards that cannot are not asked again.
             self._activity[device] = self._sampled(handle) if support and support.isSupportedDevice else None
-            return None
+            return None, None
         before = self._activity[device]
         if before is None or (now := self._sampled(handle)) is None:
-            return None
+            return None, None
         self._activity[device] = now
         wanted = nvml.c_nvmlGpmMetricsGet_t()
         wanted.version = nvml.NVML_GPM_METRICS_GET_VERSION
-        wanted.numMetrics, wanted.sample1, wanted.sample2 = 1, before, now
-        wanted.metrics[0].metricId = _TENSOR_METRIC
+        wanted.numMetrics, wanted.sample1, wanted.sample2 = 2, before, now
+        wanted.metrics[0].metricId, wanted.metrics[1].metricId = _MULTIPROCESSOR_METRIC, _TENSOR_METRIC
         answer = self._asked(nvml.nvmlGpmMetricsGet, wanted)
         self._asked(nvml.nvmlGpmSampleFree, before)
-        return None if answer is None else round(float(answer.metrics[0].value), 1)
+        if answer is None:
+            return None, None
+        busy, tensor = (round(float(answer.metrics[number].value), 1) for number in range(2))
+        return busy, tensor
 
     def _sampled(self, handle: Any) -> Any:
         sample = self._asked(self._nvml.nvmlGpmSampleAlloc)
         if sample is None:
             return None
         try:
-            self._nvml.nvmlGpmSampleGet(handle, sample)
-        except self._nvml.NVMLError:
+            if self._is_slice(handle):
+                instance = self._nvml.nvmlDeviceGetGpuInstanceId(handle)
+                self._nvml.nvmlGpmMigSampleGet(self._whole(handle), instance, sample)
+            else:
+                self._nvml.nvmlGpmSampleGet(handle, sample)
+        except (self._nvml.NVMLError, AttributeError):
+            # An older library knows no samples of slices.
             self._asked(self._nvml.nvmlGpmSampleFree, sample)
             return None
         return sample
