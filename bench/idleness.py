@@ -5,8 +5,8 @@
 The set is made of phases with the signs of such jobs: loading data, compiling, evaluating, training, an idle notebook,
 and deadlocks, each with noise and with sensors missing. Others are what an enemy of the rule would think of: notebooks
 with a cell that runs every few minutes, a minute of GPUs after ten of rest, hours of work on processors, power that
-stays high after use, kernels that keep a GPU busy and do nothing. Slices of GPUs (MIG) have no power of their own, and half of
-the cards do not measure their activity either: those are known by memory. Found means within 30 minutes of the
+stays high after use, kernels that keep a GPU busy and do nothing. Slices of GPUs (MIG) have no power of their own, and
+half of the cards do not measure their activity either: those are known by memory. Found means within 30 minutes of the
 beginning of rest.
 """
 

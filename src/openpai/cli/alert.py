@@ -217,5 +217,5 @@ def _chosen(found: Subscription) -> str:
     if not found.on:
         return "You hear nothing of your jobs."
     where = f"by {found.shape} to {found.url}" if found.url else "by mail"
-    waits = f" ({found.waiting_minutes:g} minutes)" if "waiting" in found.on else ""
+    waits = f" ({found.waiting_minutes:g} min)" if "waiting" in found.on else ""
     return f"You hear of your jobs {where}: {', '.join(found.on)}{waits}."

@@ -105,7 +105,7 @@ async def carry_out(leader: Leader, parts: AlertParts, row: ActionRow) -> None:
 
 async def _act(leader: Leader, parts: AlertParts, row: ActionRow) -> str:
     labels = row.cause.labels
-    because = " ".join(f"alert {row.rule}: {row.cause.summary}".split())[:300]
+    because = " ".join(f"alert {row.rule}: {row.cause.summary}".split())[:300].removesuffix(":")
     match row.action.kind:
         case "tag" | "stop" | "requeue" | "exclude":
             return await _on_job(leader, parts, row, because)
@@ -191,7 +191,7 @@ async def _run(parts: AlertParts, row: ActionRow) -> str:
         await process.wait()
     shown = "".join(letter if letter.isprintable() else " " for letter in output.decode(errors="replace"))
     if code:
-        raise Refused("InvalidParametersError", f"the command ended with code {code}: {shown}", "")
+        raise Refused("InvalidParametersError", f"the command ended with code {code}: {shown}".rstrip(": "), "")
     return f"the command ran: {shown}".rstrip(": ")
 
 

@@ -57,7 +57,7 @@ def message_of(notice: Notice, rule: Rule, status: str = "") -> Message:
     alerts = (*notice.firing, *notice.resolved)
     is_over = not notice.firing
     word = "resolved" if is_over else "escalated" if notice.stage else "firing"
-    first = alerts[0].annotations.get("summary", "") if len(alerts) == 1 else f"{len(alerts)} alerts"
+    first = _in_words(alerts[0]) if len(alerts) == 1 else f"{len(alerts)} alerts"
     lines = [_line(alert) for alert in alerts[:LINES_MAX]]
     if len(alerts) > LINES_MAX:
         lines.append(f"and {len(alerts) - LINES_MAX} more: pai alert list")
@@ -114,6 +114,11 @@ def _named(message: Message, receiver: str) -> Message:
 
 def _line(alert: Alert) -> str:
     over = " (resolved)" if alert.state is State.RESOLVED else ""
-    summary = alert.annotations.get("summary") or ", ".join(f"{name}={text}" for name, text in alert.labels)
     following = f"\n  next: {text}" if (text := alert.annotations.get("next")) and not over else ""
-    return f"- {summary}{over}{following}"
+    return f"- {_in_words(alert)}{over}{following}"
+
+
+def _in_words(alert: Alert) -> str:
+    """Return the summary of an alert; without one, its labels that the name of the rule does not say."""
+    own = [f"{name}={text}" for name, text in alert.labels if name not in ("alertname", "severity")]
+    return alert.annotations.get("summary") or ", ".join(own) or alert.rule

@@ -54,6 +54,8 @@ class AlertWatch:
     """By the id of an alert, what the store has of it."""
     problems: dict[str, str] = field(default_factory=dict)
     """By rule, why it could not be evaluated or act in the last pass."""
+    refused: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By rule, when and why it was last kept from an action."""
     done: list[Done] = field(default_factory=list)
     """The actions of the last day, for limits."""
     may_have_planned: bool = True

@@ -34,6 +34,8 @@ from openpai.ports.cluster_settings import ALERT_RULES
 EVERY_S: Final = 15.0
 PAST_MAX_MS: Final = int(2 * EVERY_S * 1000)
 """At most so much time counts as passed between two evaluations, whatever the clock says."""
+REFUSED_MS: Final = 3_600_000
+"""How long a rule shows that it was kept from an action."""
 _HELD_SAVED_MS: Final = 30_000
 log: Final = structlog.get_logger(__name__)
 
@@ -142,7 +144,7 @@ async def _apply(leader: Leader, parts: AlertParts, evaluated: Sequence[_Evaluat
                 actions += rows
                 found[alert.id] = replace(alert, has_acted=True)
                 if refused := next((row.detail for row in rows if row.state in ("limited", "failed")), ""):
-                    problems[name] = refused
+                    watch.refused[name] = now_ms, refused
         notices, changed = due(
             rule, found.values(), now_ms, lambda alert: bool(silenced_by(alert.labels, watch.silences, now_ms))
         )
@@ -154,7 +156,11 @@ async def _apply(leader: Leader, parts: AlertParts, evaluated: Sequence[_Evaluat
     outgoing += [(row.action.argument, _robot_message(row)) for row in actions if _is_webhook(row)]
     actions = [replace(row, state="done") if _is_webhook(row) else row for row in actions]
     await _save(leader, parts, alerts, actions, outgoing)
-    watch.done, watch.problems = done, problems
+    # Shown for a while: a loop of an action that causes its own alert is refused only now and then.
+    watch.refused = {
+        name: found for name, found in watch.refused.items() if name in alerts and abs(now_ms - found[0]) < REFUSED_MS
+    }
+    watch.done, watch.problems = done, {name: why for name, (_, why) in watch.refused.items()} | problems
 
 
 def _may_act(rule: Rule, alert: Alert, silences: Sequence[Silence], now_ms: int) -> bool:

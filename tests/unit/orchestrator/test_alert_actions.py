@@ -164,7 +164,7 @@ async def test_a_command_gets_the_alert_as_data_and_no_environment(
 
 @pytest.mark.parametrize(
     ("script", "words"),
-    [("echo broken >&2; exit 3", "ended with code 3: broken"), ("kill -9 $$", "ended with code -9")],
+    [("echo broken >&2; exit 3", "ended with code 3: broken"), ("kill -9 $$", "ended with code -9$")],
 )
 async def test_a_command_that_fails_is_reported_with_what_it_said(tmp_path: Path, script: str, words: str) -> None:
     with pytest.raises(Refused, match=words):

@@ -70,3 +70,20 @@ async def crash(servers: Servers, alerting: Alerting) -> AsyncIterator[None]:
     yield
     await servers.restart()
     alerting.connect()
+
+
+def test_a_rule_without_a_summary_is_told_by_its_labels() -> None:
+    async def tell(servers: Servers, alerting: Alerting) -> None:
+        rule = "alert: Bare\nexpr: pai_job_running_seconds > 0\nactions: [stop]\nnotify: [chat]\n"
+        await alerting.rule(text=rule)
+        await servers.submit("train")
+        await servers.in_phase("train", "stopped")
+        stop = next(each for each in await servers.events("train") if each.event.reason == "StopRequested")
+        assert stop.event.message.endswith("alert Bare")
+        async with asyncio.timeout(300):
+            while not alerting.sender.sent:  # noqa: ASYNC110  the pass that sends
+                await asyncio.sleep(1)
+        message = alerting.sender.sent[0][1]
+        assert message.subject == "[firing] Bare (warn): job_name=ann~train, username=ann, vc_name=default"
+
+    story(tell)
