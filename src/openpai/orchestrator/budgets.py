@@ -113,7 +113,11 @@ def _what_stops(budget: Budget) -> str:
     if budget.stops is Stops.NONE:
         return " Jobs that were accepted go on."
     which = "Opportunistic jobs" if budget.stops is Stops.OPPORTUNISTIC else "All jobs"
-    return f" {which} with GPUs that wait or run are stopped in {exact(budget.notice_minutes)} minutes."
+    return f" {which} with GPUs that wait or run are stopped in {_minutes(budget.notice_minutes)}."
+
+
+def _minutes(count: float) -> str:
+    return f"{exact(count)} minute{'' if count == 1 else 's'}"
 
 
 def _jobs(leader: Leader, budget: Budget, users: Mapping[str, User]) -> Iterator[JobRecord]:
@@ -137,7 +141,7 @@ def _counts(budget: Budget, record: JobRecord, users: Mapping[str, User]) -> boo
 async def _give_notice(leader: Leader, use: BudgetUse, jobs: list[JobRecord], times_ms: tuple[int, int]) -> None:
     now_ms, ends_ms = times_ms
     minutes = max(1, round((ends_ms - now_ms) / _MINUTE_MS))
-    message = f"{_because(use)}; the job is stopped in {minutes} minutes: save its work"
+    message = f"{_because(use)}; the job is stopped in {_minutes(minutes)}: save its work"
     notes = {
         record.job.id: JobUpdate(
             notes=(Event(record.job.id, now_ms, "BudgetUsedUp", message, record.job.attempt, is_warning=True),)

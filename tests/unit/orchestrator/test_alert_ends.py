@@ -72,7 +72,7 @@ async def crash(servers: Servers, alerting: Alerting) -> AsyncIterator[None]:
     alerting.connect()
 
 
-def test_a_rule_without_a_summary_is_told_by_its_labels() -> None:
+def test_an_alert_without_a_summary_is_described_by_its_labels() -> None:
     async def tell(servers: Servers, alerting: Alerting) -> None:
         rule = "alert: Bare\nexpr: pai_job_running_seconds > 0\nactions: [stop]\nnotify: [chat]\n"
         await alerting.rule(text=rule)

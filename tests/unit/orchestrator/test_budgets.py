@@ -86,6 +86,17 @@ def test_without_a_stop_accepted_jobs_go_on() -> None:
     live(story)
 
 
+@pytest.mark.slow
+def test_a_notice_of_a_minute_is_one_minute() -> None:
+    async def story(servers: Servers) -> None:
+        await servers.usage.set_budget(replace(VC, gpu_hours=0.01, notice_minutes=1))
+        await servers.submit("oppo", gpus=4, **OPPO)
+        await servers.in_phase("oppo", "stopped", within_s=300)
+        assert "the job is stopped in 1 minute: save its work" in (await reasons(servers, "oppo"))[0]
+
+    live(story)
+
+
 def _user(name: str, *groups: Group, **more: Any) -> User:
     return User(name, "", 0, email=f"{name}@example.org", groups=groups, **more)
 
