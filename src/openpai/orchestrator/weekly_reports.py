@@ -50,7 +50,8 @@ async def weekly_report(usage: UsageStore, virtual_clusters: Sequence[str], now_
     if budgets:
         lines += ["Budgets", *(f"  {use.budget.label}: {in_words(use.budget, use.hours)}" for use in budgets), ""]
     lines.append(f"next: pai report --by vc,user --from {_day(monday - _WEEK)} --to {_day(monday)}")
-    whose = virtual_clusters[0] if len(virtual_clusters) == 1 else f"{len(names)} virtual clusters"
+    several = f"{len(names)} virtual clusters" if names else "the platform"
+    whose = virtual_clusters[0] if len(virtual_clusters) == 1 else several
     return f"GPU hours of {whose} in the week of {_day(monday - _WEEK)}", "\n".join(lines)
 
 

@@ -38,6 +38,9 @@ def test_it_is_about_the_last_whole_week_and_the_virtual_clusters_of_its_reader(
         now_ms = servers.clock.now_ms()
         monday_ms = int(last_monday(now_ms).timestamp()) * 1000
         assert monday_ms <= now_ms < monday_ms + 7 * DAY_MS
+        subject, text = await weekly_report(servers.usage, (), now_ms)
+        assert subject.startswith("GPU hours of the platform in the week of ")
+        assert "Nothing was used." in text
         await _waste(servers, monday_ms - DAY_MS, "vision", 2.5)
         await _waste(servers, monday_ms - 7 * DAY_MS, "vision", 1.0)
         await _waste(servers, monday_ms, "vision", 100.0)
