@@ -38,7 +38,7 @@ async def job_for(request: Request, caller: Caller, name: str) -> JobRow:
     from the log are left out for callers who may not read the log.
     """
     row = await find_job(context_of(request), caller, name)
-    about(request, target=f"{row.user}~{row.name}", owner=row.user)
+    about(request, target=row.full_name, owner=row.user)
     check_job(caller, row)
     return row if may_read_logs(caller, row) else _without_log_line(row)
 

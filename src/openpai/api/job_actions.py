@@ -32,15 +32,10 @@ class JobAction:
     do: Callable[[ApiContext, JobRow, str, str], Awaitable[str]]
 
 
-def full_name(row: JobRow) -> str:
-    """Return the full name of a job."""
-    return f"{row.user}~{row.name}"
-
-
 async def stop(context: ApiContext, row: JobRow, by: str, reason: str = "") -> str:
     """Stop a job."""
     await context.services.platform.stop(row.user, row.name, by, reason)
-    return f"job {full_name(row)}: stop was requested"
+    return f"job {row.full_name}: stop was requested"
 
 
 async def start(context: ApiContext, row: JobRow, by: str, reason: str = "") -> str:
@@ -48,20 +43,20 @@ async def start(context: ApiContext, row: JobRow, by: str, reason: str = "") -> 
     if JobPhase(row.phase) in JOB_FINAL:
         await _check_owner(context, row)
     await context.services.platform.start(row.user, row.name, by, reason)
-    return f"job {full_name(row)}: start was requested"
+    return f"job {row.full_name}: start was requested"
 
 
 async def kill(context: ApiContext, row: JobRow, by: str, reason: str = "") -> str:
     """Kill the tasks of a job without a grace period."""
     await context.services.platform.kill(row.user, row.name, by, reason)
-    return f"job {full_name(row)}: its tasks are killed"
+    return f"job {row.full_name}: its tasks are killed"
 
 
 async def restart(context: ApiContext, row: JobRow, by: str, reason: str = "") -> str:
     """Run a job from its beginning again as its owner."""
     await _check_owner(context, row)
     await context.services.platform.restart(row.user, row.name, by, reason)
-    return f"job {full_name(row)}: a restart was requested"
+    return f"job {row.full_name}: a restart was requested"
 
 
 def _refuse_reserved(word: str) -> None:
@@ -74,31 +69,31 @@ async def tag(context: ApiContext, row: JobRow, _: str, word: str) -> str:
     _refuse_reserved(word)
     # The list of jobs contains every tag of each job.
     if word not in row.tags and len(row.tags) >= TAGS_MAX:
-        message = f"job {full_name(row)} has {len(row.tags)} tags, and no job may have more than {TAGS_MAX}"
+        message = f"job {row.full_name} has {len(row.tags)} tags, and no job may have more than {TAGS_MAX}"
         raise InvalidParameters(message, "take one off first: `pai job untag`")
     await context.services.jobs.set_tag(row.id, word)
-    return f"tag {word} was put on job {full_name(row)}"
+    return f"tag {word} was put on job {row.full_name}"
 
 
 async def untag(context: ApiContext, row: JobRow, _: str, word: str) -> str:
     """Remove a tag from a job."""
     _refuse_reserved(word)
     if not await context.services.jobs.remove_tag(row.id, word):
-        raise Refused("NoTagError", f"job {full_name(row)} has no tag {word!r}")
-    return f"tag {word} was taken off job {full_name(row)}"
+        raise Refused("NoTagError", f"job {row.full_name} has no tag {word!r}")
+    return f"tag {word} was taken off job {row.full_name}"
 
 
 async def archive(context: ApiContext, row: JobRow, _: str = "", __: str = "") -> str:
     """Archive a finished job, so that its name is free."""
     if not await context.services.jobs.archive(row.id, context.services.clock.now_ms()):
         raise _unfinished(row)
-    return f"job {full_name(row)} was archived; it is reached by its id {row.id} from now on"
+    return f"job {row.full_name} was archived; it is reached by its id {row.id} from now on"
 
 
 async def unarchive(context: ApiContext, row: JobRow, _: str = "", __: str = "") -> str:
     """Give an archived job its name back."""
     await context.services.jobs.unarchive(row.id)
-    return f"job {full_name(row)} was taken out of the archive"
+    return f"job {row.full_name} was taken out of the archive"
 
 
 async def delete(context: ApiContext, row: JobRow, _: str = "", __: str = "") -> str:
@@ -110,7 +105,7 @@ async def delete(context: ApiContext, row: JobRow, _: str = "", __: str = "") ->
     await services.logs.remove(await services.jobs.attempt_keys(row.id))
     if not await services.jobs.delete(row.id):
         raise _unfinished(row)
-    return f"job {full_name(row)} was deleted"
+    return f"job {row.full_name} was deleted"
 
 
 async def _check_owner(context: ApiContext, row: JobRow) -> None:
@@ -118,13 +113,13 @@ async def _check_owner(context: ApiContext, row: JobRow) -> None:
     owner = await context.services.users.user(row.user)
     storages = [use.name for use in uses(await spec_of(context, row))]
     if why := why_not_again(rights_of(owner) if owner is not None else None, thing_of(row), storages):
-        message = f"job {full_name(row)} cannot run again: it belongs to {row.user}, {why}"
+        message = f"job {row.full_name} cannot run again: it belongs to {row.user}, {why}"
         advice = "clone it and change what is no longer allowed, or ask an administrator"
         raise Refused("ForbiddenUserError", message, advice)
 
 
 def _unfinished(row: JobRow) -> Refused:
-    return Refused("ConflictJobError", f"job {full_name(row)} has not finished", "stop it first, or wait until it ends")
+    return Refused("ConflictJobError", f"job {row.full_name} has not finished", "stop it first, or wait until it ends")
 
 
 JOB_ACTIONS: Final = {

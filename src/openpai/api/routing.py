@@ -16,6 +16,7 @@ from fastapi import APIRouter
 
 from openpai.api.answers import Reply
 from openpai.api.bodies import Body, taken
+from openpai.protocol.spelling import camel_case
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 _NONE: Final[Mapping[str, Any]] = {}
@@ -100,7 +101,7 @@ class Router(APIRouter):
                     tags=list(tags),
                     summary=summary,
                     response_description=success or summary,
-                    operation_id=id_ or _camel_case(endpoint.__name__),
+                    operation_id=id_ or camel_case(endpoint.__name__),
                     openapi_extra=dict(extra) if extra else None,
                     include_in_schema=bool(summary) and place == path,
                     deprecated=deprecated or None,
@@ -108,8 +109,3 @@ class Router(APIRouter):
             return endpoint
 
         return add
-
-
-def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

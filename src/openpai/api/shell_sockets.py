@@ -147,7 +147,7 @@ async def _as_leader(websocket: WebSocket, context: ApiContext, want: Callable[[
 async def _run(asked: Asked, wanted: Wanted, shell: Shell) -> None:
     websocket, context, caller, row, found = asked
     began_ms = context.services.clock.now_ms()
-    about = {"target": f"{row.user}~{row.name}", "owner": row.user}
+    about = {"target": row.full_name, "owner": row.user}
     task = f"{found.key.task.role}-{found.key.task.index}"
     detail = {"session": secrets.token_hex(4), "task": task, "attempt": found.key.task_attempt, **wanted.detail}
     entry = _entry(websocket, context, caller, about)

@@ -57,7 +57,7 @@ class BoundedHeads(HttpToolsProtocol):
         if refusal is not None:
             self._report(refusal)
             is_full = refusal.code == "UnavailableError"
-            self._refuse(503 if is_full else 429, refusal.code, f"{refusal.message}; {refusal.advice}".rstrip("; "))
+            self._refuse(503 if is_full else 429, refusal.code, refusal.sentence)
             return
         self._look = self.loop.call_later(self.look_s, self.look)
 

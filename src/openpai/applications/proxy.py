@@ -144,7 +144,7 @@ class ApplicationProxy:
         detail = {"event": "start", "application": about.application, "session": secrets.token_hex(4)}
         await self._services.usage.note(
             AuditEntry(
-                self._services.clock.now_ms(), visitor.user, ACTION, f"{row.user}~{row.name}", row.user,
+                self._services.clock.now_ms(), visitor.user, ACTION, row.full_name, row.user,
                 via=visitor.via, address=client[0] if client else "local", status=303, detail=detail,
             )
         )  # fmt: skip

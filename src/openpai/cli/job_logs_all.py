@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from openpai.cli import formatting, output
 from openpai.cli.job_logs_text import save, saved
+from openpai.cli.log_tail import emptied
 from openpai.cli.plain_text import plain_line
 from openpai.protocol.errors import InvalidParameters, PaiError, Refused
 
@@ -118,10 +119,7 @@ class _Followed:
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the lines that came since the last call, with the names of their tasks."""
-        found = []
-        while not self._lines.empty():
-            found.append(self._lines.get())
-        return found
+        return emptied(self._lines)
 
     @property
     def is_over(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from openpai.protocol.errors import PaiError
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 FINISH_S: Final = 5.0
+T = TypeVar("T")
 
 
 class Tail:
@@ -61,10 +62,7 @@ class Tail:
 
     def lines(self) -> list[str]:
         """Return the lines that came since the last call."""
-        found = []
-        while not self._lines.empty():
-            found.append(self._lines.get())
-        return found
+        return emptied(self._lines)
 
     def finish(self, job: JobDetail) -> list[str]:
         """Return the lines left when the job is over, those of an attempt not yet looked at included."""
@@ -83,3 +81,11 @@ def _newest(rest: str) -> str:
     before, end, after = rest.rpartition("\r")
     # The bar stays until it is overwritten.
     return after or f"{before.rpartition(chr(13))[2]}{end}"
+
+
+def emptied(lines: queue.SimpleQueue[T]) -> list[T]:
+    """Return everything in a queue that nobody else reads."""
+    found = []
+    while not lines.empty():
+        found.append(lines.get())
+    return found

@@ -29,7 +29,8 @@ from openpai.frameworks.objects import (
 from openpai.frameworks.settings import Grant
 from openpai.kube.client import JSON_PATCH, KubeClient
 from openpai.kube.errors import KubeError
-from openpai.protocol.errors import PaiError, Refused, Unavailable
+from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.times import kubernetes_time
 
 SOON_S: Final = 1.0
 REFUSED_AGAIN_S: Final = 60.0
@@ -79,12 +80,12 @@ class Controller:
                 return SOON_S
             raise
         except Refused as error:
-            refused = shape.condition("Accepted", "False", "Refused", _sentence(error))
+            refused = shape.condition("Accepted", "False", "Refused", error.sentence)
             await self._write_conditions(framework, refused)
             return REFUSED_AGAIN_S
         except Unavailable as error:
             if framework.status is None:
-                waits = shape.condition("Accepted", "Unknown", "Unavailable", _sentence(error))
+                waits = shape.condition("Accepted", "Unknown", "Unavailable", error.sentence)
                 await self._write_conditions(framework, waits)
             raise
 
@@ -162,10 +163,10 @@ class Controller:
         try:
             await client.scale(job.full_name, numbers)
         except Unavailable as error:
-            return _sentence(error)  # tasks that the job would get again still end
+            return error.sentence  # tasks that the job would get again still end
         except Refused as error:
-            self._refused_scales[framework.uid] = (numbers, self._now_ms(), _sentence(error))
-            return _sentence(error)
+            self._refused_scales[framework.uid] = (numbers, self._now_ms(), error.sentence)
+            return error.sentence
         self._refused_scales.pop(framework.uid, None)
         log.info("rescaled", framework=_key(framework), job=job.full_name, to=numbers)
         return ""
@@ -218,7 +219,7 @@ class Controller:
 
 
 def _ended(framework: Framework, completion: dict[str, Any], now_ms: int) -> dict[str, Any]:
-    at = shape.when(now_ms)
+    at = kubernetes_time(now_ms)
     attempt = {**((framework.status or {}).get("attemptStatus") or {})}
     attempt |= {"completionStatus": completion, "completionTime": at}
     return {"state": COMPLETED, "completionTime": at, "transitionTime": at, "attemptStatus": attempt}
@@ -226,7 +227,3 @@ def _ended(framework: Framework, completion: dict[str, Any], now_ms: int) -> dic
 
 def _key(framework: Framework) -> str:
     return f"{framework.namespace}/{framework.name}"
-
-
-def _sentence(error: PaiError) -> str:
-    return f"{error.message}; {error.advice}" if error.advice else error.message

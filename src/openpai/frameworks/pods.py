@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from openpai.client.model.reading import as_text
 from openpai.kube.quantities import milli, whole
 
 CPUS_DEFAULT: Final = 1
@@ -69,7 +70,7 @@ def read_pod(pod: Mapping[str, Any], path: str, faults: list[str]) -> Container:
 def _container(given: Mapping[str, Any], path: str, faults: list[str]) -> Container:
     known = {"image", "command", "args", "env", "workingDir", "resources", "ports"}
     faults += _unsupported(given, path, known, _CONTAINER)
-    found = Container(image=_text(given.get("image")), directory=_text(given.get("workingDir")))
+    found = Container(image=as_text(given.get("image")), directory=as_text(given.get("workingDir")))
     if not found.image or any(letter.isspace() for letter in found.image):
         faults.append(f"{path}.image is not the name of an image")
     command = _texts(given.get("command"), f"{path}.command", faults)
@@ -94,7 +95,7 @@ def _read_env(given: Any, path: str, found: Container, faults: list[str]) -> Non
         elif entry.get("valueFrom"):
             faults.append(f"{place}.valueFrom is not supported; write a value")
         else:
-            found.env.append((name, _text(entry.get("value"))))
+            found.env.append((name, as_text(entry.get("value"))))
 
 
 def _read_resources(given: Any, path: str, found: Container, faults: list[str]) -> None:
@@ -148,14 +149,10 @@ _ADVICE: Final = {
 }
 
 
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
 def _texts(value: Any, path: str, faults: list[str]) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
         faults.append(f"{path} is not a list")
         return ()
-    return tuple(map(_text, value))
+    return tuple(map(as_text, value))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from openpai.client.model import JobDetail
@@ -16,6 +15,7 @@ from openpai.client.model.tasks import SUCCEEDED, TaskView
 from openpai.frameworks.job_file import minimum
 from openpai.frameworks.objects import COMPLETED, CREATION_PENDING, Framework
 from openpai.protocol.exit_codes import spec_for
+from openpai.protocol.times import kubernetes_time
 from openpai.protocol.wording import plural
 
 TASKS_BYTES_MAX: Final = 200_000
@@ -158,17 +158,16 @@ def _retries(total: int, accountable: int, delay_s: int | None) -> Status:
 
 
 def _times(start_ms: int | None, run_ms: int | None, end_ms: int | None) -> Status:
-    return {"startTime": when(start_ms), "runTime": when(run_ms), "completionTime": when(end_ms)}
-
-
-def when(at_ms: int | None) -> str | None:
-    """Return a time as Kubernetes writes it."""
-    return None if at_ms is None else datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "startTime": kubernetes_time(start_ms),
+        "runTime": kubernetes_time(run_ms),
+        "completionTime": kubernetes_time(end_ms),
+    }
 
 
 def without_job(state: str, now_ms: int, ended: Status | None = None) -> Status:
     """Return the status of a Framework that has no job, or whose job is gone."""
-    at = when(now_ms)
+    at = kubernetes_time(now_ms)
     return {
         "startTime": at,
         "runTime": None,
@@ -183,7 +182,9 @@ def without_job(state: str, now_ms: int, ended: Status | None = None) -> Status:
 def conditions(framework: Framework, wanted: Iterable[Status], now_ms: int) -> list[Status]:
     """Return conditions with the time of their last transition."""
     before = {one.get("type"): one for one in (framework.status or {}).get("conditions") or ()}
-    return [{**one, "lastTransitionTime": _since(before.get(one["type"]), one) or when(now_ms)} for one in wanted]
+    return [
+        {**one, "lastTransitionTime": _since(before.get(one["type"]), one) or kubernetes_time(now_ms)} for one in wanted
+    ]
 
 
 def _since(before: Mapping[str, Any] | None, now: Status) -> str | None:

@@ -116,7 +116,7 @@ def labels_of(job: str, user: str, virtual_cluster: str) -> Labels:
 
 
 def _labels_of_row(row: JobRow) -> Labels:
-    return labels_of(f"{row.user}~{row.name}", row.user, row.virtual_cluster)
+    return labels_of(row.full_name, row.user, row.virtual_cluster)
 
 
 def _node_facts(leader: Leader, now_ms: int) -> Facts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from openpai.alerts.grouping import Notice
 from openpai.alerts.rules import Rule
 from openpai.alerts.states import Alert, State
 from openpai.ports.alerts import Channel, Message
+from openpai.protocol.times import iso_time
 
 ALERTS_MAX: Final = 100
 """Of one message; the text says how many more there are."""
@@ -69,7 +69,7 @@ def message_of(notice: Notice, rule: Rule, status: str = "") -> Message:
         text="\n".join(lines),
         status=status or ("resolved" if is_over else "firing"),
         alerts=tuple(
-            {**document(alert), "validUntil": moment(notice.at_ms + rule.repeat_ms + _HOUR_MS)}
+            {**document(alert), "validUntil": iso_time(notice.at_ms + rule.repeat_ms + _HOUR_MS)}
             for alert in alerts[:ALERTS_MAX]
         ),
     )
@@ -81,16 +81,11 @@ def document(alert: Alert) -> dict[str, Any]:
         "status": "resolved" if alert.state is State.RESOLVED else "firing",
         "labels": dict(alert.labels),
         "annotations": dict(alert.annotations),
-        "startsAt": moment(alert.fired_at_ms or alert.since_ms),
-        "endsAt": moment(alert.resolved_at_ms) if alert.resolved_at_ms is not None else NEVER,
+        "startsAt": iso_time(alert.fired_at_ms or alert.since_ms),
+        "endsAt": iso_time(alert.resolved_at_ms) if alert.resolved_at_ms is not None else NEVER,
         "generatorURL": "",
         "fingerprint": alert.fingerprint,
     }
-
-
-def moment(at_ms: int) -> str:
-    """Return a time as Alertmanager writes it."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _of_owners(notice: Notice, rule: Rule, mail: str, users: Mapping[str, User]) -> Iterable[tuple[str, Message]]:

@@ -16,7 +16,7 @@ from openpai.access.quotas import Quota, quotas_for
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.completion import plan_of
 from openpai.lifecycle.facts import Rescaled, StartRequested, StopRequested
-from openpai.lifecycle.model import Job, JobPhase, Task, TaskPhase, Verdict
+from openpai.lifecycle.model import Job, JobPhase, TaskPhase, Verdict
 from openpai.lifecycle.rescaling import Scales
 from openpai.lifecycle.stepping import new_job
 from openpai.orchestrator import gangs
@@ -284,7 +284,7 @@ class PlatformCommands(
             return await waits_for(leader, found)
         if found.job.phase is JobPhase.BACKING_OFF:
             return (_backing_off(found, self._clock.now_ms()),)
-        placed = [found.job.key(task) for task in found.job.tasks.values() if _is_placed(task)]
+        placed = [found.job.key(task) for task in found.job.tasks.values() if task.is_alive]
         seen = await leader.backend.observe(placed) if placed else ()
         return (*_waits(leader, found.job), *_starting(found, seen), *_silent(found, seen))
 
@@ -361,14 +361,10 @@ def _refuse_over(found: JobRecord) -> None:
         raise Refused("FinishedJobError", message, f"start it again first: pai job start {found.name}")
 
 
-def _is_placed(task: Task) -> bool:
-    return task.phase in (TaskPhase.STARTING, TaskPhase.RUNNING)
-
-
 def _silent(found: JobRecord, observed: Iterable[TaskSeen]) -> tuple[Wait, ...]:
     """Return for which nodes the job waits because its tasks there may still run, each once."""
     job = found.job
-    mine = {job.key(task) for task in job.tasks.values() if _is_placed(task)}
+    mine = {job.key(task) for task in job.tasks.values() if task.is_alive}
     messages = {seen.message: None for seen in observed if seen.step == NODE_SILENT and seen.key in mine}
     advice = "wait until the node answers, or take it out of service as above"
     return tuple(Wait(f"{job.id}/{job.attempt}", Why.NODE_SILENT, message, advice) for message in messages)

@@ -56,7 +56,7 @@ def _of_node(node: NodeView) -> Iterator[PresentAlert]:
 
 
 def _of_job(job: JobRow, now_ms: int) -> Iterator[PresentAlert]:
-    name = f"{job.user}~{job.name}"
+    name = job.full_name
     about = (("job_name", name), ("username", job.user), ("vc_name", job.virtual_cluster))
     # A job that is retried has waited since the retry; a job that never ran, since it was submitted.
     since_ms = job.attempt_at_ms or job.submitted_at_ms

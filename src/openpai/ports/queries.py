@@ -47,6 +47,11 @@ class JobRow:
     version: int = 0
     """Grows with every change of the job and of its tasks."""
 
+    @property
+    def full_name(self) -> str:
+        """Return the name that users know it by."""
+        return f"{self.user}~{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class JobAttemptRow:

@@ -87,6 +87,11 @@ class PaiError(Exception):
         self.advice = advice
 
     @property
+    def sentence(self) -> str:
+        """Return the message with what to do next."""
+        return f"{self.message}; {self.advice}" if self.advice else self.message
+
+    @property
     def status(self) -> int:
         """Return the HTTP status that belongs to the error's code."""
         return STATUS_OF.get(self.code, 500)

@@ -1,4 +1,4 @@
-"""Finds the legal word that was probably meant by an unknown one."""
+"""Spellings of words: the legal one that was probably meant by an unknown one, and camelCase."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ PART_MIN: Final = 4
 # A hostile file must not cause hours of comparisons with a megabyte of names.
 LEGAL_MAX: Final = 200
 _CAMEL_PARTS: Final = re.compile(r"[A-Z]?[a-z]+")
+
+
+def camel_case(name: str) -> str:
+    """Return a name such as `gpus_per_job` as `gpusPerJob`."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def nearest(word: Any, legal: Iterable[str]) -> str:

@@ -97,7 +97,7 @@ class TaskFileServer(asyncssh.SFTPServer):
             self._watching = asyncio.create_task(self._watch())
         except PaiError as error:
             self._stack.close()
-            self._end(f"{error.message}; {error.advice}" if error.advice else error.message)
+            self._end(error.sentence)
         except BaseException:
             self._stack.close()
             raise

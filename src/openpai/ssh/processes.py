@@ -98,7 +98,7 @@ class TaskProcess(asyncssh.SSHServerProcess[bytes]):
         except PaiError as error:
             if isinstance(error, Broken):
                 _log.exception("an SSH session in a task failed")
-            self._complain(f"{error.message}; {error.advice}" if error.advice else error.message)
+            self._complain(error.sentence)
         except Exception:
             # What is left uncaught would end the other sessions of the connection, too.
             _log.exception("an SSH session in a task failed")

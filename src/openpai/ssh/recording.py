@@ -32,7 +32,7 @@ class Recorder:
         """Return what writes about a session in a task."""
         job = reached.job
         about = {"session": secrets.token_hex(4), "task": reached.task, "attempt": reached.key.task_attempt, **detail}
-        return replace(self, entry=self._entry(f"{job.user}~{job.name}", job.user), detail=about)
+        return replace(self, entry=self._entry(job.full_name, job.user), detail=about)
 
     async def begin(self) -> None:
         """Write the begin of a session, before a byte passes."""

@@ -15,7 +15,7 @@ from openpai.api.audit import about_each
 from openpai.api.bodies import Body, read_body
 from openpai.api.context import ApiContext, context_of, needs
 from openpai.api.job_access import check_job, find_job
-from openpai.api.job_actions import JOB_ACTIONS, full_name
+from openpai.api.job_actions import JOB_ACTIONS
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes.job_lists import JobsWhere, filter_of
@@ -117,7 +117,7 @@ async def _targets(context: ApiContext, caller: Caller, body: Bulk) -> tuple[Ite
         return [], 0
     where = replace(where, limit=JOBS_MAX, is_archived=where.is_archived or body.action == "unarchive")
     page = await context.services.jobs.jobs(where, count=True)
-    return [_Target(full_name(row), row) for row in page.jobs], max((page.total or 0) - len(page.jobs), 0)
+    return [_Target(row.full_name, row) for row in page.jobs], max((page.total or 0) - len(page.jobs), 0)
 
 
 def _narrowed(where: JobFilter, body: Bulk) -> JobFilter | None:
@@ -141,7 +141,7 @@ async def _done(context: ApiContext, caller: Caller, body: Bulk, target: _Target
         message = await action.do(context, row, caller.user, body.tag or body.reason)
     except (Refused, Unavailable) as error:
         return _result(target, error)
-    return {"job": full_name(row), "id": row.id, "status": 200, "message": message}
+    return {"job": row.full_name, "id": row.id, "status": 200, "message": message}
 
 
 def _result(target: _Target, error: PaiError) -> BulkResult:

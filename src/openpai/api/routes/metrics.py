@@ -116,7 +116,7 @@ async def get_job_metrics(
     row = await job_for(request, caller, job)
     services = context_of(request).services
     await services.platform.require_leader()
-    labels = {"job_name": f"{row.user}~{row.name}", "job_instance_id": row.id, "role_name": role}
+    labels = {"job_name": row.full_name, "job_instance_id": row.id, "role_name": role}
     labels["task_index"] = "" if index is None else str(index)
     matchers = matching({label: value for label, value in labels.items() if value})
     begun_ms = row.submitted_at_ms if row.started_at_ms is None else row.started_at_ms
@@ -143,7 +143,7 @@ async def get_job_efficiency(
     context = context_of(request)
     spec = await spec_of(context, row)
     await context.services.platform.require_leader()
-    matchers = matching({"job_name": f"{row.user}~{row.name}", "job_instance_id": row.id})
+    matchers = matching({"job_name": row.full_name, "job_instance_id": row.id})
     found = shapes.Measured()
     if row.started_at_ms is not None:
         for name in shapes.EFFICIENCY_NAMES:

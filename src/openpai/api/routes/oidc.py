@@ -71,7 +71,7 @@ async def begin_sign_on(
     except PaiError as error:
         if not _is_page(request):
             raise
-        return RedirectResponse(onward(target, errorMessage=_message(error), **_origin(back)), 302)
+        return RedirectResponse(onward(target, errorMessage=error.sentence, **_origin(back)), 302)
     answer = RedirectResponse(started.url, 302)
     answer.set_cookie(KEEPSAKE, started.keepsake, max_age=600, **_cookie(request, sign_on))
     return answer
@@ -105,7 +105,7 @@ async def end_sign_on(request: Request, provider: Provider) -> Response:
         try:
             user = await admit(context, sign_on, finished.person)
         except PaiError as error:
-            raise SignOnFailed(_message(error), back) from error
+            raise SignOnFailed(error.sentence, back) from error
         place = onward(back["target"], code=code_for(context, user, back["challenge"]), **_origin(back))
     except SignOnFailed as failed:
         if not failed.back and not _is_page(request):
@@ -166,10 +166,6 @@ def _return_to(request: Request, sign_on: SignOn) -> str:
 def _is_page(request: Request) -> bool:
     """Return whether a person reads the answer, in a browser's window."""
     return "text/html" in request.headers.get("accept", "")
-
-
-def _message(error: PaiError) -> str:
-    return f"{error.message}; {error.advice}" if error.advice else error.message
 
 
 def _origin(back: object) -> dict[str, str]:

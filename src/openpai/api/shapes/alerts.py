@@ -9,9 +9,9 @@ from typing import Any, cast
 from openpai.alerts.series import as_labels
 from openpai.alerts.silences import Silence, silenced_by
 from openpai.alerts.states import Alert
-from openpai.api.shapes.job_events import iso_time
 from openpai.orchestrator.present_alerts import PresentAlert
 from openpai.ports.alerts import ActionRow, Notice
+from openpai.protocol.times import iso_time
 from openpai.wire import alerts as wire
 
 

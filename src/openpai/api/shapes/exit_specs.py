@@ -61,7 +61,7 @@ def tested(findings: Sequence[Diagnosis], comparison: Comparison) -> wire.ExitSp
         "cut": comparison.is_cut,
         "changes": [
             {
-                "job": f"{each.job.user}~{each.job.name}",
+                "job": each.job.full_name,
                 "submissionTime": each.job.submitted_at_ms,
                 "taskRoleName": each.role,
                 "taskIndex": each.index,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final
 
 from openpai.ports.backend import GRACE_S
 from openpai.ports.queries import EventRow
+from openpai.protocol.times import iso_time
 from openpai.scheduler.model import Estimate, Wait
 from openpai.wire.job_events import Estimate as EstimateDocument
 from openpai.wire.job_events import Event
@@ -37,11 +37,6 @@ def event(row: EventRow) -> Event:
         "sourceComponent": "openpai",
         "sourceHost": message.node or "",
     }
-
-
-def iso_time(at_ms: int) -> str:
-    """Return a time as in 2026-01-31T12:00:00.000Z."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def wait(view: Wait) -> WaitDocument:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from openpai.api.shapes.exits import CONTAINER
 from openpai.lifecycle.model import TaskPhase
 from openpai.ports.platform import NodeView
 from openpai.ports.queries import JobRow, TaskAttemptRow
+from openpai.protocol.times import kubernetes_time
 from openpai.wire.kubernetes import KubernetesList
 
 NAMESPACE: Final = "default"
@@ -76,18 +76,18 @@ def _pod(job: JobRow, row: TaskAttemptRow) -> dict[str, Any]:
         "conditions": [{"type": "Ready", "status": "True" if phase == "Running" else "False"}],
         "hostIP": slot.address if slot else None,
         "podIP": slot.address if slot else None,
-        "startTime": _time(row.started_at_ms),
+        "startTime": kubernetes_time(row.started_at_ms),
     }
     return {
         "metadata": {
             "name": f"{job.id}-{key.role.lower()}-{key.index}",
             "namespace": NAMESPACE,
             "uid": key.path(),
-            "creationTimestamp": _time(row.granted_at_ms),
+            "creationTimestamp": kubernetes_time(row.granted_at_ms),
             "labels": {
                 "type": "kube-launcher-task",
                 "userName": job.user,
-                "jobName": f"{job.user}~{job.name}",
+                "jobName": job.full_name,
                 "virtualCluster": job.virtual_cluster,
                 "FC_FRAMEWORK_NAME": job.id,
                 "FC_TASKROLE_NAME": key.role,
@@ -106,7 +106,3 @@ def _pod(job: JobRow, row: TaskAttemptRow) -> dict[str, Any]:
         },
         "status": status,
     }
-
-
-def _time(at_ms: int | None) -> str | None:
-    return None if at_ms is None else datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -234,7 +234,7 @@ def logs_path(job: JobRow, row: TaskAttemptRow) -> str:
 
 def path_name(job: JobRow) -> str:
     """Return the name of a job in paths, or the id of an archived job, whose name another job may have."""
-    return f"{job.user}~{job.name}" if job.archived_at_ms is None else job.id
+    return job.full_name if job.archived_at_ms is None else job.id
 
 
 def _state(attempt: AttemptView, row: TaskAttemptRow | None) -> State:

@@ -194,10 +194,6 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
             return await self._checks.applied(tuple(self._nodes.values()))
         return tuple(replace(node, is_healthy=False, message=message) for node in self._nodes.values())
 
-    def expect_storages(self, directories: Mapping[str, str]) -> None:
-        """Check the directories of these storages."""
-        self._checks.expect_storages(directories)
-
     async def apply(self, actions: Sequence[Action]) -> None:
         """Begin to carry out `actions`; an action that fails is reported as news."""
         for number, action in enumerate(actions, start=1):

@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar
 
 from openpai.backends.host.checkpoints import CheckpointDirectories
 from openpai.backends.host.directory import TaskDirectory
+from openpai.backends.host.node_checks import NodeChecks
 from openpai.backends.host.register import Attempt, AttemptRegister
 from openpai.lifecycle.actions import EndNotice
 from openpai.lifecycle.model import AttemptKey, ExitReport
@@ -35,6 +36,7 @@ class HostBackend(Generic[H]):
 
     _register: AttemptRegister[H]
     _checkpoints: CheckpointDirectories
+    _checks: NodeChecks
     _clock: Clock
 
     async def observe(self, among: Collection[AttemptKey] | None = None) -> tuple[TaskSeen, ...]:
@@ -44,6 +46,10 @@ class HostBackend(Generic[H]):
     async def news(self) -> tuple[TaskSeen, ...]:
         """Wait for attempts that began or ended and return them as they are now."""
         return await self._register.news()
+
+    def expect_storages(self, directories: Mapping[str, str]) -> None:
+        """Check the directories of these storages."""
+        self._checks.expect_storages(directories)
 
     async def checkpoints(self) -> Mapping[AttemptKey, int]:
         """Return when each running attempt wrote its newest checkpoint, in ms."""

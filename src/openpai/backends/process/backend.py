@@ -159,10 +159,6 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
         """Return this machine, or the nodes that share it."""
         return await self._checks.applied(tuple(self._nodes.values()))
 
-    def expect_storages(self, directories: Mapping[str, str]) -> None:
-        """Check the directories of these storages."""
-        self._checks.expect_storages(directories)
-
     async def apply(self, actions: Sequence[Action]) -> None:
         """Begin to carry out `actions`; an action that fails is reported as news."""
         persons: dict[str, str] = {}

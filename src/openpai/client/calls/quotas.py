@@ -6,6 +6,7 @@ from typing import TypedDict, Unpack
 
 from openpai.client import model
 from openpai.client.calls_core import Call, asks, listed, nothing, query_of
+from openpai.protocol.spelling import camel_case
 
 
 class QuotaLimits(TypedDict, total=False):
@@ -15,11 +16,6 @@ class QuotaLimits(TypedDict, total=False):
     gpus_per_job: int | None
     jobs_unfinished: int | None
     gpu_hours_per_month: float | None
-
-
-def _written(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 class Quotas:
@@ -44,7 +40,7 @@ class Quotas:
     def change_quota(self, virtual_cluster: str = "", user: str = "", **limits: Unpack[QuotaLimits]) -> Call[None]:
         """Set the given limits of a quota; None removes a limit."""
         written = model.Quota(virtual_cluster, user, **limits).describe()
-        left = {_written(name) for name in QuotaLimits.__annotations__.keys() - limits.keys()}
+        left = {camel_case(name) for name in QuotaLimits.__annotations__.keys() - limits.keys()}
         body = {name: value for name, value in written.items() if name not in left}
         return Call("PUT", "/quotas", nothing, json={"patch": True, **body})
 
