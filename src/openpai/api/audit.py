@@ -130,9 +130,9 @@ class Auditing:
 
     async def _entry(self, request: Request, action: str, status: int) -> AuditEntry:
         caller: Caller | None = getattr(request.state, "caller", None)
-        asked = _words(getattr(request.state, "asked", None))
-        target, owner = _thing(request.path_params, asked, caller)
-        detail: dict[str, Any] = {"request": f"{request.method} {request.scope['route'].path}", **asked}
+        body = _words(getattr(request.state, "asked", None))
+        target, owner = _thing(request.path_params, body, caller)
+        detail: dict[str, Any] = {"request": f"{request.method} {request.scope['route'].path}", **body}
         actor = caller.user if caller else ""
         if action == LOGIN:
             target = owner = await self._known(target)
@@ -176,11 +176,11 @@ def via(caller: Caller) -> str:
     return (caller.token.name or "application token") if caller.token.is_application else "login"
 
 
-def _words(asked: BaseModel | None) -> dict[str, Any]:
+def _words(body: BaseModel | None) -> dict[str, Any]:
     """Return the values of a body that are recorded, shortened."""
-    if asked is None:
+    if body is None:
         return {}
-    values = asked.model_dump(mode="json", include={*_WORDS, "data"}, exclude_unset=True)
+    values = body.model_dump(mode="json", include={*_WORDS, "data"}, exclude_unset=True)
     nested = values.pop("data", None)
     if isinstance(nested, Mapping):
         values = {**nested, **values}
@@ -195,7 +195,7 @@ def _short(value: Any) -> Any:
     return value if isinstance(value, bool | int | float) else None
 
 
-def _thing(params: Mapping[str, Any], asked: Mapping[str, Any], caller: Caller | None) -> tuple[str, str]:
+def _thing(params: Mapping[str, Any], body: Mapping[str, Any], caller: Caller | None) -> tuple[str, str]:
     """Return the target of a request and its owner, as far as its path and its body name them."""
     if "job" in params:
         owner, tilde, name = str(params["job"]).partition("~")
@@ -209,6 +209,6 @@ def _thing(params: Mapping[str, Any], asked: Mapping[str, Any], caller: Caller |
         digest = token if len(token) == 64 else digest_of(token)
         return digest[:12], ""
     target = "/".join(str(value) for value in params.values())
-    target = target or next((str(asked[word]) for word in _TARGETS if asked.get(word)), "")
-    owner = params.get("username") or asked.get("username") or ""
+    target = target or next((str(body[word]) for word in _TARGETS if body.get(word)), "")
+    owner = params.get("username") or body.get("username") or ""
     return target, str(owner)

@@ -43,11 +43,11 @@ async def read_body(request: Request, model: type[B]) -> B:
     is_form = is_form and not content.lstrip().startswith((b"{", b"["))
     try:
         # Every value of a form is text; JSON has types, and a value of the wrong type is a fault.
-        asked = model.model_validate(_form(content)) if is_form else _strictly(content, model)
+        read = model.model_validate(_form(content)) if is_form else _strictly(content, model)
     except ValidationError as error:
         raise invalid(describe(error.errors(include_url=False, include_input=False))) from None
-    request.state.asked = asked
-    return asked
+    request.state.asked = read
+    return read
 
 
 def _strictly(content: bytes, model: type[B]) -> B:

@@ -58,18 +58,18 @@ class Forwarder:
         headers.extend(continued().items())
         if authorization := getattr(request.state, "authorization", ""):
             headers.append(("authorization", authorization))
-        asked = self._open().build_request(request.method, url, headers=headers, content=await request.body())
+        forwarded = self._open().build_request(request.method, url, headers=headers, content=await request.body())
         try:
-            answer = await self._answer(asked, error)
+            answer = await self._answer(forwarded, error)
         except httpx.HTTPError:
             raise Unavailable("the server that leads does not answer", "ask again in a few seconds") from None
         # The leader wrote the entry of the audit log.
         request.state.is_forwarded = True
         return StreamingResponse(_content(answer), answer.status_code, dict(_chosen(answer.headers.items(), _ANSWERED)))
 
-    async def _answer(self, asked: httpx.Request, error: NotLeading) -> httpx.Response:
+    async def _answer(self, forwarded: httpx.Request, error: NotLeading) -> httpx.Response:
         """Return the leader's answer; raise Unavailable once it leads no longer: a paused server may never answer."""
-        sending = asyncio.ensure_future(self._open().send(asked, stream=True))
+        sending = asyncio.ensure_future(self._open().send(forwarded, stream=True))
         try:
             while not (await asyncio.wait({sending}, timeout=_LOOK_EVERY_S))[0]:
                 if error.newest is not None and await error.newest() != error.url:

@@ -71,8 +71,8 @@ async def _no_job_but(context: ApiContext, caller: Caller, user: str, job: str) 
 def check_job(caller: Caller, row: JobRow, action: str | None = None) -> None:
     """Raise ForbiddenUserError if the caller may not do the action of the route, or `action`, to a job."""
     caller.check(thing_of(row), action)
-    asked = ACTIONS[action or caller.action]
-    if row.archived_at_ms is not None and asked.scope is not Scope.READ and asked.name not in _WITH_ARCHIVED:
+    rule = ACTIONS[action or caller.action]
+    if row.archived_at_ms is not None and rule.scope is not Scope.READ and rule.name not in _WITH_ARCHIVED:
         message = f"job {row.user}~{row.name} ({row.id}) is archived"
         raise Refused("ReadOnlyJobError", message, "take it out of the archive first: pai job unarchive")
 

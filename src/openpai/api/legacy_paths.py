@@ -34,8 +34,8 @@ def as_described(path: str) -> str:
 
 def gateway_of(scope: Scope) -> str:
     """Return the prefix of paths in an answer, so that clients behind a gateway reach them through it."""
-    asked = _BASE.match(scope.get("raw_path", b"").decode("ascii", "replace"))
-    return _GATEWAY if asked and _GATEWAY in asked[0] else ""
+    match = _BASE.match(scope.get("raw_path", b"").decode("ascii", "replace"))
+    return _GATEWAY if match and _GATEWAY in match[0] else ""
 
 
 def log_manager_of(scope: Scope) -> str:
@@ -43,8 +43,8 @@ def log_manager_of(scope: Scope) -> str:
 
     The host is that of the request: the gateway reached this server there.
     """
-    asked = dict(scope["headers"]).get(b"host", b"").decode("ascii", "replace")
-    found = _HOST.fullmatch(asked)
+    match = dict(scope["headers"]).get(b"host", b"").decode("ascii", "replace")
+    found = _HOST.fullmatch(match)
     host, port = (found[1], found[2]) if found else ("localhost", None)
     usual = "443" if scope.get("scheme") == "https" else "80"
     return f"/log-manager/{host}:{port or usual}"

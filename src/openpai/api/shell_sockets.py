@@ -73,8 +73,8 @@ async def connect_port(websocket: WebSocket) -> None:
     await _serve(websocket, _port)
 
 
-def _command(asked: Asked) -> Wanted:
-    query = asked.websocket.query_params
+def _command(opened: Asked) -> Wanted:
+    query = opened.websocket.query_params
     words = tuple(query.getlist("command"))
     if len(words) > _WORDS_MAX or any("\0" in word for word in words):
         raise invalid(f"a command has at most {_WORDS_MAX} words, without NUL characters")
@@ -83,14 +83,14 @@ def _command(asked: Asked) -> Wanted:
     if not term.isascii() or not term.replace("-", "").replace(".", "").replace("_", "").isalnum() or len(term) > 64:
         term = ""
     command = ShellCommand(words, query.get("tty") in ("true", "1"), columns, rows, term)
-    platform, key = asked.context.services.platform, asked.found.key
+    platform, key = opened.context.services.platform, opened.found.key
     detail = {"command": " ".join(words)[:_COMMAND_MAX] or "(shell)", "terminal": command.is_terminal}
     return Wanted(lambda: platform.shell(key, command), detail)
 
 
-def _port(asked: Asked) -> Wanted:
-    port = _number(str(asked.websocket.path_params["port"]), "port", 65535)
-    platform, key = asked.context.services.platform, asked.found.key
+def _port(opened: Asked) -> Wanted:
+    port = _number(str(opened.websocket.path_params["port"]), "port", 65535)
+    platform, key = opened.context.services.platform, opened.found.key
 
     async def connect() -> Shell:
         return StreamShell(await platform.connect(key, port))
@@ -125,13 +125,13 @@ async def _as_leader(websocket: WebSocket, context: ApiContext, want: Callable[[
     place = _place(websocket)
     try:
         row, found = await place.find(request, caller)
-        asked = Asked(websocket, context, caller, row, found)
-        wanted = want(asked)
+        opened = Asked(websocket, context, caller, row, found)
+        wanted = want(opened)
         await context.services.platform.check_shell(found.key)
         with context.shells.one_of(caller.user):
             shell = await wanted.open()
             try:
-                await _run(asked, wanted, shell)
+                await _run(opened, wanted, shell)
             finally:
                 await shell.close()
     except Refused as error:
@@ -144,8 +144,8 @@ async def _as_leader(websocket: WebSocket, context: ApiContext, want: Callable[[
         raise
 
 
-async def _run(asked: Asked, wanted: Wanted, shell: Shell) -> None:
-    websocket, context, caller, row, found = asked
+async def _run(opened: Asked, wanted: Wanted, shell: Shell) -> None:
+    websocket, context, caller, row, found = opened
     began_ms = context.services.clock.now_ms()
     about = {"target": row.full_name, "owner": row.user}
     task = f"{found.key.task.role}-{found.key.task.index}"

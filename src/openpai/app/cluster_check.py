@@ -133,11 +133,11 @@ async def _refused(client: KubeClient, namespace: str, resource: str, group: str
     name, _, part = resource.partition("/")
     refused = []
     for verb in verbs:
-        asked = {"namespace": namespace, "verb": verb, "group": group, "resource": name, "subresource": part}
+        attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": name, "subresource": part}
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": asked},
+            "spec": {"resourceAttributes": attributes},
         }
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         answer = msgspec.json.decode(await client.raw("POST", path, body))

@@ -167,15 +167,15 @@ def _refuse_secret(value: Any, where: str, variable: str) -> None:
         return
     try:
         address = urlsplit(value)
-        asked, has_password = parse_qs(address.query), bool(address.password)
+        query, has_password = parse_qs(address.query), bool(address.password)
     except ValueError:
         # What uses the address says what is wrong with it.
         return
-    if has_password or "password" in asked:
+    if has_password or "password" in query:
         of_database = " or, for PostgreSQL, name a file of passwords in its place: ...?passfile=FILE"
         advice = f"set {variable} in the environment{of_database if 'sql' in address.scheme else ''}"
         raise BadConfiguration(f"{where} holds a password, which does not belong into this file", advice)
-    for name in asked.get("passfile", ()):
+    for name in query.get("passfile", ()):
         refuse_readable(Path(name), f"{where} names a file of passwords that", 0o077)
 
 

@@ -169,8 +169,8 @@ def check_kubeconfig(settings: Settings) -> Iterator[Finding]:
 
 def files_of_certificates(database_url: str | None) -> dict[str, Path]:
     """Return the files of certificates that the URL of a database names."""
-    asked = parse_qs(urlsplit(database_url).query) if database_url else {}
-    return {key: Path(asked[key][0]) for key in ("sslrootcert", "sslcert") if key in asked}
+    query = parse_qs(urlsplit(database_url).query) if database_url else {}
+    return {key: Path(query[key][0]) for key in ("sslrootcert", "sslcert") if key in query}
 
 
 def _of_address(url: str) -> Finding:

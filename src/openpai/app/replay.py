@@ -37,9 +37,9 @@ def plan(
     from openpai.scheduler.config.promises import Promise, read_promises
     from openpai.scheduler.model import Node
 
-    asked = read_promises(promises)
-    if not any(promise.is_rest for promise in asked):
-        asked = (*asked, Promise(DEFAULT_VIRTUAL_CLUSTER, is_rest=True))
+    promised = read_promises(promises)
+    if not any(promise.is_rest for promise in promised):
+        promised = (*promised, Promise(DEFAULT_VIRTUAL_CLUSTER, is_rest=True))
     with session.connect() as pai:
         seen = pai.nodes()
     if not seen:
@@ -48,7 +48,7 @@ def plan(
         (Node(node.name, node.cpus.total, node.memory_mb.total, node.gpus.total), node.gpu_model)
         for node in sorted(seen, key=lambda node: node.name)
     ]
-    text = planned(nodes, asked).text
+    text = planned(nodes, promised).text
     if file is not None:
         write(file, text)
     if json:

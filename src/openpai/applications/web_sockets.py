@@ -56,10 +56,10 @@ class RemoteSocket:
 
     async def open(self, target: bytes, given: passing.Headers) -> None:
         """Do the handshake; raise Denied, or InvalidHandshake for an answer that is none."""
-        asked = self._protocol.connect()
-        del asked.headers["Host"]
+        request = self._protocol.connect()
+        del request.headers["Host"]
         wanted = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in given])
-        wanted.update(asked.headers)
+        wanted.update(request.headers)
         self._protocol.send_request(Request(target.decode("latin-1"), wanted))
         await self._flush()
         while not (events := self._protocol.events_received()) and not self._protocol.handshake_exc:

@@ -70,9 +70,9 @@ def _print_details(entries: Iterable[AuditEntry]) -> None:
     for one in entries:
         what = f"{one.action}  {one.target or '-'}  {one.status}"
         output.say(f"{formatting.clock_time(one.at_ms)}  {one.actor or '-'}  {what}")
-        asked = formatting.details(one.document.get("detail") or {})
+        sent = formatting.details(one.document.get("detail") or {})
         way = " ".join(filter(None, (one.address and f"from {one.address}", one.via and f"with {one.via}")))
-        output.say("    " + "; ".join(filter(None, (asked, way))))
+        output.say("    " + "; ".join(filter(None, (sent, way))))
 
 
 def _moment(at_ms: int | None) -> str:

@@ -62,8 +62,8 @@ def _rows(role: RoleEfficiency) -> Iterator[tuple[str, ...]]:
     yield role.name, "memory", *_cells(role.memory_bytes, lambda bytes_: memory(round(bytes_ / 2**20)))
     if role.gpus:
         for resource, used in (("GPU activity", role.gpu_percent), ("GPU memory", role.gpu_memory_percent)):
-            asked, *others = _cells(used, lambda percent: f"{percent:.0f}%")
-            yield role.name, resource, plural(role.gpus, "GPU") if asked else NONE, *others
+            requested, *others = _cells(used, lambda percent: f"{percent:.0f}%")
+            yield role.name, resource, plural(role.gpus, "GPU") if requested else NONE, *others
 
 
 def _cells(used: ResourceEfficiency, shown: Callable[[float], str]) -> tuple[str, str, str, str]:

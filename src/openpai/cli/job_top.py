@@ -120,8 +120,8 @@ def _cpus(task: TaskUse) -> str:
 
 
 def _memory(task: TaskUse) -> str:
-    used, asked = task.memory_bytes, task.memory_requested_bytes
-    return f"{bar(used / max(1, asked))} {size(used)}/{size(asked)}"
+    used, requested = task.memory_bytes, task.memory_requested_bytes
+    return f"{bar(used / max(1, requested))} {size(used)}/{size(requested)}"
 
 
 def _pair(first: float | None, second: float | None) -> str:

@@ -155,8 +155,8 @@ class asks(awaits[P, T]):  # noqa: N801
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Call[T]]) -> None:
         def ask(here: Any, /, *args: P.args, **named: P.kwargs) -> Coroutine[Any, Any, T]:
-            asked: Coroutine[Any, Any, T] = here.wire.ask(describe(here, *args, **named))
-            return asked
+            answer: Coroutine[Any, Any, T] = here.wire.ask(describe(here, *args, **named))
+            return answer
 
         update_wrapper(ask, describe)
         super().__init__(ask)

@@ -131,9 +131,9 @@ class Connection:
         await _settled(response.aread() if self._is_awaited else response.read())
 
     @asynccontextmanager
-    async def _stream(self, method: str, url: str, **asked: Any) -> AsyncIterator[httpx.Response]:
+    async def _stream(self, method: str, url: str, **options: Any) -> AsyncIterator[httpx.Response]:
         """Open a response for streaming, once; raise like `send`, and httpx's errors while it is read."""
-        opened = self._http.stream(method, url, timeout=retry.STREAM_TIMEOUT, **asked)
+        opened = self._http.stream(method, url, timeout=retry.STREAM_TIMEOUT, **options)
         async with _entered(opened) as response:
             if not response.is_success:
                 await self._read(response)

@@ -43,8 +43,8 @@ def fetch_work(
     a file of that name exists.
     """
     place = task_path(pai.path(job), kept.role, kept.index, kept.job_attempt)
-    asked = [*[("path", path) for path in paths], *([("all", "true")] if everything else [])]
-    query = f"?{urlencode(asked)}" if asked else ""
+    query_pairs = [*[("path", path) for path in paths], *([("all", "true")] if everything else [])]
+    query = f"?{urlencode(query_pairs)}" if query_pairs else ""
     written: list[Path] = []
     with closing(iterated(pai.wire.fetch(f"{API}{place}/{kept.attempt}/work{query}"))) as pieces:
         try:
@@ -69,10 +69,10 @@ def fetch_archive(
 
     `tasks` says of which: `role`, `index` and `attempt`. What does not arrive whole leaves no file.
     """
-    asked: list[tuple[str, str | int]] = [("path", path) for path in paths]
-    asked += [("all", "true")] if everything else []
-    asked += [(name, value) for name, value in tasks.items() if value is not None]
-    query = f"?{urlencode(asked)}" if asked else ""
+    query_pairs: list[tuple[str, str | int]] = [("path", path) for path in paths]
+    query_pairs += [("all", "true")] if everything else []
+    query_pairs += [(name, value) for name, value in tasks.items() if value is not None]
+    query = f"?{urlencode(query_pairs)}" if query_pairs else ""
     size = 0
     with closing(iterated(pai.wire.fetch(f"{API}{pai.path(job)}/work/archive{query}"))) as pieces:
         first = next(pieces, b"")

@@ -63,8 +63,8 @@ class _Logs:
 
         With `timestamps` each line follows the time at which it was seen; `since_ms` skips older lines.
         """
-        asked = {"tail-lines": lines, "since": since_ms, "timestamps": "true" if timestamps else None}
-        params = {name: str(value) for name, value in asked.items() if value is not None}
+        options = {"tail-lines": lines, "since": since_ms, "timestamps": "true" if timestamps else None}
+        params = {name: str(value) for name, value in options.items() if value is not None}
         return Call("GET", self.places.uri(stream), as_text, params, base="")
 
     @asks

@@ -100,7 +100,7 @@ def _read_env(given: Any, path: str, found: Container, faults: list[str]) -> Non
 
 def _read_resources(given: Any, path: str, found: Container, faults: list[str]) -> None:
     """Read the larger of requests and limits, since the platform limits a task to what it asks for."""
-    asked: dict[str, str | float] = {}
+    requested: dict[str, str | float] = {}
     if not isinstance(given, Mapping):
         faults.append(f"{path} is not a mapping")
         return
@@ -115,11 +115,11 @@ def _read_resources(given: Any, path: str, found: Container, faults: list[str]) 
                 amount = milli(value)
                 if amount < 0:
                     raise ValueError(f"{value} is negative")
-                if name not in asked or amount > milli(asked[name]):
-                    asked[name] = value
+                if name not in requested or amount > milli(requested[name]):
+                    requested[name] = value
             except (ValueError, ArithmeticError) as error:
                 faults.append(f"{path}.{part}.{name}: {error}")
-    for name, value in asked.items():
+    for name, value in requested.items():
         if name == "cpu":
             found.cpus = max(1, whole(value))
         elif name == "memory":

@@ -97,14 +97,14 @@ class KubeClient:
 
     async def _listed(self, kind: Kind[T], namespace: str, params: Mapping[str, str], limit: int) -> Page[T]:
         found: Page[T] = Page([], "", {})
-        asked = {**params, **({"limit": str(limit)} if limit else {})}
+        query = {**params, **({"limit": str(limit)} if limit else {})}
         doing = _doing("list", kind, "", namespace)
         while True:
-            answer = await self.connection.call("GET", kind.path(namespace), doing=doing, params=asked)
+            answer = await self.connection.call("GET", kind.path(namespace), doing=doing, params=query)
             more = read_page(kind, answer, found)
             if not more:
                 return found
-            asked["continue"] = more
+            query["continue"] = more
 
     async def create(
         self, kind: Kind[T], body: Body, namespace: str = "", *, dry_run: bool = False, manager: str = "openpai"

@@ -61,12 +61,12 @@ class RoleEfficiency:
     @property
     def shares(self) -> Mapping[str, float | None]:
         """Return the used part of what was asked for: of processors and GPUs the mean, of memory the most."""
-        asked, used = self.role.resources, self.used
-        has_gpus = bool(asked.gpus)
+        requested, used = self.role.resources, self.used
+        has_gpus = bool(requested.gpus)
         return {
-            "cpu": used.cpus.mean / asked.cpus if used.cpus is not None and asked.cpus else None,
-            "memory": used.memory_bytes.most / (asked.memory_mb * _MB)
-            if used.memory_bytes is not None and asked.memory_mb
+            "cpu": used.cpus.mean / requested.cpus if used.cpus is not None and requested.cpus else None,
+            "memory": used.memory_bytes.most / (requested.memory_mb * _MB)
+            if used.memory_bytes is not None and requested.memory_mb
             else None,
             "gpu": used.gpu_percent.mean / 100 if has_gpus and used.gpu_percent is not None else None,
             "gpuMemory": used.gpu_memory_percent.most / 100
@@ -88,24 +88,24 @@ def efficiency_of(
 
 
 def _advice(role: TaskRole, used: RoleUse) -> Iterator[str]:
-    asked = role.resources
-    is_waiting = asked.gpus and used.gpu_percent is not None and used.gpu_percent.mean < GPU_LOW_PERCENT
-    if used.memory_bytes is not None and asked.memory_mb:
-        yield from _of_memory(asked.memory_mb, used.memory_bytes.most / _MB)
-    if used.cpus is not None and asked.cpus:
+    requested = role.resources
+    is_waiting = requested.gpus and used.gpu_percent is not None and used.gpu_percent.mean < GPU_LOW_PERCENT
+    if used.memory_bytes is not None and requested.memory_mb:
+        yield from _of_memory(requested.memory_mb, used.memory_bytes.most / _MB)
+    if used.cpus is not None and requested.cpus:
         enough = max(1, math.ceil(used.cpus.most * ROOM))
-        if enough <= asked.cpus * LOW:
+        if enough <= requested.cpus * LOW:
             most = f"{amount(used.cpus.most)} at a time"
-            yield f"each task asked for {plural(asked.cpus, 'CPU')} and used at most {most}: ask for {enough}"
-        elif is_waiting and used.cpus.mean >= asked.cpus * NEAR:
-            yield f"all {plural(asked.cpus, 'CPU')} of each task were busy while its GPUs waited: ask for more CPUs"
-    if asked.gpus and used.gpus and used.gpu_percent is not None:
+            yield f"each task asked for {plural(requested.cpus, 'CPU')} and used at most {most}: ask for {enough}"
+        elif is_waiting and used.cpus.mean >= requested.cpus * NEAR:
+            yield f"all {plural(requested.cpus, 'CPU')} of each task were busy while its GPUs waited: ask for more CPUs"
+    if requested.gpus and used.gpus and used.gpu_percent is not None:
         busy = f"{used.gpu_percent.mean:.0f} %"
         if used.gpus_unused:
             yield f"{used.gpus_unused} of {plural(used.gpus, 'GPU')} did nothing all the time: ask for fewer"
         elif is_waiting:
             yield f"GPUs were busy for {busy} of the time: use larger batches, load data faster, or ask for fewer"
-    if asked.gpus and used.gpu_memory_percent is not None and not used.gpus_unused:
+    if requested.gpus and used.gpu_memory_percent is not None and not used.gpus_unused:
         fullest = used.gpu_memory_percent.most
         if fullest < GPU_MEMORY_LOW_PERCENT:
             yield f"GPU memory was used to {fullest:.0f} % at most: use larger batches, or GPUs with less memory"

@@ -93,10 +93,10 @@ class Retention:
         # Attempts that still ran last time come last, or a few hundred of them would hide the rest.
         others = [logs for logs in found if logs.key not in self._spared]
         bytes_total = sum(logs.bytes for logs in found)
-        asked = suspects(others, bytes_total, self._limits, now_ms)
-        chosen = await self._ended(asked)
+        suspected = suspects(others, bytes_total, self._limits, now_ms)
+        chosen = await self._ended(suspected)
         over = {logs.key for logs in chosen if logs.ended_at_ms is not None}
-        running = frozenset(logs.key for logs in asked if logs.key not in over)
+        running = frozenset(logs.key for logs in suspected if logs.key not in over)
         self._spared = self._spared | running if running else frozenset()
         going = plan(chosen, bytes_total, self._limits, now_ms)
         await asyncio.to_thread(_remove, self._root, going)

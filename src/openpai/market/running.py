@@ -42,12 +42,12 @@ def job_file(
     """
     found, more = _documents(text)
     document = dict(found)
-    given, asked = dict(secrets or {}), secret_names(document, more)
-    if missing := [one for one in asked if not given.get(one)]:
+    given, needed = dict(secrets or {}), secret_names(document, more)
+    if missing := [one for one in needed if not given.get(one)]:
         raise InvalidParameters(f"it needs the secrets {listed(missing)}", "give each a value of your own")
-    if strange := sorted(given.keys() - set(asked)):
-        raise InvalidParameters(f"it has no secret {strange[0]!r}", f"it has: {listed(asked)}")
-    if asked:
+    if strange := sorted(given.keys() - set(needed)):
+        raise InvalidParameters(f"it has no secret {strange[0]!r}", f"it has: {listed(needed)}")
+    if needed:
         document["secrets"] = {**mapping(document.get("secrets")), **given}
     own = dict(mapping(document.get("parameters")))
     for key, value in (parameters or {}).items():

@@ -116,15 +116,15 @@ async def _is_asked_by_file(leader: Leader, parts: AlertParts, event: Event) -> 
         return False
     record = leader.active.records.get(event.job)
     spec = record.spec if record is not None else await parts.jobs.spec(event.job)
-    asked = spec.extras.get("jobStatusChangeNotification") if spec is not None else None
-    return isinstance(asked, Mapping) and asked.get(word) is True
+    wanted = spec.extras.get("jobStatusChangeNotification") if spec is not None else None
+    return isinstance(wanted, Mapping) and wanted.get(word) is True
 
 
 def _waiting(leader: Leader, users: Mapping[str, User], mail: str, now_ms: int) -> Iterable[tuple[str, Message]]:
     watch = leader.alerts
-    asked = {name: found for name, user in users.items() if "waiting" in (found := subscription_of(user)).on}
-    for record in leader.active.records.values() if asked else ():
-        wanted = asked.get(record.user)
+    subscribed = {name: found for name, user in users.items() if "waiting" in (found := subscription_of(user)).on}
+    for record in leader.active.records.values() if subscribed else ():
+        wanted = subscribed.get(record.user)
         if wanted is None or record.job.phase is not JobPhase.QUEUED:
             continue
         minutes = (now_ms - (record.job.attempt_at_ms or record.job.submitted_at_ms)) / 60_000

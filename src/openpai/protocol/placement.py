@@ -110,18 +110,18 @@ def hang_detection(extras: Mapping[str, Any], default_minutes: float = 0) -> Han
 
     `default_minutes` applies to jobs that do not say; 0 for none.
     """
-    asked = extras.get("hangDetection")
-    minutes = asked.get("minutes") if isinstance(asked, Mapping) else default_minutes
+    value = extras.get("hangDetection")
+    minutes = value.get("minutes") if isinstance(value, Mapping) else default_minutes
     if not isinstance(minutes, int | float) or isinstance(minutes, bool) or not minutes > 0:
         return None
-    restarts = asked.get("restarts") if isinstance(asked, Mapping) else 0
+    restarts = value.get("restarts") if isinstance(value, Mapping) else 0
     return HangDetection(int(max(minutes, MINUTES_MIN) * 60_000), restarts if isinstance(restarts, int) else 0)
 
 
 def grace_of(extras: Mapping[str, Any]) -> float:
     """Return how many seconds the tasks of a job have between SIGTERM and SIGKILL."""
-    asked = extras.get("gracePeriodSeconds")
-    return float(asked) if isinstance(asked, int | float) and not isinstance(asked, bool) else GRACE_S
+    value = extras.get("gracePeriodSeconds")
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else GRACE_S
 
 
 def has_unique_tasks(extras: Mapping[str, Any]) -> bool:
@@ -137,8 +137,8 @@ def is_private(extras: Mapping[str, Any]) -> bool:
 def asked_class(extras: Mapping[str, Any]) -> str | None:
     """Return the priority class in a job's extras, None if it is missing or unknown."""
     hived = extras.get("hivedScheduler")
-    asked = hived.get("jobPriorityClass") if isinstance(hived, Mapping) else None
-    return asked if isinstance(asked, str) and asked in PRIORITY_OF else None
+    value = hived.get("jobPriorityClass") if isinstance(hived, Mapping) else None
+    return value if isinstance(value, str) and value in PRIORITY_OF else None
 
 
 def priority_class(extras: Mapping[str, Any]) -> str:

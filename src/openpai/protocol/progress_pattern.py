@@ -23,8 +23,8 @@ class InvalidPattern(ValueError):
 
 def progress_pattern(extras: Mapping[str, Any]) -> str:
     """Return the pattern with which a job's log is searched for its progress; empty for none."""
-    asked = extras.get("progress")
-    pattern = asked.get("pattern") if isinstance(asked, Mapping) else None
+    wanted = extras.get("progress")
+    pattern = wanted.get("pattern") if isinstance(wanted, Mapping) else None
     return pattern if isinstance(pattern, str) else ""
 
 

@@ -37,8 +37,8 @@ class _Careful(WebHDFile):  # type: ignore[misc]
         start, end = max(start, 0), min(end, self.size)
         if start >= end:
             return b""
-        asked = {"path": self.path, "offset": start, "length": end - start}
-        content = bytes(self.fs._call("OPEN", **asked).content)  # noqa: SLF001  # it has no other door
+        query = {"path": self.path, "offset": start, "length": end - start}
+        content = bytes(self.fs._call("OPEN", **query).content)  # noqa: SLF001  # it has no other door
         now = self.fs.info(self.path)
         if (now["modificationTime"], now["size"]) != (self.details["modificationTime"], self.size):
             raise OSError(errno.ESTALE, "the file was replaced meanwhile")

@@ -175,8 +175,8 @@ def _by_day(table: sa.Table, period: Period) -> sa.Select[Any]:
 
 
 def _whose(table: sa.Table, period: Period) -> list[sa.ColumnElement[bool]]:
-    asked = ((table.c.owner, period.users), (table.c.virtual_cluster, period.virtual_clusters))
-    return [column.in_(names) for column, names in asked if names]
+    filters = ((table.c.owner, period.users), (table.c.virtual_cluster, period.virtual_clusters))
+    return [column.in_(names) for column, names in filters if names]
 
 
 def _sum(amount: sa.ColumnElement[Any]) -> sa.ColumnElement[float]:

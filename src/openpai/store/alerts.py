@@ -159,13 +159,13 @@ class SqlAlertStore(Stored):
         await self._database.write(work)
 
 
-def _add_notices(connection: sa.Connection, asked: Sequence[tuple[str, Message]], now_ms: int) -> int:
-    if not asked:
+def _add_notices(connection: sa.Connection, wanted: Sequence[tuple[str, Message]], now_ms: int) -> int:
+    if not wanted:
         return 0
     waiting = sa.select(sa.func.count()).select_from(notices).where(notices.c.state == "waiting")
     room = NOTICES_MAX - connection.execute(waiting).scalar_one()
     left_out = 0
-    for channel, message in asked:
+    for channel, message in wanted:
         if room <= 0:
             left_out += 1
             continue

@@ -32,29 +32,29 @@ class Totals:
         self._known: dict[Hashable, _Known] = {}
         self._counting: dict[Hashable, asyncio.Future[int]] = {}
 
-    async def of(self, asked: Hashable, count: Callable[[], Awaitable[int]]) -> int:
+    async def of(self, query: Hashable, count: Callable[[], Awaitable[int]]) -> int:
         """Return the total of a query, counted now or recently."""
-        known = self._known.get(asked)
+        known = self._known.get(query)
         if known is None:
-            return await self._counted(asked, count)
+            return await self._counted(query, count)
         if self._clock() < known.until_s:
             return known.total
-        counting = self._counting.get(asked)
+        counting = self._counting.get(query)
         if counting is None:
-            counting = asyncio.ensure_future(self._counted(asked, count))
-            self._counting[asked] = counting
-            counting.add_done_callback(lambda _: self._counting.pop(asked, None))
+            counting = asyncio.ensure_future(self._counted(query, count))
+            self._counting[query] = counting
+            counting.add_done_callback(lambda _: self._counting.pop(query, None))
         # A cancelled caller must not cancel the count for the others.
         return await asyncio.shield(counting)
 
-    async def _counted(self, asked: Hashable, count: Callable[[], Awaitable[int]]) -> int:
+    async def _counted(self, query: Hashable, count: Callable[[], Awaitable[int]]) -> int:
         began_s = self._clock()
         total = await count()
         now_s = self._clock()
         took_s = now_s - began_s
-        self._known.pop(asked, None)
+        self._known.pop(query, None)
         if took_s > QUICK_S:
             if len(self._known) >= TOTALS_MAX:
                 del self._known[next(iter(self._known))]
-            self._known[asked] = _Known(total, now_s + min(took_s * BELIEVED_TIMES, BELIEVED_S_MAX))
+            self._known[query] = _Known(total, now_s + min(took_s * BELIEVED_TIMES, BELIEVED_S_MAX))
         return total

@@ -59,21 +59,21 @@ async def log_in(request: Request) -> Reply[wire.Login]:
     return reply(await signed_in(request, await read_body(request, Login)))
 
 
-async def signed_in(request: Request, asked: Login) -> wire.Login:
+async def signed_in(request: Request, body: Login) -> wire.Login:
     """Return a new token for a name and a password; raise IncorrectPasswordError for wrong ones."""
     context = context_of(request)
     address = address_of(request.scope)
     # Count the attempt before the hash is computed, so that concurrent attempts are all counted.
-    context.logins.begin(asked.username, address)
+    context.logins.begin(body.username, address)
     try:
-        user = await _who(context, asked.username, asked.password)
+        user = await _who(context, body.username, body.password)
     except Unavailable:
-        context.logins.undecided(asked.username, address)
+        context.logins.undecided(body.username, address)
         raise
     if user is None:
         raise wrong_password()
-    login = await sign_in(context, user, asked.expiration)
-    context.logins.succeeded(asked.username, address)
+    login = await sign_in(context, user, body.expiration)
+    context.logins.succeeded(body.username, address)
     return login
 
 

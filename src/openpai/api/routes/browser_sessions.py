@@ -29,9 +29,9 @@ async def log_in_browser(request: Request) -> Reply[BrowserLogin]:
     A request needs both: the cookie, and `pageKey` of the answer in the header `X-Pai-Page-Key`. Browsers send the
     cookie to every port of this host, also to a task that serves HTTP there: alone, it is of no use.
     """
-    asked = await read_body(request, Login)
-    login = await signed_in(request, asked)
-    return _kept(request, login["user"], login["token"], asked.expiration)
+    body = await read_body(request, Login)
+    login = await signed_in(request, body)
+    return _kept(request, login["user"], login["token"], body.expiration)
 
 
 @router.serves(

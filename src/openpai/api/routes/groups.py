@@ -108,8 +108,8 @@ async def list_members(
 @router.serves("POST /api/v2/groups", "Add a group", f"{_ACLS} ConflictGroupError", takes=NewGroup)
 async def create_group(request: Request, caller: Changing) -> Accepted:
     """Add a group."""
-    asked = await read_body(request, NewGroup)
-    group = shapes.with_extension(Group(asked.groupname, asked.description, asked.externalName), asked.extension)
+    body = await read_body(request, NewGroup)
+    group = shapes.with_extension(Group(body.groupname, body.description, body.externalName), body.extension)
     await context_of(request).services.users.add_group(group)
     return accepted("group is created successfully", 201)
 
@@ -117,10 +117,10 @@ async def create_group(request: Request, caller: Changing) -> Accepted:
 @router.serves("PUT /api/v2/groups", "Change a group", f"NoGroupError {_ACLS}", takes=ChangeGroup)
 async def change_group(request: Request, caller: Changing) -> Accepted:
     """Change a group: all of its fields or, with `patch`, the given ones."""
-    asked = await read_body(request, ChangeGroup)
-    data = asked.data
+    body = await read_body(request, ChangeGroup)
+    data = body.data
     lacking = [name for name, value in data.model_dump().items() if value is None]
-    if lacking and not asked.patch:
+    if lacking and not body.patch:
         raise invalid(f"data.{lacking[0]}: is missing, unless patch is true")
 
     def change(group: Group) -> Group:
@@ -130,7 +130,7 @@ async def change_group(request: Request, caller: Changing) -> Accepted:
             group = replace(group, external_name=data.externalName)
         if data.extension is None:
             return group
-        return (shapes.merged if asked.patch else shapes.with_extension)(group, data.extension)
+        return (shapes.merged if body.patch else shapes.with_extension)(group, data.extension)
 
     return await _changed(request, data.groupname, change)
 
@@ -150,8 +150,8 @@ async def delete_group(request: Request, caller: Changing, groupname: str) -> Ac
 @router.serves(f"PUT {_GROUP}/extension", "Change what a group grants", _ACLS, takes=NewExtension, deprecated=True)
 async def set_group_extension(request: Request, caller: Changing, groupname: str) -> Accepted:
     """Replace the given keys of a group's extension; `acls` is what it grants."""
-    asked = await read_body(request, NewExtension)
-    return await _changed(request, groupname, lambda group: shapes.merged(group, asked.extension))
+    body = await read_body(request, NewExtension)
+    return await _changed(request, groupname, lambda group: shapes.merged(group, body.extension))
 
 
 @router.serves(
@@ -163,18 +163,18 @@ async def set_group_extension(request: Request, caller: Changing, groupname: str
 )
 async def set_group_value(request: Request, caller: Changing, groupname: str, path: str) -> Accepted:
     """Replace one value of a group's extension, such as that at `acls/virtualClusters`."""
-    asked = await read_body(request, NewValue)
+    body = await read_body(request, NewValue)
     keys = [key for key in path.split("/") if key]
     if not keys:
         raise invalid("path: name a key of the extension, such as acls/admin")
-    return await _changed(request, groupname, lambda group: shapes.with_value(group, keys, asked.data))
+    return await _changed(request, groupname, lambda group: shapes.with_value(group, keys, body.data))
 
 
 @router.serves(f"PUT {_GROUP}/description", "Change the description of a group", takes=NewDescription, deprecated=True)
 async def set_group_description(request: Request, caller: Changing, groupname: str) -> Accepted:
     """Change the description of a group."""
-    asked = await read_body(request, NewDescription)
-    return await _changed(request, groupname, lambda group: replace(group, description=asked.description))
+    body = await read_body(request, NewDescription)
+    return await _changed(request, groupname, lambda group: replace(group, description=body.description))
 
 
 @router.serves(
@@ -182,8 +182,8 @@ async def set_group_description(request: Request, caller: Changing, groupname: s
 )
 async def set_group_external_name(request: Request, caller: Changing, groupname: str) -> Accepted:
     """Change the name of a group at an identity provider."""
-    asked = await read_body(request, NewExternalName)
-    return await _changed(request, groupname, lambda group: replace(group, external_name=asked.externalName))
+    body = await read_body(request, NewExternalName)
+    return await _changed(request, groupname, lambda group: replace(group, external_name=body.externalName))
 
 
 async def _changed(request: Request, name: str, change: Any) -> Accepted:

@@ -131,8 +131,8 @@ async def redeem_sign_on(request: Request, provider: Provider) -> Reply[Login]:
 
 async def redeemed(request: Request) -> Login:
     """Return a new token for the code of a sign-on and its secret."""
-    asked = await read_body(request, Code)
-    login = await redeem(context_of(request), asked.code, asked.verifier)
+    body = await read_body(request, Code)
+    login = await redeem(context_of(request), body.code, body.verifier)
     about(request, actor=login["user"], target=login["user"], owner=login["user"])
     return login
 

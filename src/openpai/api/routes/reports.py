@@ -113,10 +113,10 @@ def _day(at_ms: int) -> str:
 
 
 async def _rows(
-    context: ApiContext, caller: Caller, period: tuple[int, int], asked: tuple[Sequence[str], Sequence[str]]
+    context: ApiContext, caller: Caller, period: tuple[int, int], filters: tuple[Sequence[str], Sequence[str]]
 ) -> tuple[UseRow, ...]:
     """Return the requested rows that the caller may see; raise ForbiddenUserError if they may see none."""
-    usage, who, (users, virtual_clusters) = context.services.usage, caller.principal, asked
+    usage, who, (users, virtual_clusters) = context.services.usage, caller.principal, filters
     if period[0] >= period[1]:
         return ()
     if refusal(who, "report.read", NOTHING) is None:

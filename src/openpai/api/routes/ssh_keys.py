@@ -47,11 +47,11 @@ async def list_ssh_keys(
 async def add_ssh_key(request: Request, caller: Changing, username: str) -> Reply[SshKey]:
     """Add a public key: Ed25519, ECDSA, or RSA with 2048 bits or more, without options; a user has at most 32."""
     caller.check(Thing(owner=username, label=username))
-    asked = await read_body(request, NewSshKey)
+    body = await read_body(request, NewSshKey)
     context = context_of(request)
     await find_user(context, username)
-    key = replace(read_key(asked.key), added_at_ms=context.services.clock.now_ms())
-    key = replace(key, title=title_of(asked.title) or key.title or key.type)
+    key = replace(read_key(body.key), added_at_ms=context.services.clock.now_ms())
+    key = replace(key, title=title_of(body.title) or key.title or key.type)
     await context.services.users.change_user(username, lambda user: _with_keys(user, with_key(user.extension, key)))
     return reply(shapes.ssh_key(key), 201)
 

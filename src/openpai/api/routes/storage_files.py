@@ -75,12 +75,12 @@ async def download_file(request: Request, caller: Reading, name: str, path: str)
     if request.headers.get("if-range") not in (None, headers.get("ETag")):
         # A client with the beginning of another version gets the whole file.
         wanted = None
-    asked = _asked(wanted, found.size)
-    if asked is None:
+    span = _asked(wanted, found.size)
+    if span is None:
         message = f"{path} has {found.size} bytes, and none of those that were asked for"
         body = {"code": "InvalidParametersError", "message": message}
         return reply(body, 416, {"Content-Range": f"bytes */{found.size}"})
-    start, end = asked
+    start, end = span
     is_part = wanted is not None and (start, end) != (0, found.size)
     if is_part:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{found.size}"

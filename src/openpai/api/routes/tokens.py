@@ -52,11 +52,11 @@ async def create_application_token(
     The body may be omitted. A token with scope `read` can change nothing, one with scope `jobs` only jobs and
     storages; neither can change the user's own account.
     """
-    asked = await read_body(request, NewApplication) if await request.body() else NewApplication.model_validate({})
+    body = await read_body(request, NewApplication) if await request.body() else NewApplication.model_validate({})
     token = await context_of(request).sessions.open(
-        caller.user, lifetime_s=asked.expiration, is_application=True, scope=asked.scope, name=asked.name
+        caller.user, lifetime_s=body.expiration, is_application=True, scope=body.scope, name=body.name
     )
-    return reply(NewToken(token=token, application=True, name=asked.name, scope=asked.scope))
+    return reply(NewToken(token=token, application=True, name=body.name, scope=body.scope))
 
 
 @router.serves("DELETE /api/v2/tokens", "Revoke one's own tokens")

@@ -75,16 +75,16 @@ class NewUserExtension(Body, example={"extension": {"theme": "dark"}}):
 @router.serves(f"PUT {_USER}/grouplist", "Set a user's groups", CHANGE, takes=NewGroups)
 async def set_user_groups(request: Request, caller: Changing, username: str) -> Accepted:
     """Put a user into exactly these groups, and the default group."""
-    asked = await read_body(request, NewGroups)
-    return await _changed(request, username, UserChange(groups=asked.grouplist))
+    body = await read_body(request, NewGroups)
+    return await _changed(request, username, UserChange(groups=body.grouplist))
 
 
 @router.serves(f"PUT {_USER}/group", "Put a user into a group", CHANGE, takes=OneGroup)
 async def join_group(request: Request, caller: Changing, username: str) -> Accepted:
     """Add a user to a group."""
-    asked = await read_body(request, OneGroup)
+    body = await read_body(request, OneGroup)
     user = await find_user(context_of(request), username)
-    return await _changed(request, username, UserChange(groups=[*(of.name for of in user.groups), asked.groupname]))
+    return await _changed(request, username, UserChange(groups=[*(of.name for of in user.groups), body.groupname]))
 
 
 @router.serves(
@@ -92,12 +92,12 @@ async def join_group(request: Request, caller: Changing, username: str) -> Accep
 )
 async def leave_group(request: Request, caller: Changing, username: str) -> Accepted:
     """Remove a user from a group."""
-    asked = await read_body(request, OneGroup)
+    body = await read_body(request, OneGroup)
     user = await find_user(context_of(request), username)
-    if asked.groupname == DEFAULT_GROUP:
+    if body.groupname == DEFAULT_GROUP:
         message = f"every user is in group {DEFAULT_GROUP!r}"
         raise Refused("ReadOnlyGroupError", message, "change what the group grants instead")
-    kept = [of.name for of in user.groups if of.name != asked.groupname]
+    kept = [of.name for of in user.groups if of.name != body.groupname]
     return await _changed(request, username, UserChange(groups=kept))
 
 
@@ -106,19 +106,19 @@ async def leave_group(request: Request, caller: Changing, username: str) -> Acce
 )
 async def set_user_virtual_clusters(request: Request, caller: Changing, username: str) -> Accepted:
     """Grant a user exactly these virtual clusters; administrators have all."""
-    asked = await read_body(request, NewClusters)
+    body = await read_body(request, NewClusters)
     user = await find_user(context_of(request), username)
     if user.is_admin:
         message = f"{username} is an administrator, and administrators may use every virtual cluster"
         raise Refused("ForbiddenUserError", message)
-    return await _changed(request, username, UserChange(virtual_clusters=asked.virtualCluster))
+    return await _changed(request, username, UserChange(virtual_clusters=body.virtualCluster))
 
 
 @router.serves(f"PUT {_USER}/admin", "Make a user an administrator", CHANGE, takes=NewRight, deprecated=True)
 async def set_user_admin(request: Request, caller: Changing, username: str) -> Accepted:
     """Make a user an administrator, or an ordinary user."""
-    asked = await read_body(request, NewRight)
-    return await _changed(request, username, UserChange(is_admin=asked.admin))
+    body = await read_body(request, NewRight)
+    return await _changed(request, username, UserChange(is_admin=body.admin))
 
 
 @router.serves(
@@ -127,29 +127,29 @@ async def set_user_admin(request: Request, caller: Changing, username: str) -> A
 async def set_user_extension(request: Request, caller: ChangingOwn, username: str) -> Accepted:
     """Replace the given keys of the values that clients store with a user."""
     caller.check(Thing(owner=username, label=username))
-    asked = await read_body(request, NewUserExtension)
-    return await _changed(request, username, UserChange(extension=asked.extension))
+    body = await read_body(request, NewUserExtension)
+    return await _changed(request, username, UserChange(extension=body.extension))
 
 
 @router.serves(f"PUT {_USER}/email", "Change an e-mail address", takes=NewEmail, deprecated=True)
 async def set_user_email(request: Request, caller: ChangingOwn, username: str) -> Accepted:
     """Change an e-mail address."""
     caller.check(Thing(owner=username, label=username))
-    asked = await read_body(request, NewEmail)
-    return await _changed(request, username, UserChange(email=asked.email))
+    body = await read_body(request, NewEmail)
+    return await _changed(request, username, UserChange(email=body.email))
 
 
 @router.serves(f"PUT {_USER}/password", "Change a password", takes=NewPassword)
 async def set_user_password(request: Request, caller: ChangingOwn, username: str) -> Accepted:
     """Change a password: one's own with the old one, or as an administrator any. Ends the user's logins."""
     caller.check(Thing(owner=username, label=username))
-    asked = await read_body(request, NewPassword)
+    body = await read_body(request, NewPassword)
     context = context_of(request)
     user = await find_user(context, username)
     check_local(user)
     if username == caller.user:
-        await check_password(request, user, asked.oldPassword)
-    await change_password(context, user, asked.newPassword)
+        await check_password(request, user, body.oldPassword)
+    await change_password(context, user, body.newPassword)
     return accepted(f"the password of {username} is changed", 201)
 
 

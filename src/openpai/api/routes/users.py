@@ -118,41 +118,41 @@ async def get_user(
 )
 async def create_user(request: Request, caller: Annotated[Caller, needs("user.add")]) -> Accepted:
     """Create a user."""
-    asked = await read_body(request, NewUser)
-    if is_reserved(asked.username):
-        raise invalid(f"username: {asked.username!r} is a word of the API; choose another name")
+    body = await read_body(request, NewUser)
+    if is_reserved(body.username):
+        raise invalid(f"username: {body.username!r} is a word of the API; choose another name")
     context = context_of(request)
     groups = await all_groups(context.services.users)
-    blank = User(asked.username, "", context.services.clock.now_ms(), asked.email, is_viewer=asked.viewer)
+    blank = User(body.username, "", context.services.clock.now_ms(), body.email, is_viewer=body.viewer)
     # Include what the listed groups grant: otherwise naming a virtual cluster would revoke those.
-    clusters = {*asked.virtualCluster, *granted_clusters(groups_named(groups, asked.grouplist))}
-    body = UserChange(
-        is_admin=asked.admin, virtual_clusters=sorted(clusters), groups=asked.grouplist, extension=asked.extension
+    clusters = {*body.virtualCluster, *granted_clusters(groups_named(groups, body.grouplist))}
+    change = UserChange(
+        is_admin=body.admin, virtual_clusters=sorted(clusters), groups=body.grouplist, extension=body.extension
     )
-    user = changed_user(blank, body, groups)
-    await context.services.users.add_user(replace(user, password_hash=await context.passwords.hash(asked.password)))
-    return accepted(f"User {asked.username} is created successfully", 201)
+    user = changed_user(blank, change, groups)
+    await context.services.users.add_user(replace(user, password_hash=await context.passwords.hash(body.password)))
+    return accepted(f"User {body.username} is created successfully", 201)
 
 
 @router.serves("PUT /api/v2/users", "Change a user", f"NoUserError {CHANGE}", takes=ChangeUser)
 async def change_user(request: Request, caller: Annotated[Caller, needs("user.change")]) -> Accepted:
     """Change a user: all fields or, with `patch`, the given ones. A new password ends their logins."""
-    asked = await read_body(request, ChangeUser)
-    data = asked.data
+    body = await read_body(request, ChangeUser)
+    data = body.data
     context = context_of(request)
     user = await find_user(context, data.username)
-    if not asked.patch:
+    if not body.patch:
         _check_complete(user, data)
     if data.password is not None:
         check_local(user)
-    body = UserChange(
+    change = UserChange(
         email=data.email,
         is_admin=data.admin,
         is_viewer=data.viewer,
         virtual_clusters=data.virtualCluster,
         extension=data.extension,
     )
-    await accounts.change_user(context, user.name, body)
+    await accounts.change_user(context, user.name, change)
     if data.password is not None:
         await change_password(context, user, data.password)
     return accepted(f"update user {user.name} successfully", 201)
@@ -161,8 +161,8 @@ async def change_user(request: Request, caller: Annotated[Caller, needs("user.ch
 @router.serves("PUT /api/v2/users/me", "Change one's own account", takes=ChangeMe)
 async def change_me(request: Request, caller: Annotated[Caller, needs("user.change_own")]) -> Accepted:
     """Change the caller's own account; a new password needs the old one, and ends their logins."""
-    asked = await read_body(request, ChangeMe)
-    data = asked.data
+    body = await read_body(request, ChangeMe)
+    data = body.data
     if data.username != caller.user:
         message = f"{caller.user} may not change {data.username} here"
         raise Refused("ForbiddenUserError", message, "administrators change others with PUT /api/v2/users")

@@ -101,15 +101,15 @@ def efficiency(roles: Sequence[RoleEfficiency], measured_ms: int, *, is_over: bo
 
 
 def _role_efficiency(one: RoleEfficiency) -> wire.RoleEfficiency:
-    asked, used, shares = one.role.resources, one.used, one.shares
-    gpu, gpu_memory = (used.gpu_percent, used.gpu_memory_percent) if asked.gpus else (None, None)
+    requested, used, shares = one.role.resources, one.used, one.shares
+    gpu, gpu_memory = (used.gpu_percent, used.gpu_memory_percent) if requested.gpus else (None, None)
     return {
         "name": one.role.name,
         "tasks": one.role.instances,
         "tasksMeasured": used.tasks,
-        "cpu": _resource(asked.cpus, used.cpus, shares["cpu"]),
-        "memoryBytes": _resource(asked.memory_mb * 2**20, used.memory_bytes, shares["memory"]),
-        "gpus": asked.gpus,
+        "cpu": _resource(requested.cpus, used.cpus, shares["cpu"]),
+        "memoryBytes": _resource(requested.memory_mb * 2**20, used.memory_bytes, shares["memory"]),
+        "gpus": requested.gpus,
         "gpuPercent": _resource(100, gpu, shares["gpu"]),
         "gpuMemoryPercent": _resource(100, gpu_memory, shares["gpuMemory"]),
         "gpusMeasured": used.gpus,
@@ -118,9 +118,9 @@ def _role_efficiency(one: RoleEfficiency) -> wire.RoleEfficiency:
     }
 
 
-def _resource(asked: float, used: Used | None, share: float | None) -> wire.ResourceEfficiency:
+def _resource(requested: float, used: Used | None, share: float | None) -> wire.ResourceEfficiency:
     return {
-        "asked": asked,
+        "asked": requested,
         "mean": None if used is None else _short(used.mean),
         "most": None if used is None else _short(used.most),
         "share": None if share is None else _short(share),

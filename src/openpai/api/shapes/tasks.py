@@ -126,7 +126,7 @@ def task_use(use: TaskUse, spec: JobSpec) -> wire.TaskUse:
     """Return what a running task uses, beside what its role asks for."""
     key, sample, rates = use.sample.key, use.sample, use.rates
     counters = sample.counters
-    asked = next((role.resources for role in spec.task_roles if role.name == key.role), None)
+    requested = next((role.resources for role in spec.task_roles if role.name == key.role), None)
     return {
         "taskRoleName": key.role,
         "taskIndex": key.index,
@@ -134,10 +134,10 @@ def task_use(use: TaskUse, spec: JobSpec) -> wire.TaskUse:
         "attemptId": key.task_attempt,
         "time": sample.at_ms,
         "cpus": None if rates is None else round(rates.cpus, 3),
-        "cpusRequested": asked.cpus if asked else 0,
+        "cpusRequested": requested.cpus if requested else 0,
         "cpuSeconds": round(counters.cpu_s, 2),
         "memoryBytes": sample.memory_bytes,
-        "memoryRequestedBytes": asked.memory_mb << 20 if asked else 0,
+        "memoryRequestedBytes": requested.memory_mb << 20 if requested else 0,
         "diskReadBytes": counters.disk_read_bytes,
         "diskWrittenBytes": counters.disk_written_bytes,
         "diskReadPerSecond": _rounded(rates.disk_read if rates else None),

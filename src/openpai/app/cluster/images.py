@@ -203,9 +203,9 @@ class _Registry:
         if kind.lower() != "bearer":
             return f"Basic {self._basic}"
         given = dict(re.findall(r'(\w+)="([^"]*)"', rest))
-        asked = {"service": given.get("service", ""), "scope": f"repository:{self._repository}:pull,push"}
+        query = {"service": given.get("service", ""), "scope": f"repository:{self._repository}:pull,push"}
         headers = {"Authorization": f"Basic {self._basic}"} if self._basic else {}
-        answer = self._client.get(given.get("realm", ""), params=asked, headers=headers)
+        answer = self._client.get(given.get("realm", ""), params=query, headers=headers)
         found = answer.json() if answer.status_code == 200 else {}
         return f"Bearer {found.get('token') or found.get('access_token') or ''}"
 

@@ -107,7 +107,7 @@ async def find_gpus() -> Gpus:
     program = shutil.which("nvidia-smi")
     if program is None:
         return Gpus(0)
-    asked = await asyncio.create_subprocess_exec(
+    run = await asyncio.create_subprocess_exec(
         program,
         "-L",
         stdin=asyncio.subprocess.DEVNULL,
@@ -116,10 +116,10 @@ async def find_gpus() -> Gpus:
     )
     try:
         async with asyncio.timeout(_GPU_PATIENCE_S):
-            message, _ = await asked.communicate()
+            message, _ = await run.communicate()
     except TimeoutError:
-        asked.kill()
-        await asked.wait()
+        run.kill()
+        await run.wait()
         message = f"no answer within {_GPU_PATIENCE_S:g} s".encode()
     found = parse_gpus(message.decode(errors="replace"))
     if not found.total:

@@ -97,8 +97,8 @@ def find_namespaces() -> Namespaces | None:
     if unshare is None or mount is None or os.geteuid() != 0 or " " in unshare:
         return None
     probe = "mount -t proc proc /proc && mount -t tmpfs tmpfs /tmp && mount -c -o bind . /tmp"
-    asked = subprocess.run([unshare, *_UNSHARED, "/bin/sh", "-c", probe], check=False, capture_output=True)  # noqa: S603
-    return Namespaces(unshare, mount) if asked.returncode == 0 else None
+    ran = subprocess.run([unshare, *_UNSHARED, "/bin/sh", "-c", probe], check=False, capture_output=True)  # noqa: S603
+    return Namespaces(unshare, mount) if ran.returncode == 0 else None
 
 
 def _bind(mode: str, source: str, target: str) -> str:

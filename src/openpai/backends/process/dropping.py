@@ -67,10 +67,10 @@ class TaskUser:
         command = [*self.prefix("").split(), "test", "-x", directory]
         # The server's own environment may hold its secrets.
         environment = {"PATH": os.environ.get("PATH", os.defpath)}
-        asked = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)  # noqa: S603
-        if asked.returncode == 0:
+        ran = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)  # noqa: S603
+        if ran.returncode == 0:
             return
-        why = asked.stderr.strip()
+        why = ran.stderr.strip()
         if why:
             message = f"tasks cannot become the user {self.name}: {why}"
             raise BadConfiguration(message, f"leave {option} away, or start the server as a full root")

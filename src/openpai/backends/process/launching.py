@@ -229,8 +229,8 @@ def _signal_resetter() -> str:
     program = shutil.which(LAUNCHER[0])
     if program is None:
         return ""
-    asked = subprocess.run([program, *LAUNCHER[1:], "true"], check=False, capture_output=True)  # noqa: S603  # our own words
-    if asked.returncode != 0:
+    ran = subprocess.run([program, *LAUNCHER[1:], "true"], check=False, capture_output=True)  # noqa: S603  # our own words
+    if ran.returncode != 0:
         return ""
     # The wrapper splits it at spaces.
     return " ".join((LAUNCHER[0] if " " in program else program, *LAUNCHER[1:]))

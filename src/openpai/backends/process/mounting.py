@@ -124,5 +124,5 @@ def unshare_program() -> str:
     if program is None or shutil.which("mount") is None or os.geteuid() != 0:
         return ""
     probe = [program, "--mount", "--propagation", "private", "mount", "-o", "bind,ro", "/usr", "/usr"]
-    asked = subprocess.run(probe, check=False, capture_output=True)  # noqa: S603  # our own words
-    return program if asked.returncode == 0 else ""
+    ran = subprocess.run(probe, check=False, capture_output=True)  # noqa: S603  # our own words
+    return program if ran.returncode == 0 else ""

@@ -53,5 +53,5 @@ class Audit(OverWire):
 
 def _audit(where: AuditFilters, before: int | None, limit: int) -> Call[model.AuditPage]:
     known(where, AuditFilters, "the audit log")
-    asked = {name.rstrip("_"): value for name, value in where.items()}
-    return Call("GET", "/audit", whole(model.AuditPage.read), query_of(**asked, before=before, limit=limit))
+    filters = {name.rstrip("_"): value for name, value in where.items()}
+    return Call("GET", "/audit", whole(model.AuditPage.read), query_of(**filters, before=before, limit=limit))
