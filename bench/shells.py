@@ -103,11 +103,11 @@ async def paste_over_websocket(server: Server) -> bool:
     for start in range(0, len(data), 32_768):
         await socket.send(b"\x00" + data[start : start + 32_768])
     await socket.send(b"\xff")
-    said = b""
+    output = b""
     async for message in socket:
         assert isinstance(message, bytes)
-        said += message[1:] if message[:1] == b"\x01" else b""
-    return hashlib.sha256(data).hexdigest().encode() in said
+        output += message[1:] if message[:1] == b"\x01" else b""
+    return hashlib.sha256(data).hexdigest().encode() in output
 
 
 async def measure(shells: int, seconds: float, per_s: float) -> dict[str, Any]:

@@ -23,18 +23,18 @@ _FILES: Final = sorted(
 )
 
 
-def _target(path: Path, said: str) -> Path:
-    found = _SOURCE / said.removeprefix("@/") if said.startswith("@/") else (path.parent / said).resolve()
+def _target(path: Path, module: str) -> Path:
+    found = _SOURCE / module.removeprefix("@/") if module.startswith("@/") else (path.parent / module).resolve()
     return found.relative_to(_SOURCE)
 
 
 @pytest.mark.parametrize("path", _FILES, ids=lambda path: str(path.relative_to(_SOURCE)))
 def test_an_import_goes_down(path: Path) -> None:
     own = path.relative_to(_SOURCE).parts
-    for said in _IMPORT.findall(path.read_text("utf-8")):
-        parts = _target(path, said).parts
+    for module in _IMPORT.findall(path.read_text("utf-8")):
+        parts = _target(path, module).parts
         is_own_feature = own[0] == "features" and parts[:2] == own[:2]
-        assert is_own_feature or parts[0] in _MAY[own[0]], f"{path.name} imports {said}"
+        assert is_own_feature or parts[0] in _MAY[own[0]], f"{path.name} imports {module}"
 
 
 def test_no_file_of_the_portal_grows_too_long() -> None:

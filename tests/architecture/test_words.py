@@ -31,6 +31,8 @@ _OLD: Final = re.compile(
     r"\b(?:wish(?:es|ed)?|told|shelf|shelves|squatters?|teller|shall|anew|whose doing|lest|hitherto|forthwith)\b",
     re.IGNORECASE,
 )
+# A variable is a message, an answer, a reason or a body, whoever wrote or sent it.
+_OWN_NAMES: Final = re.compile(r"\b_?(?:said|told|saying|whom)\b")
 # Names in documents of earlier versions, which are still read.
 _EARLIER: Final = re.compile(r'"wishes"|"told"|`told`')
 # What `make portal` writes from these is left out: it may be of an earlier tree.
@@ -69,6 +71,17 @@ def texts(source: str) -> Iterator[tuple[int, str]]:
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
         if " " in text:
             yield getattr(node, "lineno", 0), text
+
+
+def names(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the name of each variable, parameter and function that is defined."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.lineno, node.name
 
 
 def _is_log(node: ast.expr) -> bool:
@@ -129,3 +142,20 @@ def test_pages_are_part_of_what_is_searched() -> None:
     assert {Path("docs/guide.md"), Path("src/openpai/diagnosis/rules.yaml"), Path("portal/src/locales/en.po")} <= {
         path.relative_to(ROOT) for path in _PROSE
     }
+
+
+@pytest.mark.parametrize("folder", ["src", "bench"])
+def test_no_name_is_a_word_of_our_own(folder: str) -> None:
+    found = {
+        f"{path.relative_to(ROOT)}:{line}": name
+        for path in (ROOT / folder).rglob("*.py")
+        if _OWN_NAMES.search(source := path.read_text("utf-8"))
+        for line, name in names(source)
+        if _OWN_NAMES.fullmatch(name)
+    }
+    assert found == {}
+
+
+def test_such_a_name_would_be_found() -> None:
+    source = "def f(said):\n    for told in said:\n        kept = told\n    return {'said': kept.said}\n"
+    assert sorted(name for _, name in names(source) if _OWN_NAMES.fullmatch(name)) == ["said", "told"]

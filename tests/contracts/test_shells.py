@@ -38,13 +38,13 @@ async def _all(shell: Shell) -> tuple[bytes, bytes, int | None]:
 
 
 async def _until(shell: Shell, text: bytes) -> bytes:
-    said = b""
+    message = b""
     async with asyncio.timeout(PATIENCE_S):
-        while text not in said:
+        while text not in message:
             piece = await shell.read()
-            assert piece is not None, said
-            said += piece.data
-    return said
+            assert piece is not None, message
+            message += piece.data
+    return message
 
 
 async def _until_sized(shell: Shell, size: bytes) -> None:

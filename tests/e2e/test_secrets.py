@@ -161,9 +161,9 @@ def test_no_planted_secret_is_found_in_clear(server: Server, tmp_path: Path) -> 
 
     secrets = (*PLANTED, *ask.tokens)
     assert {name.rpartition("/")[2] for name in files_with(server.data_dir, (LOGGED,))} == {"stderr.log"}
-    said = [*ask.said, *(f"{each.out} {each.err}" for each in message)]
+    output = [*ask.said, *(f"{each.out} {each.err}" for each in message)]
     # The one that revoked a token said which.
-    heard = [text for text in said if any(secret in text.partition(": ")[2] for secret in (*secrets, LOGGED))]
+    heard = [text for text in output if any(secret in text.partition(": ")[2] for secret in (*secrets, LOGGED))]
     assert heard == []
     assert files_with(server.data_dir, secrets) == {}
     # What is looked for would have been found.

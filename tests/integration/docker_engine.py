@@ -75,12 +75,12 @@ def _started(*options: str) -> tuple[str, str]:
     program = shutil.which("dockerd")
     if program is None:
         return "", "no container Engine answers, and there is no dockerd to start"
-    said = ""
+    message = ""
     for driver in ("overlay2", "vfs"):
-        url, said = _start(program, driver, *options)
+        url, message = _start(program, driver, *options)
         if url:
             return url, ""
-    return "", f"dockerd does not start here: {said}"
+    return "", f"dockerd does not start here: {message}"
 
 
 def _start(program: str, driver: str, *options: str) -> tuple[str, str]:
@@ -156,9 +156,9 @@ def build(url: str, tag: str, *steps: str, files: Iterable[tuple[str, str]] = ()
         tar.addfile(entry, io.BytesIO(recipe))
         for target, source in files:
             tar.add(source, f"root{target}")
-    said = ask(url, "POST", f"/build?t={tag}", context.getvalue())
-    if "Successfully built" not in said:
-        raise RuntimeError(f"the test image cannot be built: {said}")
+    message = ask(url, "POST", f"/build?t={tag}", context.getvalue())
+    if "Successfully built" not in message:
+        raise RuntimeError(f"the test image cannot be built: {message}")
     atexit.register(remove_image, url, tag)
 
 

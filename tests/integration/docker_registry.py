@@ -134,7 +134,7 @@ def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
                 return 200, "application/octet-stream", registry.blobs[which]
             return 404, "application/json", _error("MANIFEST_UNKNOWN", "manifest unknown")
 
-        def log_message(self, *said: object) -> None:
+        def log_message(self, *output: object) -> None:
             """Say nothing."""
 
     return Handler

@@ -149,6 +149,6 @@ class Liar:
             return self.token
         now_s = self.world.clock.now_ms() // 1000
         honest = {"iss": self.issuer, "sub": "u1", "aud": "pai", "iat": now_s, "exp": now_s + 300, "nonce": self.nonce}
-        said = {**honest, "preferred_username": "carol", "email": "carol@example.org", "groups": ["team-a"]}
-        said = {key: value for key, value in {**said, **self.claims}.items() if value is not None}
-        return jwt.encode(self.header, said, self.signing_key, algorithms=[self.header["alg"]])
+        message = {**honest, "preferred_username": "carol", "email": "carol@example.org", "groups": ["team-a"]}
+        message = {key: value for key, value in {**message, **self.claims}.items() if value is not None}
+        return jwt.encode(self.header, message, self.signing_key, algorithms=[self.header["alg"]])

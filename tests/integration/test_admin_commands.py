@@ -44,11 +44,11 @@ Run = Callable[..., Outcome]
 def run() -> Run:
     """Return a function that runs `pai admin reset-password` on a data directory."""
 
-    def reset(root: Path, *options: str, said: str = "") -> Outcome:
+    def reset(root: Path, *options: str, output: str = "") -> Outcome:
         command = ("admin", "reset-password", "--data-dir", str(root), *options)
         # The command has an event loop of its own, which needs a thread of its own.
         with ThreadPoolExecutor(1) as thread:
-            return thread.submit(run_pai, *command, stdin=said).result()
+            return thread.submit(run_pai, *command, stdin=output).result()
 
     return reset
 
@@ -61,7 +61,7 @@ async def test_a_lost_password_is_replaced_and_the_right_comes_with_it(tmp_path:
         await accounts.change_user("admin", lambda user: replace(user, groups=(), is_viewer=True))
         await accounts.add_token(Token("a" * 64, "admin", False, 1, None))
         await accounts.add_token(Token("b" * 64, "admin", True, 1, None))
-    done = run(tmp_path, "--password-stdin", said="a better one\n")
+    done = run(tmp_path, "--password-stdin", output="a better one\n")
     assert (done.code, "logs in with the new password" in done.out) == (0, True), done.err
     assert "a better one" not in done.out + done.err
     with opened(tmp_path) as accounts:
@@ -95,7 +95,7 @@ async def test_a_password_is_made_up_for_a_new_user(tmp_path: Path, run: Run) ->
 
 
 @pytest.mark.parametrize(
-    ("options", "said", "message"),
+    ("options", "output", "message"),
     [
         (["--password-stdin"], "short\n", "give at least 6"),
         (["--password-stdin"], "", "give at least 6"),
@@ -106,12 +106,12 @@ async def test_a_password_is_made_up_for_a_new_user(tmp_path: Path, run: Run) ->
     ],
 )
 async def test_what_cannot_be_changes_nothing(
-    tmp_path: Path, run: Run, options: list[str], said: str, message: str
+    tmp_path: Path, run: Run, options: list[str], output: str, message: str
 ) -> None:
     with opened(tmp_path) as accounts:
         await accounts.add_user(User("sso", "", 1, source="oidc", subject="s"))
         before = await accounts.users()
-    done = run(tmp_path, *options, said=said)
+    done = run(tmp_path, *options, output=output)
     assert done.code != 0
     assert message in done.err
     with opened(tmp_path) as accounts:
@@ -120,7 +120,7 @@ async def test_what_cannot_be_changes_nothing(
 
 async def test_a_running_server_is_left_alone(tmp_path: Path, run: Run) -> None:
     with opened(tmp_path):
-        done = run(tmp_path, "--password-stdin", said="long enough\n")
+        done = run(tmp_path, "--password-stdin", output="long enough\n")
         assert done.code != 0
         assert "uses the data directory" in done.err
 

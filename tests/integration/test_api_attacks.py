@@ -82,8 +82,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         (tmp_path / "shared").mkdir()
         (tmp_path / "shared" / "known.txt").write_text("known")
         (tmp_path / "secret").write_text(SECRET)
-        said = {"name": "data", "type": "local", "data": {"path": str(tmp_path / "shared")}}
-        await world.api.state.context.services.storages.add(said)
+        output = {"name": "data", "type": "local", "data": {"path": str(tmp_path / "shared")}}
+        await world.api.state.context.services.storages.add(output)
         await world.api.state.context.services.storages.grant("data", "default", is_default=False)
         yield world
 

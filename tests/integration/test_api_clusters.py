@@ -258,9 +258,9 @@ async def test_who_goes_first_is_set_for_each_virtual_cluster(shared: Sharing) -
 async def test_whether_jobs_may_be_interrupted_stays_until_it_is_set_again(shared: Sharing) -> None:
     hangs = {"orders": {}, "hangMinutes": {"vision": 30, "speech": 0}}
     assert (await shared.put("/scheduler/orders", hangs))["hangMinutes"] == {"vision": 30}
-    said = {"orders": {}, "interruptible": {"vision": True}}
+    output = {"orders": {}, "interruptible": {"vision": True}}
     assert (await shared.put("/scheduler/orders", {"orders": {}, "moveJobs": {"vision": True}}))["interruptible"] == {}
-    assert (await shared.put("/scheduler/orders", said))["interruptible"] == {"vision": True}
+    assert (await shared.put("/scheduler/orders", output))["interruptible"] == {"vision": True}
     assert (await shared.get("/virtual-clusters/vision"))["moveJobs"] is True
     fifo = await shared.put("/scheduler/orders", {"orders": {"vision": "fifo"}})
     assert (fifo["interruptible"], fifo["hangMinutes"]) == ({"vision": True}, {"vision": 30})
@@ -278,7 +278,7 @@ async def test_whether_jobs_may_be_interrupted_stays_until_it_is_set_again(share
     assert await commands.interruptible_clusters() == {"vision"}
     vision = (await shared.get("/virtual-clusters"))["vision"]
     assert (vision["order"], vision["interruptible"], vision["resourcesLent"]["gpu"]) == ("fifo", True, 0)
-    assert (await shared.put("/scheduler/orders", said | {"interruptible": {}}))["interruptible"] == {}
+    assert (await shared.put("/scheduler/orders", output | {"interruptible": {}}))["interruptible"] == {}
 
 
 async def waiting_line(shared: Sharing, *names: str) -> None:

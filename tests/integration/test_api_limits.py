@@ -182,18 +182,18 @@ async def raw(
     world: World, method: str, path: str, headers: dict[str, str], body: AsyncIterator[bytes]
 ) -> tuple[int, Any]:
     """Send a request part by part and return the status and the document of its answer."""
-    said: list[Message] = []
+    output: list[Message] = []
 
     async def receive() -> Message:
         part = await anext(body, None)
         return {"type": "http.request", "body": part or b"", "more_body": part is not None}
 
     async def send(message: Message) -> None:
-        said.append(message)
+        output.append(message)
 
     await world.api(scope_of(method, path, headers), receive, send)
-    content = b"".join(message.get("body", b"") for message in said)
-    return said[0]["status"], json.loads(content)
+    content = b"".join(message.get("body", b"") for message in output)
+    return output[0]["status"], json.loads(content)
 
 
 async def test_a_known_token_has_a_bucket_of_its_own(tmp_path: Path) -> None:
@@ -272,14 +272,14 @@ async def test_a_password_never_appears_in_an_answer(world: World) -> None:
 
 async def test_a_client_that_goes_away_while_it_sends_is_no_error(world: World) -> None:
     headers = await world.login("ann")
-    said: list[Message] = []
+    output: list[Message] = []
 
     async def receive() -> Message:
         return {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
-        said.append(message)
+        output.append(message)
 
     with capture_logs() as logs:
         await world.api(scope_of("POST", "/api/v2/jobs", headers), receive, send)
-    assert (said, logs) == ([], [])
+    assert (output, logs) == ([], [])

@@ -18,8 +18,8 @@ async def test_locations_name_every_log(world: World) -> None:
     found = await world.get(TASK)
     assert [place["name"] for place in found["locations"]] == ["stdout", "stderr", "all", "runtime"]
     assert found["locations"][0]["uri"].partition("?")[0] == f"/log-manager/pai:80/api/v2{TASK}/stdout"
-    for said in ({"tail-mode": "true"}, {"tailMode": "true"}):
-        tails = await world.get(TASK, **said)
+    for output in ({"tail-mode": "true"}, {"tailMode": "true"}):
+        tails = await world.get(TASK, **output)
         assert all(place["uri"].endswith("&tail-mode=true") for place in tails["locations"])
 
 

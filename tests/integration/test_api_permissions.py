@@ -145,8 +145,8 @@ async def _people(world: World, root: Path) -> dict[str, dict[str, str]]:
     await world.users.add_user(User("mia", "", 1, groups=(everyone, team, data)))
     await world.users.add_user(User("max", "", 1, groups=(everyone, leads)))
     (root / "data").mkdir()
-    said = {"name": "data", "type": "local", "data": {"path": str(root / "data")}}
-    await world.api.state.context.services.storages.add(said)
+    output = {"name": "data", "type": "local", "data": {"path": str(root / "data")}}
+    await world.api.state.context.services.storages.add(output)
     open_ = world.api.state.context.sessions.open
     tokens = {name: await open_(name, lifetime_s=9999) for name in ("vera", "bob", "mia", "max", "ann", "root")}
     for name, user, scope in (

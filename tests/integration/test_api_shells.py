@@ -44,10 +44,10 @@ class Socket:
     """A client of a WebSocket, as a server calls the API."""
 
     def __init__(self, api: FastAPI, path: str, headers: Mapping[str, str], **query: Any) -> None:
-        place, _, said = path.partition("?")
+        place, _, output = path.partition("?")
         self.scope = {
             "type": "websocket", "path": place, "raw_path": place.encode(), "scheme": "ws", "subprotocols": [],
-            "query_string": (said or urlencode(query, doseq=True)).encode(), "client": ("10.9.9.9", 1),
+            "query_string": (output or urlencode(query, doseq=True)).encode(), "client": ("10.9.9.9", 1),
             "headers": [(b"host", b"pai.test"), *((k.lower().encode(), v.encode()) for k, v in headers.items())],
             "extensions": {"websocket.http.response": {}}, "root_path": "", "state": {},
         }  # fmt: skip

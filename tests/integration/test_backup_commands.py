@@ -181,10 +181,10 @@ def test_a_file_that_is_cut_off_or_changed_is_refused(tmp_path: Path, made: Path
     assert secrets_of(again) == EXPECTED
 
 
-def packed(file: Path, *members: tuple[tarfile.TarInfo, bytes], **said: Any) -> Path:
+def packed(file: Path, *members: tuple[tarfile.TarInfo, bytes], **output: Any) -> Path:
     """Write an archive with a manifest that agrees with its members."""
     files = {one.name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for one, data in members}
-    manifest = json.dumps({"format": 1, "schema": newest_schema(), "time": 0, "files": files, **said}).encode()
+    manifest = json.dumps({"format": 1, "schema": newest_schema(), "time": 0, "files": files, **output}).encode()
     end = tarfile.TarInfo("manifest.json")
     with tarfile.open(file, "w:gz") as tar:
         for one, data in (*members, (end, manifest)):
@@ -228,8 +228,8 @@ def test_members_that_lead_elsewhere_are_refused(tmp_path: Path, pai: Pai, hosti
 
 
 def test_what_is_newer_is_refused_in_a_sentence(tmp_path: Path, pai: Pai) -> None:
-    for said, words in (({"schema": "9999"}, "newer openpai (schema 9999)"), ({"format": 2}, "newer openpai")):
-        file = packed(tmp_path / "new.tar.gz", (member("openpai.db"), b"x"), **said)
+    for output, words in (({"schema": "9999"}, "newer openpai (schema 9999)"), ({"format": 2}, "newer openpai")):
+        file = packed(tmp_path / "new.tar.gz", (member("openpai.db"), b"x"), **output)
         message = pai("restore", file, "--data-dir", tmp_path / "again")
         assert message.code != 0
         assert words in message.err

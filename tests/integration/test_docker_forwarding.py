@@ -36,14 +36,14 @@ async def test_only_ports_of_the_task_are_forwarded_from_the_machines_network(
             for user in (0, 1000):
                 # A server that is not root connects through a program in the container.
                 monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-                said = b""
+                message = b""
                 async with asyncio.timeout(60):
-                    while not said:
+                    while not message:
                         with contextlib.suppress(Unavailable):
                             stream = await backend.connect(a_key(), 15000)
-                            said = await stream.read()
+                            message = await stream.read()
                             await stream.close()
-                assert said == b"reached\n"
+                assert message == b"reached\n"
                 with pytest.raises(Unavailable, match=f"port {other}, but another program"):
                     await backend.connect(a_key(), other)
         await backend.apply([KillTask(a_key(), 0)])

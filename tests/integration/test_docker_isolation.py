@@ -128,17 +128,17 @@ def other_job() -> AttemptKey:
 
 
 async def test_a_task_sees_no_packets_of_others(world: HostileHarness) -> None:
-    said = await world.run("busybox arping -c 1 -I lo 127.0.0.1 2>&1; busybox arping -c 1 -I eth0 127.0.0.1 2>&1")
-    assert said.count("Operation not permitted") == 2, said
+    message = await world.run("busybox arping -c 1 -I lo 127.0.0.1 2>&1; busybox arping -c 1 -I eth0 127.0.0.1 2>&1")
+    assert message.count("Operation not permitted") == 2, message
     assert "Operation not permitted" in await world.run("busybox traceroute -I 127.0.0.1 2>&1", a_key(1))
 
 
 async def test_a_task_on_the_machines_network_sees_no_packets_either(tmp_path: Path) -> None:
     async with a_world(tmp_path, host_network=True) as world:
         with a_service("127.0.0.1") as port:
-            said = await world.run(f"busybox arping -c 1 -I lo 127.0.0.1 2>&1\n{calls('127.0.0.1', port)}")
-        assert "Operation not permitted" in said
-        assert ANSWER in said, "this is what --host-network allows, and why it is off"
+            message = await world.run(f"busybox arping -c 1 -I lo 127.0.0.1 2>&1\n{calls('127.0.0.1', port)}")
+        assert "Operation not permitted" in message
+        assert ANSWER in message, "this is what --host-network allows, and why it is off"
         assert (await world.run("echo x >/proc/sys/kernel/hostname", a_key(1))) == ""
 
 
@@ -150,15 +150,15 @@ async def test_the_api_that_listens_on_loopback_is_not_reached(world: HostileHar
         attempts = [calls(address, port) for address in ("127.0.0.1", node.address, gateway)]
         # Through another interface than the loopback one, which only a raw socket or another route could do.
         attempts.append(f"busybox ip route add 127.0.0.0/8 via {gateway} 2>&1 && echo routed")
-        said = await world.run("\n".join([calls(node.address, open_port), "echo --", at_once(attempts)]))
-        heard, _, rest = said.partition("--")
+        message = await world.run("\n".join([calls(node.address, open_port), "echo --", at_once(attempts)]))
+        heard, _, rest = message.partition("--")
         assert heard.strip() == ANSWER, "who listens on all addresses is reached: the test could have failed"
         assert ANSWER not in rest
         assert "routed" not in rest
 
 
 async def test_rights_are_not_gained(world: HostileHarness) -> None:
-    said = await world.run(
+    message = await world.run(
         """
 busybox mount -t tmpfs none /tmp 2>&1 && echo mounted
 busybox mount -o remount,rw /proc/sys 2>&1 && echo remounted
@@ -181,8 +181,8 @@ busybox grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status
 exit 0"""
     )
     bad = ("mounted", "got a", "made a", "made memory", "entered", "wrote", "found")
-    assert not [line for line in said.splitlines() if line.startswith(bad)], said
-    facts = dict(line.split(":") for line in said.splitlines() if line.startswith(("CapEff", "NoNew", "Seccomp")))
+    assert not [line for line in message.splitlines() if line.startswith(bad)], message
+    facts = dict(line.split(":") for line in message.splitlines() if line.startswith(("CapEff", "NoNew", "Seccomp")))
     assert (facts["NoNewPrivs"].strip(), facts["Seccomp"].strip()) == ("1", "2")
     # chown 0, dac_override 1, fowner 3, fsetid 4, kill 5, setgid 6, setuid 7, net_bind_service 10, sys_chroot 18,
     # audit_write 29
@@ -199,7 +199,7 @@ async def test_a_setuid_program_gives_no_rights_unless_allowed(world: HostileHar
 
 
 async def test_what_ordinary_images_do_goes_on(world: HostileHarness) -> None:
-    said = await world.run(
+    message = await world.run(
         """
 busybox mkdir /data && busybox chown 1000:1000 /data && echo owned
 setpriv --reuid=1000 --regid=1000 --clear-groups sh -c 'id -u; echo mine >/data/file; sleep 100' &
@@ -210,7 +210,7 @@ busybox chroot / /bin/busybox echo chrooted
 busybox timeout 1 busybox nc -l -p 22; [ $? != 1 ] && echo bound
 exit 0"""
     )
-    assert said.split() == ["owned", "1000", "overridden", "killed", "chrooted", "bound"]
+    assert message.split() == ["owned", "1000", "overridden", "killed", "chrooted", "bound"]
 
 
 async def test_a_fork_bomb_is_bounded(world: HostileHarness) -> None:

@@ -48,11 +48,11 @@ class KeepingHarness(DockerHarness):
         await backend.apply([a_launch(self, key, commands)])
         (report,) = await Watch(backend).until_over(key)
         assert report.code == 0, (report, (self.logs / key.path() / "stderr.log").read_text())
-        said = (self.logs / key.path() / "runtime.log").read_text()
+        message = (self.logs / key.path() / "runtime.log").read_text()
         await forget(backend, key)
         # Closing waits for what is being forgotten.
         await self.stop()
-        return said
+        return message
 
 
 @pytest_asyncio.fixture
@@ -78,11 +78,11 @@ async def files_of(world: KeepingHarness, number: int = 0) -> dict[str, bytes]:
 
 
 async def test_what_any_user_left_is_said_given_out_and_removed(world: KeepingHarness) -> None:
-    said = await world.run(
+    message = await world.run(
         f'[ "$PAI_WORK_DIR" = {WORK} ]\n[ "$PWD" = /tmp ]\necho gone >here\n'
         'mkdir "$PAI_WORK_DIR/out"\necho weights >"$PAI_WORK_DIR/out/model"\nchmod 0 "$PAI_WORK_DIR/out"'
     )
-    assert NOTE in said.splitlines()[-1]
+    assert NOTE in message.splitlines()[-1]
     assert await files_of(world) == {"out/model": b"weights\n"}
     (left,) = await kept(world).of_job(a_key().job)
     assert (left.key, left.files, left.bytes) == (a_key(), 1, 8)

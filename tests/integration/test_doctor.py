@@ -96,7 +96,7 @@ def other_program() -> Iterator[int]:
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, *said: Any) -> None: ...
+        def log_message(self, *output: Any) -> None: ...
 
     with HTTPServer(("127.0.0.1", 0), Answer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -56,10 +56,10 @@ async def test_a_user_logs_in_through_a_real_provider(world: World, issuer: str)
     assert landed.status_code == 302
     assert landed.headers["location"].startswith("/jobs?page=2&code=")
     assert landed.headers["location"].endswith("#top")
-    said = query_of(landed.headers["location"])
-    assert said["from"] == "job list"
-    assert "token" not in said
-    answer = (await browser.redeem(said["code"])).json()
+    message = query_of(landed.headers["location"])
+    assert message["from"] == "job list"
+    assert "token" not in message
+    answer = (await browser.redeem(message["code"])).json()
     assert (answer["user"], answer["admin"]) == ("carol", False)
     me = await world.http.get("/api/v2/users/me", headers={"Authorization": f"Bearer {answer['token']}"})
     assert set(me.json()["grouplist"]) == {"default", "vision"}
@@ -126,9 +126,9 @@ async def test_a_proof_made_for_something_else_is_not_believed(world: World, cla
     liar = Liar(world)
     liar.claims = claims
     sign_on_with(world, liar.provider())
-    said = await finished(world, liar)
-    assert "code" not in said
-    assert "ID token" in said["errorMessage"]
+    message = await finished(world, liar)
+    assert "code" not in message
+    assert "ID token" in message["errorMessage"]
     assert await world.users.user("carol") is None
 
 
@@ -146,8 +146,8 @@ async def test_a_proof_may_not_choose_how_it_is_checked(world: World, liar: Liar
     now_s = world.clock.now_ms() // 1000
     browser = Browser(world)
     asked = query_of((await browser.begin()).headers["location"])
-    said = {"iss": liar.issuer, "aud": "pai", "sub": "u1", "iat": now_s, "exp": now_s + 60, "upn": "eve"}
-    parts = [{"alg": algorithm, "kid": "one"}, {**said, "nonce": asked["nonce"]}]
+    message = {"iss": liar.issuer, "aud": "pai", "sub": "u1", "iat": now_s, "exp": now_s + 60, "upn": "eve"}
+    parts = [{"alg": algorithm, "kid": "one"}, {**message, "nonce": asked["nonce"]}]
     signed = ".".join(encoded(json.dumps(part).encode()) for part in parts)
     # The public key, taken for a shared secret: what a verifier that lets the proof choose would accept.
     seal = hmac.digest(liar.key.as_pem(private=False), signed.encode(), "sha256") if algorithm == "HS256" else b""
@@ -197,13 +197,13 @@ async def test_a_code_works_once_for_a_minute_and_with_its_secret_only(world: Wo
 
 
 async def test_another_providers_answer_is_not_taken(world: World, liar: Liar) -> None:
-    said = await finished(world, liar, iss="https://evil.example.org")
-    assert "another identity provider" in said["errorMessage"]
+    message = await finished(world, liar, iss="https://evil.example.org")
+    assert "another identity provider" in message["errorMessage"]
 
 
 async def test_a_refusal_of_the_provider_is_reported(world: World, liar: Liar) -> None:
-    said = await finished(world, liar, error="access_denied", error_description="not today")
-    assert said["errorMessage"] == "the identity provider refused the login: not today"
+    message = await finished(world, liar, error="access_denied", error_description="not today")
+    assert message["errorMessage"] == "the identity provider refused the login: not today"
 
 
 async def test_what_is_handed_back_cannot_split_the_answer(world: World, liar: Liar) -> None:
@@ -213,8 +213,8 @@ async def test_what_is_handed_back_cannot_split_the_answer(world: World, liar: L
 
 async def test_names_that_are_taken_are_never_merged(world: World, liar: Liar) -> None:
     liar.claims = {"preferred_username": "root@example.org"}
-    said = await finished(world, liar)
-    assert "already a user named 'root'; accounts are never merged" in said["errorMessage"]
+    message = await finished(world, liar)
+    assert "already a user named 'root'; accounts are never merged" in message["errorMessage"]
     root = await world.users.user("root")
     assert root is not None
     assert root.source == "local"

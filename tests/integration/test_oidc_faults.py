@@ -112,8 +112,8 @@ async def test_a_login_ends_where_it_began_when_the_provider_fails_on_the_way(wo
 async def test_an_odd_description_is_reported_and_breaks_nothing(world: World, liar: Liar, described: Any) -> None:
     liar.described = described
     liar.claims = {"groups": None}
-    said = await finished(world, liar)
-    assert ("code" in said) == ("token_endpoint_auth_methods_supported" in described)
+    message = await finished(world, liar)
+    assert ("code" in message) == ("token_endpoint_auth_methods_supported" in described)
 
 
 async def test_an_answer_without_end_is_not_read_to_the_end(world: World) -> None:

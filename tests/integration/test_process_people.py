@@ -106,8 +106,8 @@ class TestWhoIsWho:
         assert late == orphan, "a job that is older than the account is not the account's, and stays its own"
 
     async def test_a_task_has_no_rights_and_gets_none(self, world: PeopleHarness) -> None:
-        said = await world.run("ann", "grep -E 'Cap(Eff|Prm|Inh|Amb)|NoNewPrivs' /proc/self/status; id -G; umask")
-        facts = dict(line.split(":\t") for line in said.splitlines() if ":" in line)
+        output = await world.run("ann", "grep -E 'Cap(Eff|Prm|Inh|Amb)|NoNewPrivs' /proc/self/status; id -G; umask")
+        facts = dict(line.split(":\t") for line in output.splitlines() if ":" in line)
         assert facts.pop("NoNewPrivs") == "1"
         assert {int(value, 16) for value in facts.values()} == {0}
 
@@ -115,9 +115,9 @@ class TestWhoIsWho:
         asks = (
             "import getpass, os, pwd; me = pwd.getpwuid(os.getuid()); print(getpass.getuser(), me.pw_name, me.pw_dir)"
         )
-        said = await world.run("ann", f'/usr/bin/python3 -c "{asks}" || echo ann ann "$HOME"; echo "$HOME"; id -un')
+        output = await world.run("ann", f'/usr/bin/python3 -c "{asks}" || echo ann ann "$HOME"; echo "$HOME"; id -un')
         home = f"{world.directory('ann')}/home"
-        assert said.splitlines() == [f"ann ann {home}", home, "ann"]
+        assert output.splitlines() == [f"ann ann {home}", home, "ann"]
 
 
 class TestAttacks:
@@ -146,7 +146,7 @@ for file in .bashrc .profile .bash_profile .pythonrc; do echo 'echo caught' >"$H
         await world.begin("ann", f"{sleeps}\nps -e -o args | grep -c 999.{LOOKS_FOR_MINE}")
         assert world.output(job_of("ann")).splitlines()[0] == "1"
         (sleeper,) = [int(pid) for pid in _pids(f"sleep\x00999.{MINE}")]
-        said = await world.run(
+        output = await world.run(
             "bob",
             f"""
 grep -la 999.{MINE} /proc/[0-9]*/cmdline 2>/dev/null
@@ -160,7 +160,7 @@ for pid in 1 {sleeper}; do
     nsenter -t $pid -m -p true 2>/dev/null && echo "joined $pid"
 done""",
         )
-        assert said == ""
+        assert output == ""
         assert _pids(f"sleep\x00999.{MINE}") == [str(sleeper)], "it lives"
 
     async def test_files_of_others_are_closed_whatever_their_owner_says(self, world: PeopleHarness) -> None:
@@ -173,8 +173,8 @@ done""",
         attempts = [f"cat {file}; echo x >>{file}; ln {file} linked && echo linked" for file in files]
         attempts += [f"ls {ann} {logs}; touch {ann}/x; ln -sf /etc/passwd {logs}/stdout.log && echo replaced"]
         attempts += [f"mkfifo {logs}/stderr.log {ann}/exit && echo piped", f"mv {ann} {ann}x && echo moved"]
-        said = await world.run("bob", "exec 2>/dev/null\n" + "\n".join(attempts))
-        assert said == ""
+        output = await world.run("bob", "exec 2>/dev/null\n" + "\n".join(attempts))
+        assert output == ""
 
     async def test_no_hard_link_brings_a_file_of_the_machine_to_where_the_server_reads(
         self, world: PeopleHarness
@@ -182,15 +182,15 @@ done""",
         data = world.root.parent.parent
         outside = (data / "secret.key", world.root / ".grants", Path(world.directory("bob"), "exit"), data / "lock")
         await world.begin("bob", "")
-        said = await world.run("ann", "\n".join(f"ln {file} x 2>&1" for file in outside))
+        output = await world.run("ann", "\n".join(f"ln {file} x 2>&1" for file in outside))
         # Checked before whose the file is, so it holds also where the system lets everybody link everything.
-        assert said.count("cross-device link") == 3, said
-        assert "bob" not in said or "Permission denied" in said
-        assert len(said.splitlines()) == 4
+        assert output.count("cross-device link") == 3, output
+        assert "bob" not in output or "Permission denied" in output
+        assert len(output.splitlines()) == 4
 
     async def test_a_task_cannot_change_what_the_server_believes_of_it(self, world: PeopleHarness) -> None:
         logs = world.logs / job_of("ann").path()
-        said = await world.run(
+        output = await world.run(
             "ann",
             f"""exec 2>/dev/null
 rm -f {logs}/stdout.log && echo removed a log
@@ -203,7 +203,7 @@ mount -t tmpfs none /tmp && echo mounted; umount /proc && echo unmounted; unshar
 kill -9 1; kill -9 $PPID; kill -9 -- -1
 echo still here""",
         )
-        assert said in ("still here\n", "")
+        assert output in ("still here\n", "")
 
     async def test_a_setuid_program_left_behind_gives_no_other_user_its_owners_rights(
         self, world: PeopleHarness, shared: Path
@@ -227,7 +227,7 @@ echo still here""",
         for user in ("ann", "bob"):
             mounts = (Mount("home", str(shared), f"/mnt/{shared.name}", folder=user),)
             await world.run(user, f"umask 0; echo {user} >/mnt/{shared.name}/file", mounts=mounts)
-        said = await world.run(
+        output = await world.run(
             "bob",
             f"""exec 2>/dev/null
 cat {shared}/ann/file; ls {shared}/ann; touch {shared}/ann/x && echo wrote; chmod 777 {shared}/ann && echo opened
@@ -235,7 +235,7 @@ mv {shared}/ann {shared}/was-ann && echo moved; ln -s / {shared}/eve && echo lin
 cat {shared}/bob/file""",
             1,
         )
-        assert said == "bob\n"
+        assert output == "bob\n"
 
     async def test_what_left_the_session_is_gone_with_the_task(self, world: PeopleHarness) -> None:
         hides = f"exec env -i setsid sh -c 'trap \"\" TERM HUP; sleep 998.{MINE}'"
@@ -339,8 +339,8 @@ class TestTasksGoOn:
         made = PeopleHarness(directory)
         try:
             os.chmod(directory, 0o755)  # noqa: PTH101
-            said = await made.run("ann", 'cd /; echo hello >"$PAI_WORK_DIR/x" && cat "$PAI_WORK_DIR/x"; ls -A /tmp')
-            assert said == f"hello\n{directory.name}\n"
+            output = await made.run("ann", 'cd /; echo hello >"$PAI_WORK_DIR/x" && cat "$PAI_WORK_DIR/x"; ls -A /tmp')
+            assert output == f"hello\n{directory.name}\n"
         finally:
             await made.destroy()
             shutil.rmtree(directory)
@@ -349,13 +349,13 @@ class TestTasksGoOn:
         self, world: PeopleHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         message: list[str] = []
-        monkeypatch.setattr("openpai.backends.process.backend.log.warning", lambda said, **_: message.append(said))
+        monkeypatch.setattr("openpai.backends.process.backend.log.warning", lambda output, **_: message.append(output))
         world.find_namespaces = lambda: None
         backend = await world.begin("ann", "echo secret >file; chmod 777 .")
-        assert [said for said in message if "share /tmp and /dev/shm" in said]
+        assert [output for output in message if "share /tmp and /dev/shm" in output]
         ann = world.directory("ann")
-        said = await world.run("bob", f"cd {ann}; cat work/file; cd /; grep -la {ann} /proc/[0-9]*/environ; cd; pwd")
-        assert said == f"{world.directory('bob')}/home\n"
+        output = await world.run("bob", f"cd {ann}; cat work/file; cd /; grep -la {ann} /proc/[0-9]*/environ; cd; pwd")
+        assert output == f"{world.directory('bob')}/home\n"
         await backend.apply([KillTask(job_of("ann"), 0.1)])
         (report,) = await Watch(backend).until_over(job_of("ann"))
         assert report.code in (137, 143)

@@ -51,12 +51,12 @@ async def test_a_shell_keeps_no_way_out_of_its_task(world: PeopleHarness) -> Non
         f"echo >{world.directory('ann')}/exit 2>&1 || echo refused",
         "nsenter -t 1 -m true 2>&1 && echo entered; grep -c . /proc/1/environ 2>&1",
     )
-    said = [await _said(backend, "ann", ShellCommand(("sh", "-c", each))) for each in tries]
+    message = [await _said(backend, "ann", ShellCommand(("sh", "-c", each))) for each in tries]
     # No file of the server or of a namespace; what the server was started with, a task has as well.
-    assert said[0].split() == world.output(job_of("ann")).split()[:-1]
-    assert "cat:" in said[1]
-    assert "refused" in said[2]
-    assert "entered" not in said[3]
+    assert message[0].split() == world.output(job_of("ann")).split()[:-1]
+    assert "cat:" in message[1]
+    assert "refused" in message[2]
+    assert "entered" not in message[3]
 
 
 async def test_a_shell_after_a_restart_is_confined_too(world: PeopleHarness) -> None:

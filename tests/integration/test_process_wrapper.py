@@ -276,7 +276,7 @@ def test_a_plugins_ignored_failure_lets_the_task_go_on(attempt: Attempt) -> None
 
 
 @pytest.mark.parametrize(
-    ("before", "policy", "code", "said"),
+    ("before", "policy", "code", "output"),
     [
         (["exit 0"], "fail", 0, "main\npost\n"),
         (["echo pre; exit 3", "echo never"], "fail", 3, "pre\n"),
@@ -287,7 +287,7 @@ def test_a_plugins_ignored_failure_lets_the_task_go_on(attempt: Attempt) -> None
     ],
 )
 def test_what_a_plugin_does_to_its_shell_stays_there(
-    attempt: Attempt, before: list[str], policy: str, code: int, said: str
+    attempt: Attempt, before: list[str], policy: str, code: int, output: str
 ) -> None:
     plugin = {
         "plugin": "cmd",
@@ -299,7 +299,7 @@ def test_what_a_plugin_does_to_its_shell_stays_there(
         "job", (TaskRole("worker", "image", Resources(1, 1, 0), ("main",)),), extras={PLUGIN_PREFIX: [plugin, after]}
     )
     own = '[ "$PWD" != / ] && [ -z "${LEAK-}" ] && [ "$(umask)" != 0077 ] && echo main\nexport OWN=leak\ncd /'
-    assert (attempt.run(with_plugins(spec, WORKER, own, same)), attempt.said()) == (code, said)
+    assert (attempt.run(with_plugins(spec, WORKER, own, same)), attempt.said()) == (code, output)
 
 
 def test_a_failing_postcommand_fails_the_task_unless_it_is_ignored(attempt: Attempt) -> None:

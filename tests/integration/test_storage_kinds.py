@@ -29,9 +29,9 @@ BIG = os.urandom(11 * 1024 * 1024 + 5)
 class Served:
     """A storage service with one storage, `it`."""
 
-    def __init__(self, service: StorageService, said: dict[str, Any], secret: str) -> None:
+    def __init__(self, service: StorageService, definition: dict[str, Any], secret: str) -> None:
         self.service = service
-        self.said = said
+        self.said = definition
         self.secret = secret
 
     async def area(self, user: str = "ann") -> Area:
@@ -40,8 +40,8 @@ class Served:
 
 @pytest.fixture(scope="module", params=sorted(KINDS))
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with KINDS[request.param](tmp_path_factory.mktemp(request.param)) as said:
-        yield said
+    with KINDS[request.param](tmp_path_factory.mktemp(request.param)) as definition:
+        yield definition
 
 
 @pytest.fixture
@@ -49,12 +49,12 @@ async def it(server: Any) -> AsyncIterator[Served]:
     database = Database("sqlite://", inline=True)
     fill(database)
     service = StorageService(SqlStorageStore(database), Vault(Fernet.generate_key().decode()), HandClock())
-    said, secret = server
-    await service.add({"name": "it", **said})
+    definition, secret = server
+    await service.add({"name": "it", **definition})
     area = await service.area("it", "ann")
     for entry in await area.list(""):
         await area.remove(entry.name, recursive=True)
-    yield Served(service, said, secret)
+    yield Served(service, definition, secret)
     service.close()
     database.close()
 
@@ -161,11 +161,13 @@ async def test_no_name_means_another_file(it: Served) -> None:
 
 async def test_of_several_uploads_at_once_one_stays_and_nothing_else(it: Served) -> None:
     area = await it.area()
-    said = [bytes([letter]) * 300_000 for letter in b"abcdef"]
-    done = await asyncio.gather(*(area.write("same", pieces(*([each] * 5))) for each in said), return_exceptions=True)
-    acknowledged = [each * 5 for each, size in zip(said, done, strict=True) if size == 1_500_000]
+    written = [bytes([letter]) * 300_000 for letter in b"abcdef"]
+    done = await asyncio.gather(
+        *(area.write("same", pieces(*([each] * 5))) for each in written), return_exceptions=True
+    )
+    acknowledged = [each * 5 for each, size in zip(written, done, strict=True) if size == 1_500_000]
     # Azure lets nobody finish whose blocks somebody else's end took away.
-    assert len(acknowledged) == len(said) or "accountKey" in it.said["data"]
+    assert len(acknowledged) == len(written) or "accountKey" in it.said["data"]
     assert await all_of(area, "same") in acknowledged
     opened = await it.service._open(await it.service.get("it"))
     assert opened.connection

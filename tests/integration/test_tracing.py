@@ -49,7 +49,7 @@ class Collector:
                 self.send_response(200 if self.path == "/v1/traces" else 404)
                 self.end_headers()
 
-            def log_message(self, *said: Any) -> None: ...
+            def log_message(self, *message: Any) -> None: ...
 
         self.server = HTTPServer(("127.0.0.1", 0), Receive)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

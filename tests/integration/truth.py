@@ -30,11 +30,11 @@ class Truth:
         if operation is None:
             return []
         where = f"{request.method} {request.url.path} answers {answer.status_code}"
-        said = operation["responses"].get(str(answer.status_code))
-        if said is None:
+        message = operation["responses"].get(str(answer.status_code))
+        if message is None:
             return [f"{where}, which is not described"]
         media = answer.headers.get("content-type", "").partition(";")[0]
-        content = said.get("content", {})
+        content = message.get("content", {})
         if media not in content:
             return [] if not media and not content else [f"{where} as {media!r}, described are {sorted(content)}"]
         if media != "application/json":

@@ -53,8 +53,8 @@ os.execv({runc!r}, [{runc!r}, *arguments])
 
 def knows_cdi() -> bool:
     """Return whether this machine's containerd gives containers devices by CDI."""
-    said = subprocess.run(["containerd", "--version"], capture_output=True, text=True, check=True).stdout
-    version = next(word for word in said.split() if word.lstrip("v")[:1].isdigit())
+    output = subprocess.run(["containerd", "--version"], capture_output=True, text=True, check=True).stdout
+    version = next(word for word in output.split() if word.lstrip("v")[:1].isdigit())
     major, minor = version.lstrip("v").split(".")[:2]
     return (int(major), int(minor)) >= (1, 7)
 

@@ -120,8 +120,8 @@ async def ended(pods: Reflector[Pod], *names: str) -> None:
 
 
 async def gpus_in(kube: KubeClient, name: str) -> set[str]:
-    said = b"".join([chunk async for chunk in kube.logs(name, SPACE)]).decode()
-    pairs = (line.partition("=") for line in said.splitlines())
+    message = b"".join([chunk async for chunk in kube.logs(name, SPACE)]).decode()
+    pairs = (line.partition("=") for line in message.splitlines())
     return {value for key, _, value in pairs if key.startswith("FAKE_GPU_")}
 
 

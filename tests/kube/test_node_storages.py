@@ -120,10 +120,10 @@ async def mounted(node: RealNode, logs: Path, *mounts: Mount, claims: dict[str, 
         launch = task(node, f"stores-{len(mounts)}", *mounts)
         await made.apply([launch])
         (report,) = await Watch(made).until_over(launch.key)
-        said = (logs / launch.key.path() / "stdout.log").read_text()
-        assert (report.code, report.message) == (0, ""), said
+        message = (logs / launch.key.path() / "stdout.log").read_text()
+        assert (report.code, report.message) == (0, ""), message
         await made.apply([ForgetTask(launch.key)])
-    return said
+    return message
 
 
 async def test_directories_of_nodes_and_claims_are_mounted(kube_node: RealNode, tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ async def test_directories_of_nodes_and_claims_are_mounted(kube_node: RealNode, 
     async with KubeClient(cluster_access(kube_node.plane.kubeconfig)) as kube:
         await bind_claim(kube, theirs, "team")
         mounts = (*both("node", ours), *both("claim", "nothing of the node"))
-        said = await mounted(kube_node, tmp_path / "logs", *mounts, claims={"claim": "team"})
-        assert said.splitlines() == ["hello node", "written by worker", "hello claim", "written by worker"]
+        message = await mounted(kube_node, tmp_path / "logs", *mounts, claims={"claim": "team"})
+        assert message.splitlines() == ["hello node", "written by worker", "hello claim", "written by worker"]
         assert (tmp_path / "claim" / "made").read_text() == "written by worker\n"
         await kube.delete(CLAIMS, "team", SPACE)
         await kube.delete(VOLUMES, "pv-team")
@@ -140,8 +140,8 @@ async def test_directories_of_nodes_and_claims_are_mounted(kube_node: RealNode, 
 
 async def test_nfs_is_mounted(kube_node: RealNode, nfs_export: str, tmp_path: Path) -> None:
     mounts = both("nfs", f":{nfs_export}", filesystem="nfs", options=f"addr={kube_node.address},rw")
-    said = await mounted(kube_node, tmp_path / "logs", *mounts, claims={})
-    assert said.splitlines() == ["hello nfs", "written by worker"]
+    message = await mounted(kube_node, tmp_path / "logs", *mounts, claims={})
+    assert message.splitlines() == ["hello nfs", "written by worker"]
     assert (tmp_path / "nfs" / "made").read_text() == "written by worker\n"
 
 

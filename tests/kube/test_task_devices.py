@@ -62,10 +62,10 @@ async def test_a_task_sees_the_gpus_of_its_grant(gpu_driver: FakeGpuDriver, tmp_
         launch = task(gpu_driver, "gpus", (6, 1), "env")
         await made.apply([launch])
         assert (await end_of(made, launch.key)).code == 0
-        said = (await log_of(made, launch.key, tmp_path)).splitlines()
-        gpus = {line.partition("=")[2] for line in said if line.startswith("FAKE_GPU_")}
+        message = (await log_of(made, launch.key, tmp_path)).splitlines()
+        gpus = {line.partition("=")[2] for line in message if line.startswith("FAKE_GPU_")}
         assert gpus == {GPUS[6], GPUS[1]}
-        assert "CUDA_VISIBLE_DEVICES=0,1" in said
+        assert "CUDA_VISIBLE_DEVICES=0,1" in message
         await made.apply([ForgetTask(launch.key)])
 
 
@@ -86,9 +86,9 @@ async def test_a_server_that_dies_before_the_pod_is_bound_is_continued(
             await stopped.wait()
     async with backend(gpu_driver, tmp_path) as made:
         assert (await end_of(made, launch.key)).code == 0
-        said = await log_of(made, launch.key, tmp_path)
-        assert GPUS[3] in said
-        assert said.count("FAKE_GPU_") == 1
+        message = await log_of(made, launch.key, tmp_path)
+        assert GPUS[3] in message
+        assert message.count("FAKE_GPU_") == 1
         await made.apply([ForgetTask(launch.key)])
 
 
@@ -186,8 +186,8 @@ done
                 async with await kube.exec(name, "default", ["touch", f"/tmp/go-{written}"]) as session:
                     assert (await session.collect())[0] == 0
         assert (await end_of(made, launch.key)).code == 0
-        said = (await log_of(made, launch.key, tmp_path)).splitlines()
+        message = (await log_of(made, launch.key, tmp_path)).splitlines()
         assert list((gpu_driver.node.root / "pods").glob("*/task/0.log.*")), "the log was not rotated"
         await made.apply([ForgetTask(launch.key)])
-    numbers = [int(line.split()[1].rstrip(".")) for line in said]
+    numbers = [int(line.split()[1].rstrip(".")) for line in message]
     assert numbers == list(range(lines))

@@ -81,8 +81,8 @@ def test_a_problem_says_what_and_what_to_do(pod: dict[str, Any], message: str, a
 def test_a_volume_that_waits_for_its_pod_is_no_problem_and_one_without_a_class_is() -> None:
     claim = {"metadata": {"name": "v"}, "spec": {}, "status": {"phase": "Pending"}}
 
-    def event(said: str) -> dict[str, Any]:
-        return {"involvedObject": {"kind": "PersistentVolumeClaim", "name": "v"}, "message": said}
+    def event(output: str) -> dict[str, Any]:
+        return {"involvedObject": {"kind": "PersistentVolumeClaim", "name": "v"}, "message": output}
 
     waits = parts.Snapshot(claims=[claim], events=[event("waiting for first consumer to be created before binding")])
     assert parts.problems(waits) == []

@@ -171,7 +171,7 @@ def _observed(
         if rule.where is Where.MESSAGE or (rule.where is Where.LINE and rule.role is Role.ROOT):
             yield _Observed(_Rank.MESSAGE, rule.where is Where.LINE, rule, _shown_message(evidence), None)
     for order, line in enumerate(_chain(error)):
-        for rule in _said(rules.observe(line[:_SEARCHED_MAX]), evidence, (Where.LINE, Where.EXCEPTION)):
+        for rule in _shown(rules.observe(line[:_SEARCHED_MAX]), evidence, (Where.LINE, Where.EXCEPTION)):
             rank = _Rank.CASCADE if rule.role is Role.CASCADE else _Rank.GENERAL if rule.is_general else _Rank.FATAL
             # Where only the sort of error is known, the whole chain says more than one of its exceptions.
             yield _Observed(rank, order, rule, error.line if error and rule.is_general else line, None)
@@ -194,7 +194,7 @@ def _observed_in(
     """Yield what a line of the log shows: of an old one, and one that was survived, only what is certain."""
     line = lines[at]
     observe = rules.observe_certain if is_old or _is_survived(lines, at) else rules.observe
-    for rule in _said(observe(line[:_SEARCHED_MAX]), evidence, (Where.LINE,)):
+    for rule in _shown(observe(line[:_SEARCHED_MAX]), evidence, (Where.LINE,)):
         rank = _Rank.CERTAIN if rule.is_certain else _Rank.CASCADE if rule.role is Role.CASCADE else _Rank.LINE
         yield _Observed(rank, at, rule, line, at)
 
@@ -234,7 +234,7 @@ def _chain(error: LastError | None) -> list[str]:
     return [*causes, last]
 
 
-def _said(rules: Iterable[Rule], evidence: Evidence, places: Sequence[Where]) -> Iterator[Rule]:
+def _shown(rules: Iterable[Rule], evidence: Evidence, places: Sequence[Where]) -> Iterator[Rule]:
     for rule in rules:
         if rule.where in places and rule.role is not Role.CONFIRMATION and rule.applies_to(evidence.exit_code):
             yield rule

@@ -139,8 +139,8 @@ def _hint(lines: Sequence[Line]) -> LastError | None:
     """Return the last line that has a word of failure, else the last line; None if all are empty."""
     texts = [text for line in reversed(lines) if (text := line.text.strip())]
     last = ((line.prefix, line.text.strip()[:_SHOWN_MAX]) for line in reversed(lines[-_HINT_WITHIN:]))
-    said = (text for prefix, text in last if _WORDS.search(text) and not _NOT_A_FAILURE.search(prefix + text))
-    hint = next((text for text in said if not _PASSED_ON.search(text)), None)
+    hints = (text for prefix, text in last if _WORDS.search(text) and not _NOT_A_FAILURE.search(prefix + text))
+    hint = next((text for text in hints if not _PASSED_ON.search(text)), None)
     if hint is not None:
         return LastError(ErrorKind.HINT, hint[:_SHOWN_MAX])
     return LastError(ErrorKind.LAST_LINE, texts[0][:_SHOWN_MAX]) if texts else None

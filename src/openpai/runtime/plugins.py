@@ -195,9 +195,9 @@ def _block(text: str, use: Use) -> str:
         return ""
     name = _ODD.sub("_", use.name)
     end = ", which the job ignores" if use.is_failure_ignored else ""
-    said = f'echo "runtime plugin {name} failed with exit code $pai_plugin{end}" >&2'
+    complaint = f'echo "runtime plugin {name} failed with exit code $pai_plugin{end}" >&2'
     # Not by `||` after it, which would switch `set -e` off in there.
-    block = f"trap 'pai_plugin=$?; case $pai_plugin in 0 | 143) ;; *) {said} ;; esac' EXIT\n{text}"
+    block = f"trap 'pai_plugin=$?; case $pai_plugin in 0 | 143) ;; *) {complaint} ;; esac' EXIT\n{text}"
     return f"{in_subshell(block, stops_at_failure=False)} || true" if use.is_failure_ignored else in_subshell(block)
 
 

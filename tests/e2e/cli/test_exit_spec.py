@@ -83,9 +83,9 @@ def test_an_exit_spec_is_tested_saved_used_at_once_and_reverted(pai, tmp_path):
 def test_a_bundled_exit_spec_is_disabled_and_tried_on_a_log(pai, tmp_path):
     log = tmp_path / "log"
     log.write_bytes(b"\0\xff" * 100 + b"\nTraceback (most recent call last):\nImportError: libfoo.so: no\n")
-    said = pai("exit-spec", "test", "--log", str(log)).out
+    message = pai("exit-spec", "test", "--log", str(log)).out
     name = "missing_module"
-    assert name in said
+    assert name in message
     assert pai("exit-spec", "edit", name, "--disable", "--force", "--yes", "--jobs", "0").code == 0
     assert name not in pai("exit-spec", "test", "--log", str(log)).out
     assert pai("exit-spec", "revert", name).code == 0

@@ -43,11 +43,11 @@ def test_the_root_is_the_rank_that_raised_and_stood_still(pai, tmp_path):
     assert pai("job", "submit", str(tmp_path / "job.yaml"), "--watch").code == 1
 
     shown = pai("job", "show", "two-ranks").out
-    said = " ".join(shown.split())
-    assert "first: task rank-0 on " in said
-    assert "; rank-0 failed first; 1 task of role rank failed" in said
-    assert "missing_module: caused by the program or the job file; another attempt would fail again" in said
-    assert "import apex_is_missing ModuleNotFoundError: No module named 'apex_is_missing'" in said
+    message = " ".join(shown.split())
+    assert "first: task rank-0 on " in message
+    assert "; rank-0 failed first; 1 task of role rank failed" in message
+    assert "missing_module: caused by the program or the job file; another attempt would fail again" in message
+    assert "import apex_is_missing ModuleNotFoundError: No module named 'apex_is_missing'" in message
     assert pai("job", "why", "two-ranks").out.startswith("Why: A module that the program imports is not installed")
     cause = json.loads(pai("job", "show", "two-ranks", "--json").out)["jobStatus"]["appExitCause"]
     assert (cause["name"], cause["domain"], cause["taskIndex"]) == ("missing_module", "user", 0)

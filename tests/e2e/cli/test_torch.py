@@ -46,8 +46,8 @@ def check_training(pai: Person, file: Path) -> None:
     message = pai("job", "submit", str(file), "--watch")
     assert message.code == 0, message.out + message.err
     tasks = [("master", 0), ("worker", 0), ("worker", 1)]
-    said = [pai("job", "logs", "torch-ddp", "-r", role, "-i", str(index)).out for role, index in tasks]
-    for rank, text in enumerate(said):
+    output = [pai("job", "logs", "torch-ddp", "-r", role, "-i", str(index)).out for role, index in tasks]
+    for rank, text in enumerate(output):
         loss = re.search(rf"^rank={rank} world=3 loss=(\d+\.\d+)$", text, re.MULTILINE)
         assert loss is not None, text
         assert float(loss[1]) < 0.01

@@ -92,13 +92,13 @@ class Window:
         assert self.ssh.stdout is not None
         self.ssh.stdin.write(script.encode())
         self.ssh.stdin.flush()
-        said = ""
-        while f"{mark}: end" not in said:
+        output = ""
+        while f"{mark}: end" not in output:
             line = self.ssh.stdout.readline().decode()
-            assert line, f"ssh has ended with {self.ssh.wait()}: {said}"
-            said += line
-        found = dict(re.findall(r"^(\w+)==(.*)==$", said, re.MULTILINE))
-        assert found["listeningOn"], said
+            assert line, f"ssh has ended with {self.ssh.wait()}: {output}"
+            output += line
+        found = dict(re.findall(r"^(\w+)==(.*)==$", output, re.MULTILINE))
+        assert found["listeningOn"], output
         self.port, self.token, self.pid = int(found["listeningOn"]), found["connectionToken"], int(found["pid"])
 
     def lose(self) -> None:
@@ -135,11 +135,11 @@ class Window:
         """Return the commit of the server, which VS Code compares with its own."""
         with self.connect() as made:
             made.sendall(b"GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            said = b"".join(iter(lambda: made.recv(65536), b""))
-        head, _, body = said.partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 200"), said
+            output = b"".join(iter(lambda: made.recv(65536), b""))
+        head, _, body = output.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), output
         found = re.search(rb"[0-9a-f]{40}", body)
-        assert found, said
+        assert found, output
         return found[0].decode()
 
     @contextlib.contextmanager

@@ -18,10 +18,10 @@ def claims(token: str) -> dict[str, object]:
 
 
 def test_clients_read_the_user_and_the_time_limit() -> None:
-    said = claims(new_token("ann", is_application=False, created_at_ms=5_999, expires_at_ms=9_000))
-    assert said == {"username": "ann", "application": False, "iat": 5, "exp": 9}
-    said = claims(new_token("bö", is_application=True, created_at_ms=5_999, expires_at_ms=None))
-    assert said == {"username": "bö", "application": True, "iat": 5}
+    message = claims(new_token("ann", is_application=False, created_at_ms=5_999, expires_at_ms=9_000))
+    assert message == {"username": "ann", "application": False, "iat": 5, "exp": 9}
+    message = claims(new_token("bö", is_application=True, created_at_ms=5_999, expires_at_ms=None))
+    assert message == {"username": "bö", "application": True, "iat": 5}
 
 
 def test_no_two_tokens_are_alike_and_none_is_an_id() -> None:

@@ -37,9 +37,9 @@ def test_the_user_of_tasks_is_printed_instead(
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert "or run tasks as other users with --task-uids" in describe("process", capsys)
     Console(Settings(Path("/data"), task_user="pai-[x]")).welcome("1", "http://x", None, "admin", is_open=False)
-    said = capsys.readouterr().out
-    assert "with the rights of the user pai-[x]: give accounts only to people you trust" in said
-    assert "root" not in said
+    output = capsys.readouterr().out
+    assert "with the rights of the user pai-[x]: give accounts only to people you trust" in output
+    assert "root" not in output
 
 
 class Screen(io.StringIO):

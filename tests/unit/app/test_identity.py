@@ -28,13 +28,13 @@ def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "identity.yaml"
     path.write_text(GOOD)
     monkeypatch.setenv("PAI_TEST_SECRET", "hush")
-    said = read_identity(path)
-    assert said.oidc is not None
-    assert said.ldap is not None
-    assert said.oidc.settings().client_secret == "hush"
-    assert said.oidc.settings().scopes[0] == "openid"
-    assert said.ldap.settings().bind_password == "hush"
-    assert "hush" not in repr(said)
+    output = read_identity(path)
+    assert output.oidc is not None
+    assert output.ldap is not None
+    assert output.oidc.settings().client_secret == "hush"
+    assert output.oidc.settings().scopes[0] == "openid"
+    assert output.ldap.settings().bind_password == "hush"
+    assert "hush" not in repr(output)
 
 
 def test_every_fault_is_reported(tmp_path: Path) -> None:

@@ -30,11 +30,11 @@ def test_devices_that_an_answer_names(resource: str, answer: str, found: set[str
 
 
 def test_any_shell_answers_the_question() -> None:
-    said = subprocess.run(
+    message = subprocess.run(
         ["/bin/sh", "-c", received._ASK], env={"NVIDIA_VISIBLE_DEVICES": f"{ONE},{MIG}"}, capture_output=True, text=True
     )
-    assert (said.returncode, said.stderr) == (0, "")
-    assert named_in(said.stdout, "nvidia.com/gpu") == {ONE, MIG}
+    assert (message.returncode, message.stderr) == (0, "")
+    assert named_in(message.stdout, "nvidia.com/gpu") == {ONE, MIG}
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def test_kube_scheduler_says_why_it_places_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("http", "said", "reason"),
+    ("http", "output", "reason"),
     [
         (422, "Pod is invalid: spec.containers[0].image: Required value", ExitReason.LAUNCH_REFUSED),
         (413, "Request entity too large", ExitReason.LAUNCH_REFUSED),
@@ -256,12 +256,12 @@ def test_kube_scheduler_says_why_it_places_nothing() -> None:
         ),
     ],
 )
-def test_a_refused_pod_ends_for_good_only_if_the_pod_is_at_fault(http: int, said: str, reason: ExitReason) -> None:
-    error = error_of("create pods", http, json.dumps({"message": said}).encode())
+def test_a_refused_pod_ends_for_good_only_if_the_pod_is_at_fault(http: int, output: str, reason: ExitReason) -> None:
+    error = error_of("create pods", http, json.dumps({"message": output}).encode())
     refusal = refusal_of(error, 0.0)
     assert refusal.exit is not None
     assert refusal.exit.reason is reason
-    assert said in refusal.exit.message
+    assert output in refusal.exit.message
 
 
 def test_a_full_quota_is_waited_for() -> None:

@@ -136,7 +136,7 @@ def test_in_place_is_for_a_server_on_this_machine(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         (("--no-code", "--in-place", "x"), "give one of"),
         (("--memory", "lots", "x"), "not an amount of memory"),
@@ -144,10 +144,10 @@ def test_in_place_is_for_a_server_on_this_machine(tmp_path):
         ((), "COMMAND"),
     ],
 )
-def test_a_wrong_use_is_refused(pai, platform, project, words, said):
+def test_a_wrong_use_is_refused(pai, platform, project, words, output):
     message = pai("run", *words)
     assert message.code == 2
-    assert said in message.err
+    assert output in message.err
 
 
 @pytest.mark.parametrize(("given", "mb"), [("8G", 8192), ("512", 512), ("1tb", 1 << 20), ("64MiB", 64)])

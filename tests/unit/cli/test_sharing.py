@@ -302,14 +302,14 @@ def test_who_goes_first_is_shown_and_set_for_one_virtual_cluster(pai, platform):
 
 
 def test_whether_all_jobs_may_be_interrupted_is_set_for_one_virtual_cluster(pai, platform):
-    said = {"orders": {"speech": "fifo"}, "interruptible": {"speech": True}, "version": 3}
-    platform.on("GET", "/scheduler/orders", said)
-    platform.on("PUT", "/scheduler/orders", said)
+    output = {"orders": {"speech": "fifo"}, "interruptible": {"speech": True}, "version": 3}
+    platform.on("GET", "/scheduler/orders", output)
+    platform.on("PUT", "/scheduler/orders", output)
     platform.on("GET", "/virtual-clusters/vision", VISION)
     assert "may borrow idle resources of others" in pai("vc", "order", "vision", "--interruptible").out
     assert pai("vc", "order", "vision").err.count("interrupt") == 0
     sent = [json.loads(request.content) for request in platform.requests if request.method == "PUT"]
-    assert sent == [said | {"interruptible": {"speech": True, "vision": True}}]
+    assert sent == [output | {"interruptible": {"speech": True, "vision": True}}]
     platform.requests.clear()
     assert "may be moved to make whole nodes" in pai("vc", "order", "vision", "--move-jobs").out
     sent = [json.loads(request.content) for request in platform.requests if request.method == "PUT"]

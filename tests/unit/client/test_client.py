@@ -45,11 +45,11 @@ def state(name: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize(
-    ("said", "at_ms"),
+    ("output", "at_ms"),
     [("2026-01-31T12:00:00.250Z", 1_769_860_800_250), (None, None), ("yesterday", None), (7, None)],
 )
-def test_an_event_says_when_it_happened(said, at_ms):
-    assert model.Event.read({"reason": "Running", "lastTimestamp": said}).at_ms == at_ms
+def test_an_event_says_when_it_happened(output, at_ms):
+    assert model.Event.read({"reason": "Running", "lastTimestamp": output}).at_ms == at_ms
 
 
 def test_a_detail_becomes_plain_values():

@@ -116,10 +116,10 @@ def test_what_cannot_be_done_is_refused_with_its_place(template: Any, message: s
 
 
 def test_all_faults_are_in_one_message_of_a_bounded_length() -> None:
-    said = refusal(framework(*[pod(command=None, image="")] * 20, retryPolicy={"maxRetryCount": -1}))
-    assert "taskRoles[0]" in said
-    assert "taskRoles[1]" in said
-    assert said.endswith("and 31 more")
+    output = refusal(framework(*[pod(command=None, image="")] * 20, retryPolicy={"maxRetryCount": -1}))
+    assert "taskRoles[0]" in output
+    assert "taskRoles[1]" in output
+    assert output.endswith("and 31 more")
     assert "no role with a taskNumber" in refusal(framework(pod(), role={"taskNumber": 0}))
 
 

@@ -79,12 +79,12 @@ class Store:
     async def answer(self, request: httpx.Request) -> httpx.Response:
         self.asked += 1
         self.headers = request.headers
-        said = self.answers.pop(0) if self.answers else 204
-        if isinstance(said, Exception):
-            raise said
-        if said < 300:
+        output = self.answers.pop(0) if self.answers else 204
+        if isinstance(output, Exception):
+            raise output
+        if output < 300:
             self.taken.append(read(await request.aread()))
-        return httpx.Response(said)
+        return httpx.Response(output)
 
     async def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)

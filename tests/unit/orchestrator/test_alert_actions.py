@@ -156,8 +156,8 @@ async def test_a_command_gets_the_alert_as_data_and_no_environment(
     parts = command(tmp_path, f'cat > {tmp_path}/in; env > {tmp_path}/env; printf "%s|" "$@"; pwd')
     detail = await alert_actions._run(parts, ROW)
     assert detail.strip() == "the command ran: one word|$HOME;`id`|/"
-    said = json.loads((tmp_path / "in").read_text())
-    assert (said["rule"], said["labels"], said["summary"]) == ("Long", LABELS, "$(id) `id`")
+    message = json.loads((tmp_path / "in").read_text())
+    assert (message["rule"], message["labels"], message["summary"]) == ("Long", LABELS, "$(id) `id`")
     names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
     assert names <= {"PATH", "PAI_ALERT_RULE", "PAI_ALERT_KEY", "PWD", "OLDPWD", "SHLVL", "_"}
 

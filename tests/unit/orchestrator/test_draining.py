@@ -35,8 +35,10 @@ def test_jobs_leave_a_drained_node_at_its_deadline_and_run_elsewhere() -> None:
         row = await servers.row("stays")
         assert (row.attempt, row.phase) == (1, "running")
         assert next(iter(servers.where(row.id)))[0] not in (node, other)
-        (said,) = [one.event.message for one in await servers.events("stays") if one.event.reason == "AttemptPreempted"]
-        assert f"node {node} is drained and its deadline has passed: fans" in said
+        (message,) = [
+            one.event.message for one in await servers.events("stays") if one.event.reason == "AttemptPreempted"
+        ]
+        assert f"node {node} is drained and its deadline has passed: fans" in message
 
     live(story)
 

@@ -18,8 +18,8 @@ def test_a_running_job_runs_again_from_its_beginning() -> None:
         await servers.in_phase("a", "ending")
         await servers.in_phase("a", "running")
         assert (await servers.row("a")).attempt == 1
-        said = [row.event.message for row in await servers.events("a") if row.event.reason == "RestartRequested"]
-        assert said == ["root restarted the job: new data"]
+        message = [row.event.message for row in await servers.events("a") if row.event.reason == "RestartRequested"]
+        assert message == ["root restarted the job: new data"]
         await servers.in_phase("a", "succeeded")
         await servers.commands.restart("ann", "a", "ann")
         await servers.in_phase("a", "running")
@@ -77,8 +77,8 @@ def test_a_job_that_runs_is_not_started() -> None:
         assert (await servers.row("a")).attempt == 1
         await servers.commands.stop("ann", "a", "root", "the data is wrong")
         await servers.in_phase("a", "stopped")
-        said = {row.event.message for row in await servers.events("a")}
-        assert "the job was stopped: root stopped the job: the data is wrong" in said
+        message = {row.event.message for row in await servers.events("a")}
+        assert "the job was stopped: root stopped the job: the data is wrong" in message
 
     live(story)
 

@@ -45,6 +45,6 @@ def test_a_log_that_is_slow_to_search_is_left_and_the_diagnosis_says_so() -> Non
     assert found.unread >= 150
     assert found.cause is not None
     assert found.cause.name == "type_or_key_error"
-    said = diagnose(ExitReport(1), log, may_go_on=lambda: False)
-    assert f"{found.unread} lines of the end of its log were not searched" in said.reason
+    message = diagnose(ExitReport(1), log, may_go_on=lambda: False)
+    assert f"{found.unread} lines of the end of its log were not searched" in message.reason
     assert "not searched" not in diagnose(ExitReport(1), "KeyError: 'lr'\n").reason

@@ -144,10 +144,10 @@ def test_a_key_without_a_value_counts_as_absent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "is_gang"), [({}, True), ({"gangAllocation": None}, True), ({"gangAllocation": False}, False)]
+    ("output", "is_gang"), [({}, True), ({"gangAllocation": None}, True), ({"gangAllocation": False}, False)]
 )
-def test_a_job_is_a_gang_unless_it_says_no(said: dict[str, bool | None], is_gang: bool) -> None:
-    assert read_job(text_of(job(extras=said))).spec.is_gang is is_gang
+def test_a_job_is_a_gang_unless_it_says_no(output: dict[str, bool | None], is_gang: bool) -> None:
+    assert read_job(text_of(job(extras=output))).spec.is_gang is is_gang
 
 
 def test_secrets_may_stand_in_a_second_document() -> None:

@@ -77,9 +77,9 @@ def test_commands_go_before_and_after_in_opposite_order() -> None:
 
 def test_an_ignored_failure_does_not_end_the_task() -> None:
     spec = a_spec([{"plugin": "cmd", "failurePolicy": "ignore", "parameters": {"preCommands": ["pre"]}}])
-    begin, term, policy, said, *rest = lines(spec)
+    begin, term, policy, message, *rest = lines(spec)
     assert [begin, term, policy, *rest] == ["(", "trap 'exit 143' TERM", "set +e", "pre", ") || true", "main"]
-    assert "which the job ignores" in said
+    assert "which the job ignores" in message
 
 
 @pytest.mark.parametrize("policy", ["fail", "ignore"])

@@ -23,10 +23,10 @@ def test_every_method_of_asyncsshs_file_server_is_replaced() -> None:
 @pytest.mark.parametrize("path", [b"a", b"-rf", b"'; touch hurt; '", b"$(touch hurt)`x`\\\n\n", bytes(range(1, 256))])
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_a_path_is_one_word_of_a_shell(path: bytes, shell: str) -> None:
-    said = subprocess.run([shell], input=b"printf %s " + quoted(path), capture_output=True, check=True)
-    assert said.stdout == b"./" + path
-    said = subprocess.run([shell, "-c", plain_word(path) + 'printf %s "$path"'], capture_output=True, check=True)
-    assert said.stdout == b"./" + path
+    message = subprocess.run([shell], input=b"printf %s " + quoted(path), capture_output=True, check=True)
+    assert message.stdout == b"./" + path
+    message = subprocess.run([shell, "-c", plain_word(path) + 'printf %s "$path"'], capture_output=True, check=True)
+    assert message.stdout == b"./" + path
     assert plain_word(path).isascii()
 
 

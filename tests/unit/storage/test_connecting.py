@@ -40,10 +40,10 @@ def test_a_missing_library_is_named_with_what_installs_it(kind: str, monkeypatch
 
 def test_what_libraries_say_loses_every_secret_however_it_is_written() -> None:
     translator = ErrorTranslator("it", ("a/b+c=", "tok en"))
-    said = "GET https://x/y?delegation=a%2Fb%2Bc%3D&z=tok+en tok%20en a/b+c= failed\nfor ever"
-    message = translator.clean(said)
+    output = "GET https://x/y?delegation=a%2Fb%2Bc%3D&z=tok+en tok%20en a/b+c= failed\nfor ever"
+    message = translator.clean(output)
     assert message == "GET https://x/y?delegation=******&z=****** ****** ****** failed for ever"
-    assert "a/b" not in str(translator.error(OSError(5, said)))
+    assert "a/b" not in str(translator.error(OSError(5, output)))
     assert "a/b" not in repr(translator)
 
 

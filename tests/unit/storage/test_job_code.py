@@ -52,8 +52,8 @@ def sha(content: bytes) -> str:
 
 def frames(*contents: bytes, lie: bytes = b"") -> bytes:
     """Return contents as they are sent; the last one may be another than it says."""
-    said = [*contents[:-1], lie] if lie else contents
-    pairs = zip(contents, said, strict=True)
+    output = [*contents[:-1], lie] if lie else contents
+    pairs = zip(contents, output, strict=True)
     return gzip.compress(b"".join(f"{sha(each)} {len(each)}\n".encode() + sent for each, sent in pairs), mtime=0)
 
 

@@ -67,14 +67,14 @@ class ReceivedDevices:
         if not attempt.devices or not attempt.node:
             return
         known = self._known.get(attempt.uid)
-        said = container(pod).allocated_resources_status
-        if not said and known is not None:
+        statuses = container(pod).allocated_resources_status
+        if not statuses and known is not None:
             return
         devices = self._table.devices(attempt.node)
         if devices.mode is not GpuMode.PLUGIN:
             return
         mine = {devices.remembered[at].source for at in attempt.devices if at < len(devices.remembered)}
-        found = {each.name: tuple(one.id for one in each.resources) for each in said if each.name in mine}
+        found = {each.name: tuple(one.id for one in each.resources) for each in statuses if each.name in mine}
         if found and found != known:
             self._record(attempt, found, is_proof=True)
         elif not found and known is None:
@@ -114,13 +114,13 @@ class ReceivedDevices:
 
     async def _answer(self, pod: str) -> str:
         command = ("/bin/sh", "-c", _ASK)
-        said = bytearray()
+        answer = bytearray()
         async with await self._client.exec(pod, self._namespace, command, container=CONTAINER) as session:
             async for output in session:
-                said += output.data
-                if len(said) > _ANSWER_MAX:
+                answer += output.data
+                if len(answer) > _ANSWER_MAX:
                     return ""
-        return said.decode(errors="replace")
+        return answer.decode(errors="replace")
 
 
 def _says_it(version: str) -> bool:

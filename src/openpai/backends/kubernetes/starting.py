@@ -50,13 +50,13 @@ class Progress:
 def progress(pod: Pod, waited_s: float, event: Event | None = None) -> Progress:
     """Return why a pod does not run yet. `event` is the newest event about it, if its events were read."""
     waiting = container(pod).state.waiting
-    reason, said = (waiting.reason, waiting.message) if waiting else ("", "")
+    reason, text = (waiting.reason, waiting.message) if waiting else ("", "")
     if reason in ("InvalidImageName", "ErrImageNeverPull"):
-        return _ended(ExitReason.IMAGE_MISSING, said or reason)
+        return _ended(ExitReason.IMAGE_MISSING, text or reason)
     if reason in _PULL_FAILED:
-        return _pulling(said or reason, waited_s)
+        return _pulling(text or reason, waited_s)
     if reason in _NOT_CREATED:
-        return _patient(_NOT_CREATED[reason], f"{reason}: {said}", "ContainerCreationFailed", waited_s)
+        return _patient(_NOT_CREATED[reason], f"{reason}: {text}", "ContainerCreationFailed", waited_s)
     scheduled = pod.status.condition("PodScheduled")
     if not pod.spec.node_name and scheduled is not None and scheduled.reason == "Unschedulable":
         message = f"kube-scheduler does not place it: {scheduled.message}"
@@ -76,12 +76,12 @@ def _by_event(event: Event, waited_s: float) -> Progress:
     return _patient(ExitReason.LAUNCH_FAILED, f"{event.reason}: {event.message}", "ContainerCreationFailed", waited_s)
 
 
-def _pulling(said: str, waited_s: float) -> Progress:
-    if _NO_IMAGE.search(said):
-        return _ended(ExitReason.IMAGE_MISSING, said)
+def _pulling(text: str, waited_s: float) -> Progress:
+    if _NO_IMAGE.search(text):
+        return _ended(ExitReason.IMAGE_MISSING, text)
     if waited_s > IMAGE_PATIENCE_S:
-        return _ended(ExitReason.LAUNCH_FAILED, f"its image could not be pulled in {waited_s / 60:.0f} minutes: {said}")
-    return Progress(_sentence(said), "ImagePullFailed")
+        return _ended(ExitReason.LAUNCH_FAILED, f"its image could not be pulled in {waited_s / 60:.0f} minutes: {text}")
+    return Progress(_sentence(text), "ImagePullFailed")
 
 
 def _patient(reason: ExitReason, message: str, step: str, waited_s: float) -> Progress:

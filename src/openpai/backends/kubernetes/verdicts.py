@@ -114,44 +114,44 @@ def _without_container(pod: Pod, *, was_killed: bool) -> ExitReport:
         return KILLED_BEFORE_START
     if pod.is_deleting:
         return lost("its pod was deleted by another program or a user of the cluster before it ran")
-    said = pod.status.message or "its node gave no reason"
-    return replace(refused, reason=ExitReason.LAUNCH_FAILED, message=f"its pod failed without a container: {said}")
+    text = pod.status.message or "its node gave no reason"
+    return replace(refused, reason=ExitReason.LAUNCH_FAILED, message=f"its pod failed without a container: {text}")
 
 
 def _by_node(pod: Pod, report: ExitReport) -> ExitReport | None:
     """Return the report if the node or another scheduler ended or refused the pod."""
-    said = pod.status.message
+    text = pod.status.message
     if pod.status.reason == "Evicted":
-        return _evicted(said, report)
+        return _evicted(text, report)
     reason = _OF_NODE.get(pod.status.reason)
     if pod.status.reason.startswith("OutOf"):
         reason = ExitReason.OUT_OF_RESOURCES
     target = pod.status.condition("DisruptionTarget")
     # A task that ended well before it was put out has ended well.
     if reason is None and target is not None and target.status == "True" and report.code != 0:
-        reason, said = _DISRUPTED.get(target.reason), said or target.message
+        reason, text = _DISRUPTED.get(target.reason), text or target.message
     if reason is None:
         return None
-    return replace(report, reason=reason, message=said or pod.status.reason)
+    return replace(report, reason=reason, message=text or pod.status.reason)
 
 
-def _evicted(said: str, report: ExitReport) -> ExitReport:
-    if _SHM.search(said):
+def _evicted(text: str, report: ExitReport) -> ExitReport:
+    if _SHM.search(text):
         return replace(report, reason=ExitReason.OOM_KILLED, message="it put more into /dev/shm than its shmMB allows")
-    reason = ExitReason.DISK_EXCEEDED if _DISK.search(said) else ExitReason.EVICTED
-    return replace(report, reason=reason, message=said)
+    reason = ExitReason.DISK_EXCEEDED if _DISK.search(text) else ExitReason.EVICTED
+    return replace(report, reason=reason, message=text)
 
 
 def _by_container(terminated: Terminated, report: ExitReport) -> ExitReport | None:
     """Return the report if the container was killed for its memory, never started, or left a message of ours."""
-    said = " ".join(terminated.message.split())
+    text = " ".join(terminated.message.split())
     if terminated.reason == "OOMKilled" and report.code != 0:
         message = "it used more memory than it asked for and was killed"
         return replace(report, reason=ExitReason.OOM_KILLED, message=message)
     if terminated.reason == _UNKNOWN:
-        return replace(report, reason=ExitReason.LOST, message=said or "its container vanished from its node")
+        return replace(report, reason=ExitReason.LOST, message=text or "its container vanished from its node")
     if _never_began(terminated):
-        return replace(report, reason=_not_started(said), message=said)
+        return replace(report, reason=_not_started(text), message=text)
     written = ExitText.parse(terminated.message)
     if written is not None and report.code == _PORT_TAKEN and written.reason == ExitReason.PORT_TAKEN:
         return replace(report, reason=ExitReason.PORT_TAKEN, message=written.message)
@@ -162,10 +162,10 @@ def _never_began(terminated: Terminated) -> bool:
     return terminated.reason in ("ContainerCannotRun", "StartError", "CreateContainerError")
 
 
-def _not_started(said: str) -> ExitReason:
-    if _OTHER_PROCESSOR in said:
+def _not_started(text: str) -> ExitReason:
+    if _OTHER_PROCESSOR in text:
         return ExitReason.LAUNCH_REFUSED
-    return ExitReason.NO_SHELL if _NO_SHELL.search(said) else ExitReason.START_FAILED
+    return ExitReason.NO_SHELL if _NO_SHELL.search(text) else ExitReason.START_FAILED
 
 
 def _killed(report: ExitReport) -> ExitReport:
