@@ -66,7 +66,7 @@ async def test_a_driver_that_does_not_work_is_reported(tmp_path: Path, monkeypat
     monkeypatch.setenv("PATH", str(tmp_path))
     with capture_logs() as logs:
         assert await find_gpus() == Gpus(0)
-    assert logs[0]["said"] == "could not communicate with the driver"
+    assert logs[0]["message"] == "could not communicate with the driver"
     program.unlink()
     with capture_logs() as logs:
         assert await find_gpus() == Gpus(0)
