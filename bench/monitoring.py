@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.server import answer
-from openpai.metrics.keeping import KeptHistory
+from openpai.metrics.history import KeptHistory
 from openpai.metrics.service import MeasuredMetrics
 from openpai.series.labels import Labels, matching
 from openpai.series.model import Query, Reading
-from openpai.series.tiers import chart_step_ms
+from openpai.series.retention import chart_step_ms
 
 _NAMES: Final = (
     "task_cpu_percent",

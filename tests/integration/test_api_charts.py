@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.metrics.keeping import KeptHistory
+from openpai.metrics.history import KeptHistory
 from openpai.metrics.service import MeasuredMetrics
 from openpai.series.labels import Labels
 from openpai.series.model import Reading

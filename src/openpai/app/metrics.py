@@ -15,7 +15,7 @@ from openpai.app.settings import Settings
 from openpai.backends.host.gpu_use import GpuReader, NoGpus, open_gpus
 from openpai.backends.host.machine import VIRTUAL
 from openpai.metrics.devices import readings_of
-from openpai.metrics.keeping import KeptHistory
+from openpai.metrics.history import KeptHistory
 from openpai.metrics.machine import Machine, of_process
 from openpai.metrics.prometheus import PrometheusHistory
 from openpai.metrics.remote_write import RemoteWriter
@@ -26,7 +26,7 @@ from openpai.ports.clock import Clock
 from openpai.ports.metrics import PERIOD_S
 from openpai.series.labels import NO_LABELS, Labels
 from openpai.series.model import Reading
-from openpai.series.tiers import DAY_MS, HOUR_MS, Tier, Tiers
+from openpai.series.retention import DAY_MS, HOUR_MS, Tier, Tiers
 from openpai.store.database import Database
 from openpai.system.supervision import failures, supervise
 

@@ -22,7 +22,7 @@ from typing import Final
 from openpai.series.codec import decode, encode
 from openpai.series.labels import Labels, Matcher, accepted
 from openpai.series.open_block import STEP_MS, Key, OpenBlock
-from openpai.series.tiers import DAY_MS, HOUR_MS, Grid, Points, Tiers, coarser, coarser_points
+from openpai.series.retention import DAY_MS, HOUR_MS, Grid, Points, Tiers, coarser, coarser_points
 
 FINE, MIDDLE, COARSE = 0, 1, 2
 SUBJECTS_MAX: Final = 100_000

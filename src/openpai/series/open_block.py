@@ -14,8 +14,8 @@ from typing import Final
 
 from openpai.series.labels import Labels, Matcher, accepted
 from openpai.series.model import MISSING
+from openpai.series.retention import HOUR_MS, MINUTE_MS
 from openpai.series.rounds import JOB, Round
-from openpai.series.tiers import HOUR_MS, MINUTE_MS
 
 STEP_MS: Final = 10_000
 CELLS_MAX: Final = 8_000_000

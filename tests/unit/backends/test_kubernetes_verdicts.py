@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openpai.backends.kubernetes.keeping import PodKeeper
+from openpai.backends.kubernetes.cached_pods import PodKeeper
 from openpai.backends.kubernetes.refusals import refusal_of
 from openpai.backends.kubernetes.starting import IMAGE_PATIENCE_S, PATIENCE_S, progress
 from openpai.backends.kubernetes.verdicts import started_at_ms, verdict

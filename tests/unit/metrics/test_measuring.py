@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from openpai.metrics.keeping import KeptHistory
+from openpai.metrics.history import KeptHistory
 from openpai.metrics.service import MeasuredMetrics
 from openpai.series.labels import NO_LABELS
 from openpai.series.model import Reading

@@ -24,7 +24,7 @@ from openpai.protocol.errors import Refused, Unavailable
 from openpai.series.catalogue import METRICS
 from openpai.series.labels import LABEL_MAX, Matcher, matching
 from openpai.series.model import Query as SeriesQuery
-from openpai.series.tiers import chart_step_ms
+from openpai.series.retention import chart_step_ms
 from openpai.wire.metrics import JobEfficiency, JobMetrics, MetricChart, MetricList
 
 router = Router("metrics")

@@ -20,12 +20,12 @@ import structlog
 
 from openpai.backends.host.shells import RunsShells
 from openpai.backends.kubernetes.attempts import PodAttempt, PodRegister
+from openpai.backends.kubernetes.cached_pods import PodKeeper
 from openpai.backends.kubernetes.claiming import Claims, waits_for_binding
 from openpai.backends.kubernetes.cluster import Cluster
 from openpai.backends.kubernetes.deleting import Deletions
 from openpai.backends.kubernetes.epochs import announce
 from openpai.backends.kubernetes.fetching import WorkFetcher
-from openpai.backends.kubernetes.keeping import PodKeeper
 from openpai.backends.kubernetes.launching import Launcher, Shared
 from openpai.backends.kubernetes.leftovers import Leftovers
 from openpai.backends.kubernetes.log_shipping import LogShipper

@@ -26,7 +26,7 @@ from openpai.backends.kubernetes.foreign import ForeignPods, Use
 from openpai.backends.kubernetes.leases import NodeLeases
 from openpai.backends.kubernetes.node_checks import DRIFT_S, checks, with_drift
 from openpai.backends.kubernetes.node_health import NodeRules, is_reachable, is_worker, problems
-from openpai.backends.kubernetes.slices import Place, places_of, pools_of, with_holders, with_rules
+from openpai.backends.kubernetes.resource_slices import Place, places_of, pools_of, with_holders, with_rules
 from openpai.kube.objects.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from openpai.kube.objects.nodes import Node
 from openpai.kube.objects.pods import Pod

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from openpai.metrics.file import open_file
-from openpai.metrics.keeping import KeptHistory
+from openpai.metrics.history import KeptHistory
 from openpai.series.labels import Labels, matching
 from openpai.series.model import Answer, Query
+from openpai.series.retention import DAY_MS, HOUR_MS, Tier, Tiers
 from openpai.series.rounds import Round
-from openpai.series.tiers import DAY_MS, HOUR_MS, Tier, Tiers
 
 START_MS = 20_000 * DAY_MS
 N1 = Labels.of({"node": "n1"})
@@ -167,7 +167,7 @@ async def test_a_damaged_file_costs_only_the_past(tmp_path: Path) -> None:
 _KILLED = """
 import asyncio, os, sys
 from pathlib import Path
-from openpai.metrics.keeping import KeptHistory
+from openpai.metrics.history import KeptHistory
 from openpai.series.labels import Labels
 from openpai.series.rounds import Round
 

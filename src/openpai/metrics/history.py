@@ -22,8 +22,8 @@ from openpai.protocol.errors import Broken, Unavailable
 from openpai.series.labels import Labels
 from openpai.series.model import Answer, Query, Series
 from openpai.series.open_block import STEP_MS, OpenBlock
+from openpai.series.retention import Grid, Points, Tiers
 from openpai.series.rounds import Round
-from openpai.series.tiers import Grid, Points, Tiers
 
 log: Final = structlog.get_logger(__name__)
 T = TypeVar("T")

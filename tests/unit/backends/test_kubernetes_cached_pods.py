@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from openpai.backends.kubernetes.cached_pods import PodKeeper
 from openpai.backends.kubernetes.foreign import requested
-from openpai.backends.kubernetes.keeping import PodKeeper
 from openpai.backends.kubernetes.names import SCOPE_LABEL, pod_name
 from openpai.backends.kubernetes.seals import Identity, Seals
 from openpai.kube.objects.kinds import PODS
