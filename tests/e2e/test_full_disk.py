@@ -52,6 +52,9 @@ def test_on_a_full_disk_people_log_in_and_stop_jobs(small_disk: Path, tmp_path: 
             body: dict[str, Any] = answer.json()
             assert (answer.status_code, body["code"]) == (503, "UnavailableError"), body
             assert "disk is almost full" in body["message"]
+        ready = httpx.get(f"{server.url}/readyz")
+        assert (ready.status_code, "disk: " in ready.json()["message"]) == (503, True), ready.text
+        assert httpx.get(f"{server.url}/healthz").status_code == 200
         for _ in range(LOGINS):
             assert login(server).status_code == 200
             fill(small_disk / "ballast2")

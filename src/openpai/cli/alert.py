@@ -211,6 +211,8 @@ def subscribe(
             minutes = durations.seconds(waiting, "--waiting", bare="m") / 60
             found = pai.subscribe(wanted, waiting_minutes=minutes, url=webhook, shape=shape)
     output.done(json, found.document, _chosen(found), "pai alert subscribe end failure")
+    if found.problem and not json:
+        output.warn(f"nothing will arrive: {found.problem}")
 
 
 def _chosen(found: Subscription) -> str:

@@ -88,3 +88,4 @@ class Subscription(Document):
     waitingMinutes: Annotated[float, Doc("how long a job may wait before a message", example=30)]
     url: Annotated[str, Doc("a webhook of one's own; empty: mail", example="")]
     shape: Annotated[Literal["webhook", "slack", "teams"], Doc("the form of what the webhook gets", example="webhook")]
+    problem: Annotated[str, Doc("why no message can arrive; empty if nothing is known to be in the way", example="")]

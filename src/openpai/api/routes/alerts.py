@@ -18,8 +18,9 @@ from openpai.api.context import context_of, needs
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import alerts as shapes
-from openpai.orchestrator.alert_outbox import subscription_of
+from openpai.orchestrator.alert_outbox import Subscription, subscription_of
 from openpai.orchestrator.present_alerts import WATCHED, present_alerts
+from openpai.ports.alerts import Channel
 from openpai.ports.queries import JobFilter
 from openpai.wire import alerts as wire
 
@@ -149,8 +150,9 @@ async def get_subscription(
     request: Request, caller: Annotated[Caller, needs("alert.subscribe")]
 ) -> Reply[wire.Subscription]:
     """Return what the caller hears of their own jobs."""
-    user = await context_of(request).services.users.user(caller.user)
-    return reply(_subscription(user))
+    services = context_of(request).services
+    user = await services.users.user(caller.user)
+    return reply(_subscription(user, await services.alerts.channels()))
 
 
 @router.serves("PUT /api/v2/alerts/subscription", "Subscribe to one's own jobs", takes=SubscriptionBody)
@@ -172,13 +174,14 @@ async def set_subscription(
         check_extension(extension)
         return replace(user, extension=extension)
 
-    return reply(_subscription(await services.users.change_user(caller.user, change)))
+    user = await services.users.change_user(caller.user, change)
+    return reply(_subscription(user, await services.alerts.channels()))
 
 
-def _subscription(user: User | None) -> wire.Subscription:
-    found = subscription_of(user) if user is not None else None
-    if found is None:
-        return {"on": [], "waitingMinutes": 30, "url": "", "shape": "webhook"}
+def _subscription(user: User | None, channels: Sequence[Channel]) -> wire.Subscription:
+    if user is None:
+        return {"on": [], "waitingMinutes": 30, "url": "", "shape": "webhook", "problem": ""}
+    found = subscription_of(user)
     words: tuple[Literal["start", "end", "failure", "waiting", "retry", "weekly"], ...]
     words = ("start", "end", "failure", "waiting", "retry", "weekly")
     shape: Literal["webhook", "slack", "teams"] = (
@@ -189,4 +192,15 @@ def _subscription(user: User | None) -> wire.Subscription:
         "waitingMinutes": found.waiting_minutes,
         "url": found.url,
         "shape": shape,
+        "problem": _in_the_way(user, found, channels),
     }
+
+
+def _in_the_way(user: User, subscription: Subscription, channels: Sequence[Channel]) -> str:
+    if not subscription.on or subscription.url:
+        return ""
+    if not user.email:
+        return "you have no e-mail address; add one to your profile, or use a webhook"
+    if not any(channel.kind == "mail" for channel in channels):
+        return "the platform cannot send mail yet: an administrator has to set a channel of mail"
+    return ""

@@ -77,4 +77,5 @@ class Subscription(Answer):
     waiting_minutes: float = real("waitingMinutes")
     url: str = text("url")
     shape: str = text("shape")
+    problem: str = text("problem")
     document: Document = whole()
