@@ -17,6 +17,7 @@ from typing import Any, Final
 from openpai.protocol.errors import Broken, PaiError, Refused
 from openpai.scheduler.config.reading import read_config
 from openpai.simulator.formats import read_ours, write_ours
+from openpai.simulator.report import Report
 from openpai.simulator.simulate import simulate
 from openpai.simulator.trace import Trace
 from openpai.simulator.whatif import changed, parse_what_if
@@ -26,12 +27,12 @@ MEMORY_MAX: Final = 4 * 2**30
 _NICE: Final = 10
 
 
-async def compare_apart(config: str, trace: Trace, what_if: str, limit_s: float = LIMIT_S) -> list[dict[str, Any]]:
+async def compare_apart(config: str, trace: Trace, what_if: str, limit_s: float = LIMIT_S) -> tuple[Report, Report]:
     """Return the reports of two replays: with a configuration in HiveD's format, and with other promises.
 
     Raises Refused for changes that cannot be made, and for a history that takes longer than the limit.
     """
-    asked = json.dumps({"config": config, "trace": write_ours(trace), "what_if": what_if, "limit_s": limit_s})
+    order = json.dumps({"config": config, "trace": write_ours(trace), "what_if": what_if, "limit_s": limit_s})
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "openpai.simulator.apart",
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
@@ -39,7 +40,7 @@ async def compare_apart(config: str, trace: Trace, what_if: str, limit_s: float 
     )  # fmt: skip
     try:
         async with asyncio.timeout(limit_s):
-            output, _ = await process.communicate(asked.encode())
+            output, _ = await process.communicate(order.encode())
     except TimeoutError:
         message = f"the simulation of {len(trace.jobs)} jobs did not end within {limit_s:.0f} s"
         raise Refused("InvalidParametersError", message, "ask for fewer days") from None
@@ -52,22 +53,21 @@ async def compare_apart(config: str, trace: Trace, what_if: str, limit_s: float 
     found: dict[str, Any] = json.loads(output)
     if "code" in found:
         raise Refused(found["code"], found["message"].removeprefix("--what-if: "), found.get("advice", ""))
-    reports: list[dict[str, Any]] = found["reports"]
-    return reports
+    return Report.read(found["now"]), Report.read(found["then"])
 
 
 def answer(text: str) -> dict[str, Any]:
     """Return the document for one that asks for a comparison; an error is a document, too."""
-    asked = json.loads(text)
+    order = json.loads(text)
     try:
-        config = read_config(asked["config"])
-        other = changed(config, parse_what_if([asked["what_if"]]))
-        trace = read_ours(asked["trace"])
+        config = read_config(order["config"])
+        other = changed(config, parse_what_if([order["what_if"]]))
+        trace = read_ours(order["trace"])
         now = simulate(config, trace, "now")
-        then = simulate(other.config, trace, asked["what_if"], absent=other.absent, notes=other.notes)
+        then = simulate(other.config, trace, order["what_if"], absent=other.absent, notes=other.notes)
     except PaiError as error:
         return error.as_dict()
-    return {"reports": [now.as_dict(), then.as_dict()]}
+    return {"now": now.as_dict(), "then": then.as_dict()}
 
 
 def _limit(seconds: float) -> None:

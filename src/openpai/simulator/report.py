@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from openpai.scheduler.model import Accuracy
 from openpai.simulator.tally import Tally, VcTally
@@ -104,10 +106,15 @@ class Report:
     """How good the scheduler's guesses of run times and starts were at the end."""
     wall_s: float
     decisions: int
-    vc_delays_ms: dict[str, tuple[int, ...]]
+    vc_delays_ms: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Every delay by virtual cluster, in the order of the starts; left out of JSON."""
-    vc_sizes: dict[str, tuple[int, ...]]
+    vc_sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """How many GPUs the job behind each of these delays has; left out of JSON."""
+
+    @classmethod
+    def read(cls, document: Any) -> Report:
+        """Return the report that `as_dict` described, without single delays."""
+        return msgspec.convert(document, cls)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as data for JSON."""

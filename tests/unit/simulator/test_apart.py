@@ -16,9 +16,9 @@ JOBS = trace(*[job(f"j{number}", number, 60, 8) for number in range(6)])
 
 async def test_more_gpus_shorten_the_wait() -> None:
     now, then = await compare_apart(CONFIG, JOBS, "a=+8")
-    assert [report["total"]["jobs"] for report in (now, then)] == [6, 6]
-    assert then["total"]["delay_s"]["mean"] < now["total"]["delay_s"]["mean"]
-    assert then["notes"] == ["a has 8 GPUs more; 1 node was added to the cluster"]
+    assert [report.total.jobs for report in (now, then)] == [6, 6]
+    assert then.total.delay_s.mean < now.total.delay_s.mean
+    assert then.notes == ("a has 8 GPUs more; 1 node was added to the cluster",)
 
 
 async def test_a_change_that_cannot_be_made_is_refused_as_it_would_be_here() -> None:

@@ -68,7 +68,7 @@ async def what_if(
         "toTime": now_ms,
         "jobs": len(trace.jobs),
         "leftOut": left_out,
-        "notes": then["notes"],
+        "notes": then.notes,
         "now": shapes.replayed(now, visible),
         "then": shapes.replayed(then, visible),
     }
