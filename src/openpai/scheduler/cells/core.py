@@ -332,8 +332,12 @@ class Hived:
     def reconfigure(self, config: HivedConfig) -> Reconfigured:
         """Switch to another configuration; no gang is stopped, and the answer names those that lost a guarantee."""
         self.roll_back()
-        self.cluster, report = moved_to(config, self.cluster)
         self._failed, self._sound = {}, {}
+        gangs = self.cluster.gangs
+        if config.has_cells_of(self.cluster.config) and all(g.state is State.ALLOCATED for g in gangs.values()):
+            self.cluster.config = config
+            return Reconfigured(tuple(sorted(gangs)), (), ())
+        self.cluster, report = moved_to(config, self.cluster)
         return report
 
     def change(self, request: GangRequest) -> bool:

@@ -117,6 +117,11 @@ class HivedConfig:
     text: str = field(default="", repr=False)
     """The text it was read from."""
 
+    def has_cells_of(self, other: HivedConfig) -> bool:
+        """Return whether cells and promises are those of another configuration; only SKUs may differ then."""
+        mine, others = (self.chains, self.virtual_clusters), (other.chains, other.virtual_clusters)
+        return mine == others and self.pinned == other.pinned
+
 
 class InvalidConfig(Refused):
     """A cluster configuration has faults; all of them are in `faults`."""

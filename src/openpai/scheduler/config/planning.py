@@ -29,7 +29,8 @@ CPU_DEVICES_MAX: Final = 64
 CPUS_LOST_MAX: Final = 0.05
 """The share of its CPUs that may be left over by that."""
 ALIKE: Final = 0.9
-"""Nodes are equal if their memory differs by no more than this share, because no two report the same amount."""
+"""Nodes are equal if the smaller has this share of the larger: no two report the same memory, and pods of others take
+some CPUs of some. Nodes without GPUs are divided by their CPUs, which must be the same."""
 
 
 @dataclass(slots=True)
@@ -39,7 +40,9 @@ class _Kind:
     name: str
     devices: int
     node: Node
-    most_memory_mb: int = 0
+    """The least that a node of this kind has."""
+    most: Node
+    """The most that one has."""
     names: list[str] = field(default_factory=list)
     nodes_left: int = 0
     parts_left: dict[int, int] = field(default_factory=dict)
@@ -75,25 +78,32 @@ def plan(nodes: Nodes, promises: Iterable[Promise], empty: Iterable[str] = ()) -
             for name, cells in (granted | {name: {} for name in sorted(empty) if name not in granted}).items()
         },
     }
-    return config_of(document, yaml.safe_dump(document, sort_keys=False))
+    return config_of(document, _text(document))
+
+
+def _text(document: dict[str, Any]) -> str:
+    """Return a document as YAML; a thousand nodes take the C library a tenth of the time."""
+    dumper = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
+    return yaml.dump(document, Dumper=dumper, sort_keys=False)
 
 
 def _kinds(nodes: Nodes) -> list[_Kind]:
     """Return the kinds of nodes, those with GPUs first. Names depend on the hardware, not on the order of the nodes."""
     found: dict[tuple[str, int, int], list[_Kind]] = {}
-    for node, model in sorted(nodes, key=lambda item: -item[0].memory_mb):
+    for node, model in sorted(nodes, key=lambda item: (-item[0].memory_mb, -item[0].cpus)):
         name = re.sub(r"[^A-Za-z0-9]+", "-", model).strip("-") or ("GPU" if node.gpus else "CPU")
-        alike = found.setdefault((name, node.gpus, node.cpus), [])
-        if not alike or node.memory_mb < alike[-1].most_memory_mb * ALIKE:
-            devices = node.gpus or _parts(node.cpus)
-            alike.append(_Kind(name, devices, node, node.memory_mb))
-        kind = alike[-1]
-        # The smallest node decides what a device of this kind has at least.
-        kind.node = node
+        alike = found.setdefault((name, node.gpus, 0 if node.gpus else node.cpus), [])
+        kind = next((kind for kind in alike if _is_alike(kind, node)), None)
+        if kind is None:
+            kind = _Kind(name, node.gpus or _parts(node.cpus), node, node)
+            alike.append(kind)
+        kind.node = replace(
+            node, cpus=min(kind.node.cpus, node.cpus), memory_mb=min(kind.node.memory_mb, node.memory_mb)
+        )
+        kind.most = replace(kind.most, cpus=max(kind.most.cpus, node.cpus))
         kind.names.append(node.name)
         kind.nodes_left += 1
-    order = sorted(found.items())
-    kinds = [kind for _, alike in order for kind in reversed(alike)]
+    kinds = [kind for _, alike in sorted(found.items()) for kind in sorted(alike, key=_size)]
     taken: set[str] = set()
     places = {node.name: place for place, (node, _) in enumerate(nodes)}
     for kind in kinds:
@@ -103,9 +113,20 @@ def _kinds(nodes: Nodes) -> list[_Kind]:
     return sorted(kinds, key=lambda kind: not kind.node.gpus)
 
 
+def _is_alike(kind: _Kind, node: Node) -> bool:
+    """Return whether a node, which has no more memory than those before it, is equal to those of a kind."""
+    least, most = min(kind.node.cpus, node.cpus), max(kind.most.cpus, node.cpus)
+    return node.memory_mb >= kind.most.memory_mb * ALIKE and least >= most * ALIKE
+
+
+def _size(kind: _Kind) -> tuple[int, int]:
+    return kind.most.cpus, kind.most.memory_mb
+
+
 def _free_name(kind: _Kind, taken: set[str]) -> str:
     """Return the plain name of a kind, or a longer one if the plain name is taken."""
-    node, memory_gb = kind.node, round(kind.most_memory_mb / 1024)
+    # The most changes least while pods of others come and go.
+    node, memory_gb = kind.most, round(kind.most.memory_mb / 1024)
     names = (kind.name, f"{kind.name}-{node.cpus}cpu", f"{kind.name}-{node.gpus}gpu-{node.cpus}cpu-{memory_gb}gb")
     number = sum(name.startswith(names[2]) for name in taken) + 1
     return next((name for name in names if name not in taken), f"{names[2]}-{number}")

@@ -40,6 +40,12 @@ class Machines:
                 bad |= set(self.skus.devices_of(node_cell.chain.spec.leaf_type, tuple(node.bad_devices)))
             self._changes[node.name] = NodeHealth(node.is_schedulable, False, frozenset(bad))
 
+    def resize(self) -> None:
+        """Take the SKUs from the configuration once more."""
+        self.skus = Skus(self._cluster)
+        for node in self.nodes.values():
+            self.skus.learn(node)
+
     def remove(self, name: str) -> None:
         """Remove a node for good."""
         self.nodes.pop(name, None)

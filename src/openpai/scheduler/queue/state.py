@@ -82,20 +82,28 @@ class SchedulerState:
 
     def reconfigure(self, config: HivedConfig) -> Reconfigured:
         """Switch to another configuration; running gangs keep running."""
+        before = self.core.cluster
         report = self.core.reconfigure(config)
         self.kept.clear()
-        for job in list(self.moves.open):
-            self.end_move(job)
-        self.machines = Machines(self.core.cluster, self.machines.nodes)
-        for waiting in list(self.reserving.values()):
-            self.unreserve(waiting)
-            self.queue.add(waiting)
+        if self.core.cluster is before:
+            self.machines.resize()
+        else:
+            self._start_over()
         self._skus_seen = -1
         self.sync_nodes()
         demoted = {self.gang_name(name) for name in report.demoted}
         kept = {self.gang_name(name) for name in report.kept} - demoted
         waited = {self.gang_name(name) for name in report.waiting}
         return Reconfigured(tuple(sorted(kept)), tuple(sorted(demoted)), tuple(sorted(waited)))
+
+    def _start_over(self) -> None:
+        """Take up the core's new cells: nothing is reserved in them."""
+        for job in list(self.moves.open):
+            self.end_move(job)
+        self.machines = Machines(self.core.cluster, self.machines.nodes)
+        for waiting in list(self.reserving.values()):
+            self.unreserve(waiting)
+            self.queue.add(waiting)
 
     def sync_nodes(self) -> None:
         """Pass all changes of nodes to the core, and renew the requests that they affect."""

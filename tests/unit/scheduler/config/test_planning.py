@@ -60,6 +60,16 @@ def test_machines_of_odd_sizes_and_of_two_builds_are_kept_apart() -> None:
     assert set(config.chains) == {"K80-POOL", "K80-16cpu-POOL", "T4-POOL"}
 
 
+def test_what_others_take_of_some_nodes_does_not_part_them() -> None:
+    cpus = {"a": 96, "b": 95, "c": 88, "d": 60}
+    config = plan(
+        [(Node(name, count, 8192, 8), "H100") for name, count in cpus.items()], read_promises("default: rest")
+    )
+    chains = {name: chain.nodes for name, chain in config.chains.items()}
+    assert chains == {"H100-POOL": ("d",), "H100-96cpu-POOL": ("a", "b", "c")}
+    assert {name: sku.cpus for name, sku in config.skus.items()} == {"H100": 60 // 8, "H100-96cpu": 88 // 8}
+
+
 @pytest.mark.parametrize(
     ("promises", "message"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -74,6 +75,23 @@ def test_without_a_configuration_every_gang_waits_for_one() -> None:
     assert resume(json.loads(json.dumps(scheduler.snapshot()))).why("g") == scheduler.why("g")
     assert scheduler.reconfigure(planned("a: 1 node of V100")).demoted == ()
     assert set(place(scheduler)) == {"g"}
+
+
+def test_other_amounts_of_the_same_nodes_build_no_cells_anew() -> None:
+    """A pod of others takes a CPU of a node: a large cluster must not be worked out once more for that."""
+    scheduler = HivedScheduler(planned("a: rest"))
+    for node in NODES:
+        scheduler.set_node(node)
+    scheduler.add(gang("runs", 1))
+    assert "runs" in place(scheduler)
+    cluster = scheduler.core.cluster
+    smaller = [(replace(node, cpus=15) if node.name == "v1" else node, MODELS[node.name]) for node in NODES]
+    report = scheduler.reconfigure(plan(smaller, read_promises("a: rest")))
+    assert (report.kept, report.demoted, report.waiting) == (("runs",), (), ())
+    assert scheduler.core.cluster is cluster
+    assert scheduler.sku_types()["V100"].cpus == 15 // 4
+    again = resume(json.loads(json.dumps(scheduler.snapshot())))
+    assert again.sku_types() == scheduler.sku_types()
 
 
 def test_running_gangs_keep_their_devices_when_their_virtual_cluster_goes(scheduler: HivedScheduler) -> None:
