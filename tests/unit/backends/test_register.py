@@ -10,7 +10,7 @@ import pytest
 
 from openpai.app.clock import SystemClock
 from openpai.backends.host.grants import NewestGrants
-from openpai.backends.host.register import SEEN_AT_ONCE, Attempt, AttemptRegister
+from openpai.backends.host.register import SEEN_AT_ONCE, Attempt, AttemptRegister, Request
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import ForgetTask, KillTask, LaunchTask
 from tests.costs import counted_turns
@@ -125,3 +125,15 @@ async def test_thousands_of_attempts_are_observed_in_parts_and_some_of_them_at_o
     assert [task.key for task in seen] == keys[:-1]
     assert await far.register.observe(keys[:2]) == (seen[1],)
     far.register.close()
+
+
+async def test_a_request_wakes_who_waits_for_it_and_who_comes_later() -> None:
+    request = Request()
+    waiting = asyncio.create_task(request.wait())
+    await asyncio.sleep(0)
+    assert not request.is_set()
+    assert not waiting.done()
+    request.set()
+    await waiting
+    await request.wait()
+    assert request.is_set()

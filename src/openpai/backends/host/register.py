@@ -29,6 +29,32 @@ _KILL_DELAY_S: Final = 1.5
 """How much longer than the grace period a wrapper may take to end its task before the runner destroys it."""
 
 
+class Request:
+    """What may be requested once, and awaited. Of thousands few are: until then it costs no event of the loop."""
+
+    __slots__ = ("_event", "_is_set")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._event: asyncio.Event | None = None
+
+    def is_set(self) -> bool:
+        """Return whether it was requested."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Request it."""
+        self._is_set = True
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self) -> None:
+        """Wait until it is requested."""
+        if not self._is_set:
+            self._event = self._event or asyncio.Event()
+            await self._event.wait()
+
+
 @dataclass(slots=True, eq=False)
 class Attempt:
     """A task attempt: over when `exit` is set, running when only `started_at_ms` is, else starting."""
@@ -50,7 +76,7 @@ class Attempt:
     """What the task reads before it gets SIGTERM."""
     cut_off: ExitReport | None = None
     """Why the platform itself ended it."""
-    kill_requested: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    kill_requested: Request = field(default_factory=Request, repr=False)
     is_terminated: bool = False
     is_to_be_forgotten: bool = False
     deadline: asyncio.TimerHandle | None = field(default=None, repr=False)
