@@ -18,10 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from aiohttp import ClientSession, web
+from aiohttp import ClientConnectionError, ClientSession, web
 
+from openpai.backends.kubernetes.writes import until_answered
 from openpai.kube.client import MERGE_PATCH, KubeClient
 from openpai.kube.objects import DEVICE_CLASSES, LEASES, NODES, PODS, RESOURCE_SLICES
+from openpai.kube.objects.kinds import Kind
 from openpai.kube.objects.pods import Pod
 from tests.kube import fake_status as status
 
@@ -64,16 +66,16 @@ class Fleet:
         found["addresses"] = [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}]
         found["daemonEndpoints"] = {"kubeletEndpoint": {"Port": self._port}}
         # As a kubelet does, which registers its node with its status.
-        await self._client.create(NODES, {"metadata": {"name": name, "labels": labels}, "status": found})
+        await create(self._client, NODES, {"metadata": {"name": name, "labels": labels}, "status": found})
         if claims:
             pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
             devices = [{"name": f"gpu-{number}", "attributes": _attributes(name, number)} for number in range(GPUS)]
             spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": devices}
-            await self._client.create(RESOURCE_SLICES, {"metadata": {"name": name}, "spec": spec})
+            await create(self._client, RESOURCE_SLICES, {"metadata": {"name": name}, "spec": spec})
 
     async def _lease(self, name: str) -> None:
         body = {"metadata": {"name": name}, "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, **_renewed()}}
-        await self._client.create(LEASES, body, _LEASES)
+        await create(self._client, LEASES, body, _LEASES)
 
     async def beat(self, every_s: float = 10.0) -> None:
         """Renew the Leases, evenly spread over time, until cancelled."""
@@ -81,7 +83,7 @@ class Fleet:
 
         async def renew(name: str) -> None:
             async with waiting:
-                await self._client.patch(LEASES, name, {"spec": _renewed()}, _LEASES)
+                await answered(lambda: self._client.patch(LEASES, name, {"spec": _renewed()}, _LEASES))
 
         async with asyncio.TaskGroup() as renewals:
             loop = asyncio.get_running_loop()
@@ -144,8 +146,8 @@ class Kubelets:
 
     async def _report(self, pod: Pod, found: dict[str, Any]) -> None:
         body = {"metadata": {"uid": pod.uid}, "status": found}
-        how = MERGE_PATCH
-        await self._client.patch(PODS, pod.name, body, pod.namespace, how=how, subresource="status", manager="kubelet")
+        named: dict[str, Any] = {"how": MERGE_PATCH, "subresource": "status", "manager": "kubelet"}
+        await answered(lambda: self._client.patch(PODS, pod.name, body, pod.namespace, **named))
 
     def _end_of(self, pod: str) -> asyncio.Event:
         return self._ended.setdefault(pod, asyncio.Event())
@@ -188,9 +190,32 @@ class Stored:
 
     async def write(self, pod: Pod) -> None:
         """Write a pod back as it is: its version changes, and nothing else."""
-        async with self._session.post(f"{self._url}/v3/kv/put", data=self._values[pod.uid]) as answer:
-            answer.raise_for_status()
-            await answer.read()
+        for is_last in (False, False, True):
+            try:
+                async with self._session.post(f"{self._url}/v3/kv/put", data=self._values[pod.uid]) as answer:
+                    answer.raise_for_status()
+                    await answer.read()
+                return
+            except ClientConnectionError:
+                if is_last:
+                    raise
+
+
+async def answered(call: Callable[[], Awaitable[object]]) -> None:
+    """Repeat a call while the API server does not answer it: thousands share a busy machine."""
+
+    async def once() -> None:
+        await call()
+
+    error = await until_answered(once)
+    # An earlier try whose answer was lost had made it.
+    if error is not None and not error.is_there_already:
+        raise error
+
+
+async def create(client: KubeClient, kind: Kind[Any], body: dict[str, Any], namespace: str = "") -> None:
+    """Create an object, once, however often that is tried."""
+    await answered(lambda: client.create(kind, body, namespace))
 
 
 async def each(items: Iterable[Any], work: Callable[[Any], Awaitable[object]], at_once: int = AT_ONCE) -> None:

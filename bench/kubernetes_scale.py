@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.kubernetes_fleet import AT_ONCE, GPUS, Fleet, Stored, each
+from bench.kubernetes_fleet import AT_ONCE, GPUS, Fleet, Stored, create, each
 from bench.kubernetes_world import Figures, World, gang, notes_when, submit, world
 from bench.server import Server, percentile
 from openpai.kube.objects import PODS
@@ -35,7 +35,7 @@ class Load:
         await submit(server, [gang(f"runs-{number}", GPUS, 1) for number in range(len(nodes))])
         await notes_when(server, "created", GPUS * len(nodes))
         others = [foreign_pod(number, nodes[number % len(nodes)]) for number in range(self.options.foreign)]
-        await each(others, lambda body: client.create(PODS, body, "default"))
+        await each(others, lambda body: create(client, PODS, body, "default"))
         await submit(server, [gang(f"waits-{number}", GPUS, 1) for number in range(self.options.queued)])
         self.others = await client.list(PODS, "default")
         ours = await client.list(PODS, self.fleet.name)

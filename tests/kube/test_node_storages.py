@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from openpai.backends.kubernetes.node_health import NodeRules
 from openpai.backends.kubernetes.volumes import VolumeRules
 from openpai.kube.client import KubeClient
 from openpai.kube.config import cluster_access
+from openpai.kube.errors import KubeError
 from openpai.kube.objects import kind
 from openpai.lifecycle.model import AttemptKey, ExitReason
 from openpai.ports.backend import ForgetTask, LaunchTask, Mount
@@ -72,13 +75,21 @@ def directory(path: Path) -> str:
     return str(path)
 
 
-async def bind_claim(kube: KubeClient, path: str, name: str) -> None:
-    """Let the cluster bind a claim to a volume that is a directory of the node."""
+@asynccontextmanager
+async def bound_claim(kube: KubeClient, path: str) -> AsyncIterator[str]:
+    """A claim that the cluster binds to a volume that is a directory of the node. Its name is no earlier run's."""
+    name = f"team-{token_hex(4)}"
     modes, size, volume = ["ReadWriteMany"], {"storage": "1Gi"}, f"pv-{name}"
     spec = {"capacity": size, "accessModes": modes, "hostPath": {"path": path}, "storageClassName": name}
     await kube.create(VOLUMES, {"metadata": {"name": volume}, "spec": spec})
     spec = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": name}
-    await kube.create(CLAIMS, {"metadata": {"name": name}, "spec": spec}, SPACE)
+    try:
+        await kube.create(CLAIMS, {"metadata": {"name": name}, "spec": spec}, SPACE)
+        yield name
+    finally:
+        for what, space in ((CLAIMS, SPACE), (VOLUMES, "")):
+            with contextlib.suppress(KubeError):
+                await kube.delete(what, name if space else volume, space)
 
 
 @pytest.fixture
@@ -117,7 +128,7 @@ def why_no_nfs() -> str:
 async def mounted(node: RealNode, logs: Path, *mounts: Mount, claims: dict[str, str]) -> str:
     """Return what a task says that uses these storages."""
     async with backend(node, logs, **claims) as made:
-        launch = task(node, f"stores-{len(mounts)}", *mounts)
+        launch = task(node, f"stores-{token_hex(4)}", *mounts)
         await made.apply([launch])
         (report,) = await Watch(made).until_over(launch.key)
         message = (logs / launch.key.path() / "stdout.log").read_text()
@@ -128,14 +139,12 @@ async def mounted(node: RealNode, logs: Path, *mounts: Mount, claims: dict[str, 
 
 async def test_directories_of_nodes_and_claims_are_mounted(kube_node: RealNode, tmp_path: Path) -> None:
     ours, theirs = directory(tmp_path / "node"), directory(tmp_path / "claim")
-    async with KubeClient(cluster_access(kube_node.plane.kubeconfig)) as kube:
-        await bind_claim(kube, theirs, "team")
+    access = cluster_access(kube_node.plane.kubeconfig)
+    async with KubeClient(access) as kube, bound_claim(kube, theirs) as claim:
         mounts = (*both("node", ours), *both("claim", "nothing of the node"))
-        message = await mounted(kube_node, tmp_path / "logs", *mounts, claims={"claim": "team"})
+        message = await mounted(kube_node, tmp_path / "logs", *mounts, claims={"claim": claim})
         assert message.splitlines() == ["hello node", "written by worker", "hello claim", "written by worker"]
         assert (tmp_path / "claim" / "made").read_text() == "written by worker\n"
-        await kube.delete(CLAIMS, "team", SPACE)
-        await kube.delete(VOLUMES, "pv-team")
 
 
 async def test_nfs_is_mounted(kube_node: RealNode, nfs_export: str, tmp_path: Path) -> None:
