@@ -2,7 +2,8 @@
 
 The cases of `holdout.yaml` were written before the rules were read. Those at even positions were then used to look for
 faults of the rules; those at odd positions are held out: only their share is looked at, never one of them. The cases of
-`reported.yaml` and `reported_later.yaml` are what people reported in public issues, halved in the same way.
+`reported.yaml` and `reported_later.yaml` are what people reported in public issues, halved in the same way. Those of
+`reported_unseen.yaml` were all measured before a rule was mended by any, and then all used for that.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from openpai.diagnosis.rules import Domain, RuleSet, built_in
 CASES: Final = Path(__file__).with_name("holdout.yaml")
 REPORTED: Final = Path(__file__).with_name("reported.yaml")
 REPORTED_LATER: Final = Path(__file__).with_name("reported_later.yaml")
+REPORTED_UNSEEN: Final = Path(__file__).with_name("reported_unseen.yaml")
 UNKNOWN: Final = "unknown"
 _FRAME: Final = '  File "/w/train.py", line {}, in {}\n    {}()\n'
 _TRACEBACK: Final = "Traceback (most recent call last):\n" + _FRAME.format(88, "<module>", "main")
