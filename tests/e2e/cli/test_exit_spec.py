@@ -99,3 +99,28 @@ def test_an_exit_spec_that_takes_over_samples_of_others_is_a_conflict(pai, tmp_p
     refused = pai("exit-spec", "edit", "taker", "--file", str(tmp_path / "spec.yaml"), "--yes", "--jobs", "0", "--json")
     assert refused.code != 0
     assert "ConflictSettingError" in refused.err + refused.out
+
+
+def test_a_catastrophic_pattern_is_refused_with_the_reason_or_costs_nothing(pai, tmp_path):
+    file, log = tmp_path / "spec.yaml", tmp_path / "log"
+    log.write_text("a" * 200_000 + "b\n" + "Traceback (most recent call last):\nRuntimeError: stopped\n")
+
+    def answer_to(pattern, *words):
+        file.write_text(SPEC.replace("'licence server \\S+: no seat left'", f"'{pattern}'", 1))
+        return pai("exit-spec", *words, "licence_cost", "--file", str(file))
+
+    for pattern, why in (
+        (r"(.*seat){500}", "is too costly"),
+        (r"\pL{1000}", "is too costly"),
+        (r"(a{1000}){1000}", "is not a pattern of RE2: invalid repetition size"),
+        (r"(?=licence)", "is not a pattern of RE2: invalid perl operator"),
+        (r"(licence)\1", "is not a pattern of RE2: invalid escape sequence"),
+    ):
+        for words in (("test", "--log", str(log)), ("edit", "--yes")):
+            refused = answer_to(pattern, *words)
+            assert refused.code != 0, (pattern, words)
+            assert f"rules[0].patterns: '{pattern}' {why}" in " ".join(refused.err.replace("\\\\", "\\").split())
+    # What takes other engines years is a pattern like any other one: the search takes one pass over the line.
+    tested = answer_to(r"(l+|i|licen)+ce server (\S+)+: no seat left|^(a+)+$", "test", "--log", str(log))
+    assert tested.code == 0
+    assert "licence_cost" not in pai("exit-spec", "list", "--changed").out
