@@ -26,6 +26,7 @@ from openpai.backends.docker.engine import (
 )
 from openpai.backends.docker.images import ImageMissing, Images, Note
 from openpai.backends.docker.networks import Networks
+from openpai.backends.docker.reaching import require_reachable
 from openpai.backends.docker.security import HOST_NETWORK
 from openpai.backends.host.attempts import HostAttempt
 from openpai.backends.host.checkpoints import CheckpointDirectories
@@ -78,6 +79,7 @@ class Launcher:
         """Return None once the container was started, or a report if the attempt never began."""
         try:
             logs = await asyncio.to_thread(self._prepare, attempt, action)
+            await require_reachable(action.mounts)
             report = await self._start(attempt, action, self._notes(attempt, action, logs))
         except ImageMissing as error:
             report = ExitReport(1, ExitReason.IMAGE_MISSING, without_passwords(error, action))
