@@ -73,7 +73,7 @@ def _node_cell_faults(cluster: Cluster, node_cell: NodeCell) -> Iterator[str]:
             yield f"node {node_cell.name}: {gang} runs on a device where another runs"
     keys = opportunistic_keys(node_cell.chain.shape.leaves)
     key = keys.key(free_of(node_cell).bit_count(), node_cell.claimed.bit_count(), bool(node_cell.units))
-    if node_cell.opportunistic_unit.key != key:
+    if node_cell.chain.opportunistic_index.units[node_cell.index].key != key:
         yield f"node {node_cell.name} is sorted wrongly for gangs without a guarantee"
     for unit in node_cell.units:
         if unit.key != guaranteed_key(unit, node_cell, room_of(unit)):

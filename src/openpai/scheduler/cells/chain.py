@@ -24,18 +24,19 @@ class Chain(ChainLayout):
         """Bad devices of each cell, by level from node level up."""
         self.opportunistic_counts = [[0] * spec.count(level) for level in levels]
         self.opportunistic_keys = opportunistic_keys(self.shape.leaves)
-        self.opportunistic_index: UnitIndex[Unit] = UnitIndex(
+        self._opportunistic_index: UnitIndex[Unit] = UnitIndex(
             self.shape.leaves, self.opportunistic_keys.whole, self.groups
         )
-        """All nodes, for gangs without a guarantee."""
+        self.stale: list[NodeCell] = []
+        """Nodes that changed since the index for gangs without a guarantee was last used."""
         self.node_cells: list[NodeCell] = []
         unbound = CellBinding(VcShare("", self), spec.top, 0, 0)
         whole = self.opportunistic_keys.key(self.shape.leaves, 0, False)
         for index, (name, devices) in enumerate(zip(spec.nodes, spec.devices, strict=True)):
             node_cell = NodeCell(self, index, name, devices, self.shape.full)
-            node_cell.opportunistic_unit = Unit(self.opportunistic_index, index, node_cell, node_cell.full, unbound)
+            node_cell.opportunistic_unit = Unit(self._opportunistic_index, index, node_cell, node_cell.full, unbound)
             self.node_cells.append(node_cell)
-            self.opportunistic_index.add(node_cell.opportunistic_unit, whole)
+            self._opportunistic_index.add(node_cell.opportunistic_unit, whole)
         self.free_cells = FreeCells(spec.children, [spec.count(level) for level in range(1, spec.top + 1)], self.burden)
         self.shares: dict[str, VcShare] = {}
         """The share of each virtual cluster that was promised cells of this chain, except pinned cells."""
@@ -47,6 +48,20 @@ class Chain(ChainLayout):
         self.doomed: tuple[Guarantee, ...] = ()
         self.doomed_at = -1
         """The version for which `doomed` was computed."""
+
+    @property
+    def opportunistic_index(self) -> UnitIndex[Unit]:
+        """Return the index of all nodes for gangs without a guarantee, brought up to date now."""
+        if self.stale:
+            for node_cell in self.stale:
+                node_cell.is_stale = False
+                idle = node_cell.full & ~(node_cell.claimed | node_cell.bad | node_cell.opportunistic)
+                key = self.opportunistic_keys.key(
+                    idle.bit_count(), node_cell.claimed.bit_count(), bool(node_cell.units)
+                )
+                self._opportunistic_index.move(node_cell.opportunistic_unit, key)
+            self.stale.clear()
+        return self._opportunistic_index
 
     def nodes_in(self, bits: int) -> list[NodeCell]:
         """Return the nodes whose bits are set, in order."""
@@ -92,6 +107,7 @@ class NodeCell:
         "full",
         "index",
         "is_split",
+        "is_stale",
         "name",
         "opportunistic",
         "opportunistic_gangs",
@@ -113,6 +129,8 @@ class NodeCell:
         self.units: list[Unit] = []
         self.is_split = False
         """Whether it was ever split to serve promises of less than a node."""
+        self.is_stale = False
+        """Whether its key in the index for gangs without a guarantee is out of date."""
         self.opportunistic_unit: Unit
         """The whole node, in the index for gangs without a guarantee."""
 

@@ -178,18 +178,22 @@ def _decide_opportunistic(cluster: Cluster, request: GangRequest) -> Proposal | 
 
 def _has_room(share: VcShare, count: int, number: int) -> bool:
     """Return whether `count` tasks of `number` devices may fit, ignoring opportunistic gangs."""
-    chain = share.chain
-    node = chain.node_level
-    for at, unserved in enumerate(share.unserved):
-        if unserved:
-            inside = chain.nodes_per[at + 1] if at + 1 > node else 1
-            count -= unserved.bit_count() * inside * (chain.spec.leaves(min(at + 1, node)) // number)
     for level, unit_index in share.unit_indexes.items():
         keys = share.keys[level]
         found = unit_index.present & keys.could_fit[number]
+        if found and count == 1:
+            return True
         while found and count > 0:
             low = found & -found
             found ^= low
             key = low.bit_length() - 1
             count -= unit_index.by_key[key].bit_count() * (keys.free_of(key) // number)
+    chain = share.chain
+    node = chain.node_level
+    for at, unserved in enumerate(share.unserved):
+        if count <= 0:
+            return True
+        if unserved:
+            inside = chain.nodes_per[at + 1] if at + 1 > node else 1
+            count -= unserved.bit_count() * inside * (chain.spec.leaves(min(at + 1, node)) // number)
     return count <= 0

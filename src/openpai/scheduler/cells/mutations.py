@@ -153,14 +153,10 @@ def set_bad(node_cell: NodeCell, mask: int) -> None:
 
 def _refresh(node_cell: NodeCell) -> None:
     """Update the keys of all units of a node."""
-    gone = node_cell.claimed | node_cell.bad
-    left = node_cell.full & ~gone
-    unit = node_cell.opportunistic_unit
-    keys = node_cell.chain.opportunistic_keys
-    unit.unit_index.move(
-        unit,
-        keys.key((left & ~node_cell.opportunistic).bit_count(), node_cell.claimed.bit_count(), bool(node_cell.units)),
-    )
+    if not node_cell.is_stale:
+        node_cell.is_stale = True
+        node_cell.chain.stale.append(node_cell)
+    left = node_cell.full & ~(node_cell.claimed | node_cell.bad)
     for unit in node_cell.units:
         free = unit.mask & left
         unit_index = unit.unit_index

@@ -6,7 +6,7 @@ devices from opportunistic jobs only when it must, and then where least is lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from openpai.scheduler.cells import mutations
@@ -113,7 +113,6 @@ def room_of(unit: Unit) -> int:
 def find_open_unit(share: VcShare, number: int, within: Within | None) -> Unit | None:
     """Return the unit in use that should be empty last of those with `number` devices to take without a preemption."""
     best = None
-    least = 0
     for level, unit_index in share.unit_indexes.items():
         if unit_index.size < number:
             continue
@@ -124,20 +123,19 @@ def find_open_unit(share: VcShare, number: int, within: Within | None) -> Unit |
             unit = _closest(_candidates(share, level, keys, within), number)
         if unit is None:
             continue
-        left = room_of(unit).bit_count()
-        if best is None or left < least:
-            best, least = unit, left
+        if best is None or room_of(unit).bit_count() < room_of(best).bit_count():
+            best = unit
     return best
 
 
 def _candidates(
     share: VcShare, level: int, keys: int, within: Within | None, limit: int = UNITS_COMPARED_MAX
-) -> list[Unit]:
+) -> Iterator[Unit]:
     unit_index = share.unit_indexes[level]
     return unit_index.some(keys, limit, -1 if within is None else within.units_of(unit_index))
 
 
-def _closest(units: list[Unit], number: int) -> Unit | None:
+def _closest(units: Iterable[Unit], number: int) -> Unit | None:
     """Return the first of the `units` as full as the first where `number` devices lie as close together as can be."""
     best = None
     lowest = 0

@@ -7,7 +7,7 @@ each of its units: the best unit for a request is found with three operations on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from functools import lru_cache
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -149,21 +149,20 @@ class UnitIndex(Generic[U]):
         bits = self.by_key[(found & -found).bit_length() - 1]
         return self.units[(bits & -bits).bit_length() - 1]
 
-    def some(self, keys: int, limit: int, within: int = -1) -> list[U]:
-        """Return at most `limit` units in the order of `keys`; `within` has a bit for each unit that may be used."""
-        units: list[U] = []
+    def some(self, keys: int, limit: int, within: int = -1) -> Iterator[U]:
+        """Yield at most `limit` units in the order of `keys`; `within` has a bit for each unit that may be used."""
         found = self.present & keys
         while found:
             low = found & -found
             found ^= low
             bits = self.by_key[low.bit_length() - 1] & within
             while bits:
-                if len(units) >= limit:
-                    return units
+                if not limit:
+                    return
+                limit -= 1
                 one = bits & -bits
+                yield self.units[one.bit_length() - 1]
                 bits ^= one
-                units.append(self.units[one.bit_length() - 1])
-        return units
 
 
 class Masks(dict[int, int]):

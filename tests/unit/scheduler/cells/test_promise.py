@@ -12,6 +12,7 @@ import pytest
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.inspection import affinity_groups, cluster_status
 from openpai.scheduler.cells.model import Bind, GangRequest, NodeHealth, Preempt, State, Wait
+from openpai.scheduler.cells.placing import Placement
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Spot, Topology
 from tests.costs import lines_run
@@ -42,12 +43,30 @@ def test_a_promised_rack_is_opened_for_a_gang_that_fills_it(racks: Make, promise
     driver.run("single", "vision", 4)
 
 
-def test_opportunistic_gangs_beside_bad_hardware_block_no_guarantee(racks: Make) -> None:
+@pytest.mark.parametrize("without", [None, "_is_quick", "_solved"])
+def test_opportunistic_gangs_beside_bad_hardware_block_no_guarantee(
+    racks: Make, monkeypatch: pytest.MonkeyPatch, without: str | None
+) -> None:
+    """Two things keep the promise, the order in which cells are opened and the exact search: each does so alone."""
     driver = racks(3, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1, "RACK": 1}})
     driver.core.set_node("r0n0", is_healthy=False)
     for node in ("r1n0", "r1n1"):
         driver.run(f"guest-{node}", "a", 4, priority=-1, nodes=frozenset({node}))
-    assert not isinstance(driver.ask("three", "b", 4, 4, 4), Wait)
+    if without is not None:
+        monkeypatch.setattr(Placement, without, lambda *_, **__: False)
+    decision = driver.ask("three", "b", 4, 4, 4)
+    assert isinstance(decision, Bind), decision
+    assert {spot.node for spot in decision.spots} == {"r0n1", "r2n0", "r2n1"}
+
+
+def test_named_nodes_beside_bad_hardware_are_taken_from_opportunistic_gangs(racks: Make) -> None:
+    driver = racks(3, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1, "RACK": 1}})
+    driver.core.set_node("r0n0", is_healthy=False)
+    for node in ("r1n0", "r1n1"):
+        driver.run(f"guest-{node}", "a", 4, priority=-1, nodes=frozenset({node}))
+    decision = driver.ask("three", "b", 4, 4, 4, nodes=frozenset({"r0n1", "r1n0", "r1n1"}))
+    assert isinstance(decision, Preempt)
+    assert decision.victims == ("guest-r1n0", "guest-r1n1")
 
 
 def test_the_same_promises_keep_every_right_beside_bad_hardware(racks: Make) -> None:
