@@ -22,3 +22,19 @@ export function useVirtualClusters() {
     refetchInterval: () => whileLive(LIVE_MS * 2),
   });
 }
+
+/** Asks which SKU types a virtual cluster has, with the CPUs and memory that belong to one GPU of each. */
+export function useSkus(vc: string) {
+  return useQuery({
+    queryKey: ["skus", vc],
+    queryFn: () => answer(http.GET("/api/v2/cluster/sku-types", { params: { query: { vc } } })) as Promise<Record<string, Schemas["Sku"]>>,
+    enabled: Boolean(vc),
+    staleTime: 30_000,
+    retry: false,
+  });
+}
+
+/** Asks which quotas hold for oneself, and how much of them is used. */
+export function useOwnQuotas() {
+  return useQuery({ queryKey: ["quotas", "me"], queryFn: () => answer(http.GET("/api/v2/quotas/me")), refetchInterval: () => whileLive(5 * LIVE_MS) });
+}

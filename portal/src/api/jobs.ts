@@ -17,6 +17,8 @@ export interface JobsQuery {
   tagsContain?: string;
   order?: string;
   node?: string;
+  sweep?: string;
+  tagsNotContain?: string;
 }
 
 export interface JobPage {
@@ -41,6 +43,21 @@ export function useJobPage(query: JobsQuery, limit: number) {
 /** Does one action to several jobs; the answer has the result for each. */
 export function actOnJobs(action: JobAction, jobs: string[], more: { tag?: string; reason?: string } = {}) {
   return answer(http.POST("/api/v2/jobs/bulk", { body: { action, jobs, ...more } as never })) as Promise<Schemas["BulkResults"]>;
+}
+
+/** Does one action to all jobs of an array that it concerns. */
+export function actOnSweep(action: JobAction, user: string, sweep: string) {
+  return answer(http.POST("/api/v2/jobs/bulk", { body: { action, where: { username: user, sweep } } as never })) as Promise<Schemas["BulkResults"]>;
+}
+
+/** Asks for the jobs of an array: `user~name`. */
+export function useSweep(sweep: string) {
+  return useQuery({
+    queryKey: ["jobs", "sweep", sweep],
+    queryFn: () => answer(http.GET("/api/v2/sweeps/{sweep}", { params: { path: { sweep } } })) as Promise<Schemas["Sweep"]>,
+    enabled: Boolean(sweep),
+    refetchInterval: () => whileLive(LIVE_MS),
+  });
 }
 
 export function fullName(job: { username: string; name: string }): string {

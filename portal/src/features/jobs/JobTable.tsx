@@ -11,9 +11,10 @@ import { Problem } from "@/ui/Loaded";
 import { StateBadge } from "@/ui/State";
 import { Ago, Span } from "@/ui/time";
 import { useWindow } from "@/ui/window";
-import { orderOf, type Sort } from "./filters";
+import { hasArrays, orderOf, sweepOf, type Sort } from "./filters";
 import css from "./JobsPage.module.css";
 import { useRows } from "./rows";
+import { SweepCell, SweepChoice } from "./Sweeps";
 
 interface Column {
   key: string;
@@ -76,6 +77,7 @@ export function JobTable({ asked, query, change, chosen, choose, empty }: JobTab
   } as CSSProperties;
   if (rows.error && rows.isLoading) return <Problem error={rows.error} again={rows.again} />;
   const indexes = Array.from({ length: Math.max(window_.last - window_.first + 1, 0) }, (_, index) => window_.first + index);
+  const isOneRow = hasArrays(query);
   const isEmpty = !rows.isLoading && rows.total === 0;
   const inView = indexes.map(rows.job).filter((job) => job !== undefined);
   return (
@@ -90,13 +92,13 @@ export function JobTable({ asked, query, change, chosen, choose, empty }: JobTab
         </div>
         <div className={css.inner} role="rowgroup" style={{ height: window_.drawn }}>
           {indexes.map((index) => (
-            <Row key={index} job={rows.job(index)} index={index} top={window_.topOf(index)} columns={columns} chosen={chosen} choose={choose} />
+            <Row key={index} job={rows.job(index)} index={index} top={window_.topOf(index)} columns={columns} chosen={chosen} choose={choose} isOneRow={isOneRow} />
           ))}
         </div>
         </>}
       </div>
       <div className={css.filters}>
-        <span className={css.foot} role="status">{i18n.t("{count, plural, one {# job} other {# jobs}}", { count: rows.total })}</span>
+        <span className={css.foot} role="status">{isOneRow ? i18n.t("{count, plural, one {# job or array} other {# jobs and arrays}}", { count: rows.total }) : i18n.t("{count, plural, one {# job} other {# jobs}}", { count: rows.total })}</span>
         {!isNarrow && <Columns hidden={hidden} setHidden={setHidden} />}
       </div>
     </>
@@ -125,19 +127,23 @@ interface RowProps {
   columns: readonly Column[];
   chosen: ReadonlySet<string>;
   choose: (name: string, is: boolean) => void;
+  /** Whether an array of jobs is one row. */
+  isOneRow: boolean;
 }
 
-function Row({ job, index, top, columns, chosen, choose }: RowProps) {
+function Row({ job, index, top, columns, chosen, choose, isOneRow }: RowProps) {
   const name = job ? fullName(job) : "";
+  const sweep = job && isOneRow ? sweepOf(job) : "";
   const isChosen = chosen.has(name);
   return (
     <div className={css.row} role="row" aria-rowindex={index + 2} data-chosen={isChosen || undefined} style={{ transform: `translateY(${top}px)` }}>
       <div className={css.cell} role="cell">
-        {job && <Checkbox size="xs" checked={isChosen} onChange={(event) => choose(name, event.target.checked)} aria-label={i18n.t("Choose {name}", { name })} />}
+        {job && sweep && <SweepChoice sweep={`${job.username}~${sweep}`} chosen={chosen} choose={choose} />}
+        {job && !sweep && <Checkbox size="xs" checked={isChosen} onChange={(event) => choose(name, event.target.checked)} aria-label={i18n.t("Choose {name}", { name })} />}
       </div>
       {columns.map((column) => (
         <div key={column.key} className={css.cell} role="cell" data-end={column.isEnd || undefined}>
-          {job ? column.show(job) : <span className={css.blank} />}
+          {!job ? <span className={css.blank} /> : sweep ? <SweepCell job={job} sweep={sweep} column={column} /> : column.show(job)}
         </div>
       ))}
     </div>

@@ -13,9 +13,10 @@ import { Filters } from "./Filters";
 import { commandOf, jobsQueryOf } from "./filters";
 import css from "./JobsPage.module.css";
 import { JobTable } from "./JobTable";
+import { SweepBar } from "./Sweeps";
 
 const KEPT = "pai-jobs-filters";
-const CLEAN = { q: "", state: "", user: "", vc: "", priority: "", tag: "", node: "" };
+const CLEAN = { q: "", state: "", user: "", vc: "", priority: "", tag: "", node: "", sweep: "" };
 
 export default function JobsPage() {
   const [query, change] = useAddress();
@@ -46,6 +47,7 @@ export default function JobsPage() {
       <Page wide title={i18n.t("Jobs")}
         actions={<><CopyCommand words={commandOf(query)} /><LinkButton to="/submit" icon="submit">{i18n.t("Submit a job")}</LinkButton></>}>
         <Filters query={query} change={change} me={me?.username ?? ""} />
+        {query["sweep"] && query["user"] && <SweepBar user={query["user"]} name={query["sweep"]} leave={() => change({ sweep: "", user: "" })} />}
         {chosen.size > 0 && <BulkBar chosen={[...chosen]} clear={() => setChosen(new Set())} />}
         <JobTable asked={asked} query={query} change={change} chosen={chosen} choose={choose} empty={empty} />
       </Page>

@@ -16,6 +16,20 @@ export function orderOf(query: Query): Order {
   return found ? { by: found, isAscending: direction === "ASC" } : { by: "submissionTime", isAscending: false };
 }
 
+/** All jobs of an array but the first have this tag. */
+const LATER = "sweep-job";
+const TAG = "sweep:";
+
+/** Returns whether an array of jobs is one row: unless the filters are about single jobs. */
+export function hasArrays(query: Query): boolean {
+  return !["sweep", "q", "state", "tag", "node"].some((key) => query[key]) && query["arrays"] !== "open";
+}
+
+/** Returns the name of the array that a job belongs to, "" for a job of its own. */
+export function sweepOf(job: { tags: readonly string[] }): string {
+  return job.tags.find((tag) => tag.startsWith(TAG))?.slice(TAG.length) ?? "";
+}
+
 /** Returns what the server is asked for the filters of an address. */
 export function jobsQueryOf(query: Query): JobsQuery {
   const order = orderOf(query);
@@ -27,6 +41,8 @@ export function jobsQueryOf(query: Query): JobsQuery {
     jobPriority: query["priority"],
     tagsContain: query["tag"],
     node: query["node"],
+    sweep: query["sweep"],
+    tagsNotContain: hasArrays(query) ? LATER : undefined,
   };
   const given = Object.fromEntries(Object.entries(asked).filter(([, value]) => value)) as JobsQuery;
   return { ...given, order: `${order.by},${order.isAscending ? "ASC" : "DESC"}` };
@@ -34,6 +50,7 @@ export function jobsQueryOf(query: Query): JobsQuery {
 
 /** Returns the command that lists the same jobs. */
 export function commandOf(query: Query): string[] {
+  if (query["sweep"] && query["user"]) return ["sweep", "show", `${query["user"]}~${query["sweep"]}`];
   const words = ["job", "list", ...(query["user"] ? ["--user", query["user"]] : ["--all"])];
   const options = { vc: "--vc", state: "--state", q: "--keyword", priority: "--priority", tag: "--tag", node: "--node" };
   for (const [key, option] of Object.entries(options)) if (query[key]) words.push(option, query[key]);

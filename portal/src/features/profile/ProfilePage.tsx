@@ -1,8 +1,6 @@
 // One's own account: groups, password, tokens of programs, logins, and quotas.
 import { i18n } from "@lingui/core";
-import { useQuery } from "@tanstack/react-query";
-import { answer, http } from "@/api/client";
-import { SLOW_MS } from "@/api/queries";
+import { useOwnQuotas } from "@/api/cluster";
 import { useMe, type User } from "@/api/session";
 import { CopyCommand } from "@/ui/Copy";
 import { Loaded, Note } from "@/ui/Loaded";
@@ -44,7 +42,7 @@ function roleOf(me: User): string {
 }
 
 function Quotas() {
-  const quotas = useQuery({ queryKey: ["quotas", "me"], queryFn: () => answer(http.GET("/api/v2/quotas/me")), refetchInterval: SLOW_MS });
+  const quotas = useOwnQuotas();
   const of = (used: number, limit: number | null) => (limit === null ? `${used} / ∞` : `${used} / ${limit}`);
   return (
     <Card title={i18n.t("Quotas")} aside={<CopyCommand words={["quota", "show"]} />} flush>

@@ -1,12 +1,12 @@
 // Storages: which a user may use, and the files in them.
 import { i18n } from "@lingui/core";
+import { useStorages } from "@/api/storages";
 import { useAddress } from "@/ui/address";
 import { CopyCommand } from "@/ui/Copy";
 import { Link } from "@/ui/Link";
 import { Loaded, Note } from "@/ui/Loaded";
 import { Card, Page } from "@/ui/Page";
 import { Browser } from "./Browser";
-import { useStorages } from "./files";
 import css from "./StoragesPage.module.css";
 
 export default function StoragesPage() {

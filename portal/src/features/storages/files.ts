@@ -5,10 +5,6 @@ import { answer, ApiError, http, own, type Schemas } from "@/api/client";
 export type FileEntry = Schemas["FileEntry"];
 export const LIST_MAX = 2_000;
 
-export function useStorages() {
-  return useQuery({ queryKey: ["storages"], queryFn: () => answer(http.GET("/api/v2/storages")) as Promise<Schemas["StorageList"]> });
-}
-
 export function useFiles(storage: string, path: string) {
   return useQuery({
     queryKey: ["files", storage, path],

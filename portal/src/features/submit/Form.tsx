@@ -1,62 +1,87 @@
 // The fields of a job that most people change. Each writes into the file, whose comments and other keys stay.
 import { i18n } from "@lingui/core";
-import { NumberInput, TextInput, Textarea } from "@mantine/core";
+import { TextInput, Textarea } from "@mantine/core";
 import { useMemo } from "react";
-import { type Document, isMap, isScalar, parseDocument } from "yaml";
+import { parseDocument, type Document } from "yaml";
+import type { Fault } from "@/api/client";
 import { useVirtualClusters } from "@/api/cluster";
 import { useMe } from "@/api/session";
+import { Card } from "@/ui/Page";
+import { faultAt, textAt, type Fields, type Path } from "./fields";
+import { Hardware } from "./Hardware";
+import { commandsIn, roleOf, writeCommands } from "./launching";
+import { Launching } from "./Launching";
 import css from "./SubmitPage.module.css";
+import { Tools } from "./Tools";
 
-type Path = (string | number)[];
-
-/** Returns the name of the first task role. */
-function roleOf(document: Document): string {
-  const roles = document.get("taskRoles");
-  const first = isMap(roles) ? roles.items[0]?.key : undefined;
-  return isScalar(first) ? String(first.value) : "";
+interface FormProps {
+  text: string;
+  setText: (text: string) => void;
+  faults: readonly Fault[];
 }
 
-export function Form({ text, setText }: { text: string; setText: (text: string) => void }) {
+export function Form({ text, setText, faults }: FormProps) {
   const document = useMemo(() => parseDocument(text), [text]);
-  const me = useMe().data;
-  const vcs = Object.keys(useVirtualClusters().data ?? {}).filter((vc) => me?.admin || me?.virtualCluster.includes(vc)).sort();
   const role = roleOf(document);
   if (document.errors.length || !role)
-    return <p className={css.dim}>{i18n.t("The form shows the file once it is YAML with a task role; correct the file beside it.")}</p>;
-  const read = (path: Path): string => {
-    const value = document.getIn(path);
-    return value === undefined || value === null || typeof value === "object" ? "" : String(value);
-  };
-  const write = (path: Path, value: unknown) => {
+    return <Card title={i18n.t("Form")}><p className={css.dim}>{i18n.t("The form shows the file once it is YAML with a task role; correct the file beside it.")}</p></Card>;
+  const edit = (change: (document: Document) => void) => {
     const changed = parseDocument(text);
-    changed.setIn(path, value);
+    change(changed);
     setText(changed.toString({ lineWidth: 0 }));
   };
-  const at = ["taskRoles", role];
-  const number = (path: Path, label: string, min: number) => (
-    <NumberInput label={label} min={min} value={read(path) === "" ? "" : Number(read(path))} allowDecimal={false} hideControls
-      onChange={(value) => value !== "" && write(path, Number(value))} />
+  const fields: Fields = { document, role, at: ["taskRoles", role], edit, faults };
+  return (
+    <>
+      <Card title={i18n.t("Job")}><Basics fields={fields} /></Card>
+      <Card title={i18n.t("Hardware")}><Hardware fields={fields} /></Card>
+      <Card title={i18n.t("Program")}>
+        <div className={css.form}>
+          <Launching fields={fields} />
+          <Commands fields={fields} />
+        </div>
+      </Card>
+      <Card title={i18n.t("Data and tools")}><Tools fields={fields} /></Card>
+    </>
   );
-  const commands = document.getIn([...at, "commands"]);
-  const lines = commands && typeof commands === "object" && "items" in commands ? (commands.items as { value?: unknown }[]).map((item) => String(item.value ?? "")) : [];
-  const vc = read(["defaults", "virtualCluster"]) || "default";
+}
+
+function Basics({ fields }: { fields: Fields }) {
+  const me = useMe().data;
+  const vcs = Object.keys(useVirtualClusters().data ?? {}).filter((vc) => me?.admin || me?.virtualCluster.includes(vc)).sort();
+  const vc = textAt(fields, ["defaults", "virtualCluster"]) || "default";
   return (
     <div className={css.form}>
-      <TextInput label={i18n.t("Name")} value={read(["name"])} onChange={(event) => write(["name"], event.target.value)} />
+      <Text fields={fields} path={["name"]} label={i18n.t("Name")} />
       <label className={css.label}>
         <span>{i18n.t("Virtual cluster")}</span>
-        <select className={css.choice} value={vc} onChange={(event) => write(["defaults", "virtualCluster"], event.target.value)}>
+        <select className={css.choice} value={vc} onChange={(event) => fields.edit((document) => document.setIn(["defaults", "virtualCluster"], event.target.value))}>
           {[...new Set([...vcs, vc])].map((one) => <option key={one}>{one}</option>)}
         </select>
       </label>
-      <TextInput label={i18n.t("Image")} value={read(["prerequisites", 0, "uri"])} onChange={(event) => write(["prerequisites", 0, "uri"], event.target.value)} />
-      {number([...at, "instances"], i18n.t("Tasks of role {role}", { role }), 1)}
-      <div className={css.three}>
-        {number([...at, "resourcePerInstance", "gpu"], i18n.t("GPUs"), 0)}
-        {number([...at, "resourcePerInstance", "cpu"], i18n.t("CPUs"), 1)}
-        {number([...at, "resourcePerInstance", "memoryMB"], i18n.t("Memory, MB"), 1)}
-      </div>
-      <Textarea label={i18n.t("Commands")} autosize minRows={3} maxRows={12} value={lines.join("\n")} onChange={(event) => write([...at, "commands"], event.target.value.split("\n"))} spellCheck={false} />
+      <Text fields={fields} path={["prerequisites", 0, "uri"]} label={i18n.t("Image")} />
     </div>
+  );
+}
+
+function Text({ fields, path, label }: { fields: Fields; path: Path; label: string }) {
+  return <TextInput label={label} value={textAt(fields, path)} error={faultAt(fields, path)} onChange={(event) => fields.edit((document) => document.setIn(path, event.target.value))} />;
+}
+
+function Commands({ fields }: { fields: Fields }) {
+  const { document, role, at, edit } = fields;
+  // A command of several lines stays one: its lines are indented.
+  const lines = commandsIn(document, role).map((command) => command.trimEnd().replaceAll("\n", "\n  "));
+  const write = (text: string) => {
+    const commands: string[] = [];
+    for (const line of text.split("\n")) {
+      if (line.startsWith("  ") && commands.length) commands[commands.length - 1] += `\n${line.slice(2)}`;
+      else commands.push(line);
+    }
+    edit((changed) => writeCommands(changed, role, commands));
+  };
+  return (
+    <Textarea label={i18n.t("Commands")} autosize minRows={3} maxRows={12} value={lines.join("\n")} error={faultAt(fields, [...at, "commands"])}
+      onChange={(event) => write(event.target.value)} spellCheck={false} />
   );
 }

@@ -4,8 +4,10 @@ import { Button, Group } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { lazy, useEffect, useMemo, useState } from "react";
+import { lazy, useEffect, useMemo, useRef, useState, type Ref } from "react";
+import { parseDocument } from "yaml";
 import { ApiError, answerText, sendText, type Schemas } from "@/api/client";
+import { SLOW_MS } from "@/api/queries";
 import { useMe } from "@/api/session";
 import { useAddress } from "@/ui/address";
 import { CopyCommand } from "@/ui/Copy";
@@ -15,8 +17,9 @@ import { Icon } from "@/ui/Icon";
 import { LinkButton } from "@/ui/LinkButton";
 import { Problem } from "@/ui/Loaded";
 import { notify } from "@/ui/notices";
-import { Card, Page } from "@/ui/Page";
+import { Page } from "@/ui/Page";
 import { Part } from "@/ui/Part";
+import { exact } from "@/ui/time";
 import { examples } from "./examples";
 import { Form } from "./Form";
 import css from "./SubmitPage.module.css";
@@ -74,6 +77,9 @@ export default function SubmitPage() {
 function Both({ text, setText, from }: { text: string; setText: (text: string) => void; from: string }) {
   const [checked] = useDebouncedValue(text, 400);
   const [key, setKey] = useState(() => crypto.randomUUID());
+  const [refused, setRefused] = useState(0);
+  const form = useRef<HTMLDivElement>(null);
+  const verdict = useRef<HTMLDivElement>(null);
   const navigate = useNavigate();
   const queries = useQueryClient();
   const check = useQuery({
@@ -81,19 +87,31 @@ function Both({ text, setText, from }: { text: string; setText: (text: string) =
     queryFn: () => sendText<Schemas["CheckedJob"]>(`/api/v2/jobs/check${from}`, checked),
     staleTime: 10_000,
     gcTime: 0,
+    // Whether it would start changes as others submit and end.
+    refetchInterval: SLOW_MS,
+    placeholderData: (before, query) => (query?.state.status === "success" ? before : undefined),
   });
+  // A file with a matrix makes an array of jobs.
+  const isSweep = useMemo(() => parseDocument(text).hasIn(["extras", "sweep", "matrix"]), [text]);
   const submit = useMutation({
-    mutationFn: () => sendText<Schemas["Submitted"]>(`/api/v2/jobs${from}`, text, { "Idempotency-Key": key }),
+    mutationFn: () => sendText<Schemas["Submitted"] | Schemas["SubmittedSweep"]>(isSweep ? "/api/v2/sweeps" : `/api/v2/jobs${from}`, text, { "Idempotency-Key": key }),
     onSuccess: (job) => {
       setKey(crypto.randomUUID());
       notify(job.message);
       sessionStorage.removeItem(DRAFT);
       void queries.invalidateQueries({ queryKey: ["jobs"] });
-      void navigate({ to: `/jobs/${job.user}~${job.name}` } as never);
+      void navigate(("jobs" in job ? { to: "/jobs", search: { user: job.user, sweep: job.name } } : { to: `/jobs/${job.user}~${job.name}` }) as never);
     },
-    onError: () => setKey(crypto.randomUUID()),
+    onError: () => {
+      setKey(crypto.randomUUID());
+      setRefused((count) => count + 1);
+    },
   });
   useEffect(() => submit.reset(), [text]);
+  // After a refusal the next key goes to what is wrong: the first field with a fault, or what the server says.
+  useEffect(() => {
+    if (refused) (form.current?.querySelector<HTMLElement>("[aria-invalid=true]") ?? verdict.current)?.focus();
+  }, [refused]);
   const error = submit.error ?? (check.error?.message ? check.error : null);
   const marks = useMemo<Mark[]>(() => {
     if (!(error instanceof ApiError)) return [];
@@ -101,33 +119,55 @@ function Both({ text, setText, from }: { text: string; setText: (text: string) =
   }, [error]);
   return (
     <div className={css.both}>
-      <div className={css.left}>
-        <Card title={i18n.t("Form")}><Form text={text} setText={setText} /></Card>
+      <div ref={form} className={css.parts}><Form text={text} setText={setText} faults={error instanceof ApiError ? error.faults : []} /></div>
+      <div className={css.beside}>
         <Button size="md" loading={submit.isPending} onClick={() => submit.mutate()} leftSection={<Icon name="play" />}>{i18n.t("Submit")}</Button>
-        <Verdict error={error} checked={check.data} marks={marks} />
-      </div>
-      <div className={css.editor}>
-        <Part>
-          <Editor value={text} onChange={setText} marks={marks} label={i18n.t("Job file")} />
-        </Part>
+        <Verdict error={error} checked={check.data} marks={marks} ref={verdict} />
+        <div className={css.editor}>
+          <Part>
+            <Editor value={text} onChange={setText} marks={marks} label={i18n.t("Job file")} />
+          </Part>
+        </div>
       </div>
     </div>
   );
 }
 
-function Verdict({ error, checked, marks }: { error: Error | null; checked: Schemas["CheckedJob"] | undefined; marks: Mark[] }) {
+interface VerdictProps {
+  error: Error | null;
+  checked: Schemas["CheckedJob"] | undefined;
+  marks: Mark[];
+  ref: Ref<HTMLDivElement>;
+}
+
+function Verdict({ error, checked, marks, ref }: VerdictProps) {
   if (!error)
     return (
-      <div className={css.verdict} data-tone="good" role="status">
-        {checked ? i18n.t("The server accepts this file for virtual cluster {vc}.", { vc: checked.virtualCluster }) : i18n.t("The server checks the file …")}
+      <div className={css.verdict} data-tone={checked?.waits?.length ? "wait" : "good"} role="status" ref={ref} tabIndex={-1}>
+        {checked ? <p>{i18n.t("The server accepts this file for virtual cluster {vc}.", { vc: checked.virtualCluster })}</p> : i18n.t("The server checks the file …")}
+        {checked?.waits && <Start waits={checked.waits} />}
         {checked?.warnings.map((warning) => <p key={warning}>{warning}</p>)}
       </div>
     );
   return (
-    <div className={css.verdict} data-tone="bad" role="alert">
+    <div className={css.verdict} data-tone="bad" role="alert" ref={ref} tabIndex={-1}>
       <strong>{error.message.split("\n")[0]}</strong>
       {marks.length > 0 && <ul>{marks.slice(0, 12).map((mark, index) => <li key={index}>{i18n.t("line {line}", { line: mark.line })}: {mark.text}</li>)}</ul>}
       {error instanceof ApiError && error.advice && <p>{error.advice}</p>}
     </div>
+  );
+}
+
+/** Whether the job would start now, in the words of the scheduler. */
+function Start({ waits }: { waits: readonly Schemas["Wait"][] }) {
+  const [wait] = waits;
+  if (!wait) return <p><strong>{i18n.t("It would start now.")}</strong></p>;
+  return (
+    <>
+      <p><strong>{i18n.t("It would wait: {reason}.", { reason: wait.message })}</strong></p>
+      {wait.unblock && <p>{i18n.t("What would help: {unblock}.", { unblock: wait.unblock })}</p>}
+      {wait.position !== null && wait.position > 1 && <p>{i18n.t("Place {position} in its queue.", { position: wait.position })}</p>}
+      {wait.estimate?.earliestTime && <p>{i18n.t("It may start between {from} and {to}.", { from: exact(wait.estimate.earliestTime), to: wait.estimate.latestTime ? exact(wait.estimate.latestTime) : "?" })}</p>}
+    </>
   );
 }

@@ -1,0 +1,103 @@
+"""The page that submits a job: form and file in step, what the cluster has for it, and secrets that stay secret."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import pytest
+
+from tests.e2e.portal.browsing import WITHIN_MS, Visitor, expect
+from tests.e2e.server import Server, until
+
+pytestmark = pytest.mark.slow
+SECRET: Final = "hunter2-correct-horse"
+
+
+def _file(page: Any) -> Any:
+    return page.get_by_label("Job file")
+
+
+def test_the_wizard_writes_a_distributed_job_and_says_whether_it_would_start(visitor: Visitor, server: Server) -> None:
+    visitor.open("/submit", "Submit a job")
+    page = visitor.page
+    page.get_by_text("It would start now.").wait_for()
+    page.get_by_label("Virtual cluster").select_option("vision")
+    page.locator("label", has_text="Distributed").click()
+    page.get_by_label("GPUs of a task").fill("4")
+    page.get_by_label("Nodes").fill("2")
+    page.get_by_label("Program and its arguments").fill("train.py --epochs 3")
+    expect(_file(page)).to_contain_text("torchrun --nnodes=$PAI_TASK_ROLE_TASK_COUNT_worker --nproc-per-node=4")
+    expect(_file(page)).to_contain_text("train.py --epochs 3")
+    expect(_file(page)).to_contain_text("rendezvous: 1")
+    page.get_by_label("Framework").select_option("accelerate")
+    expect(_file(page)).to_contain_text("accelerate launch")
+    page.get_by_label("Git repository").fill("https://git.example.com/code.git")
+    page.get_by_label("TensorBoard").check()
+    page.get_by_label("JupyterLab").check()
+    page.get_by_text("The server accepts this file for virtual cluster vision.").wait_for()
+    page.get_by_text("It would start now.").wait_for()
+    assert visitor.examine() == []
+    answer = server.submit("in-the-way", "sleep 1000", role=_gpus(8), defaults={"virtualCluster": "vision"})
+    assert answer.is_success, answer.text
+    page.get_by_text("It would wait").wait_for()
+    page.get_by_text("virtual cluster vision").first.wait_for()
+    server.http.put("/jobs/admin~in-the-way/executionType", json={"value": "STOP"})
+    page.get_by_text("It would start now.").wait_for()
+
+
+def _gpus(number: int) -> dict[str, Any]:
+    return {"resourcePerInstance": {"cpu": 1, "memoryMB": 64, "gpu": number}}
+
+
+def test_what_is_typed_in_the_file_is_in_the_form(visitor: Visitor) -> None:
+    visitor.open("/submit", "Submit a job")
+    page = visitor.page
+    _file(page).get_by_text("name: hello").click()
+    page.keyboard.press("End")
+    page.keyboard.type("-typed")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("hello-typed")
+    page.get_by_label("Git repository").fill("https://git.example.com/code.git")
+    expect(_file(page)).to_contain_text("repo_uri: https://git.example.com/code.git")
+    page.get_by_label("Git repository").fill("")
+    expect(_file(page)).not_to_contain_text("repo_uri")
+
+
+def test_a_refusal_is_tied_to_its_field_and_takes_the_focus(visitor: Visitor) -> None:
+    visitor.open("/submit", "Submit a job")
+    page = visitor.page
+    name = page.get_by_label("Name", exact=True)
+    name.fill("not a name!")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    expect(name).to_have_attribute("aria-invalid", "true", timeout=WITHIN_MS)
+    expect(name).to_be_focused()
+    told = name.get_attribute("aria-describedby") or ""
+    assert page.locator(f"[id='{told.split()[-1]}']").inner_text().strip()
+    name.fill("a-name")
+    expect(name).not_to_have_attribute("aria-invalid", "true", timeout=WITHIN_MS)
+
+
+def test_a_secret_is_never_shown_again(visitor: Visitor, server: Server) -> None:
+    visitor.open("/submit", "Submit a job")
+    page = visitor.page
+    page.get_by_label("Name", exact=True).fill("with-a-secret")
+    page.get_by_label("New secret").fill("token")
+    page.get_by_label("Its value").fill(SECRET)
+    page.get_by_role("button", name="Add the secret").click()
+    page.get_by_role("button", name="Remove the secret token").wait_for()
+    assert page.get_by_label("Its value").input_value() == ""
+    page.get_by_label("Commands").fill("test -n <% $secrets.token %>\nsleep 1000")
+    page.get_by_text("The server accepts this file").wait_for()
+    # A file with secrets is kept nowhere.
+    assert SECRET not in page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.get_by_role("heading", name="with-a-secret", level=1).wait_for()
+    page.goto("/jobs/admin~with-a-secret?tab=config")
+    expect(page.locator("pre[aria-label=Configuration]")).to_contain_text("******")
+    assert SECRET not in page.content()
+    page.goto("/submit?clone=admin~with-a-secret")
+    expect(_file(page)).to_contain_text(re.compile("with-a-secret-[0-9a-f]+"), timeout=WITHIN_MS)
+    page.get_by_text("The server accepts this file").wait_for()
+    assert SECRET not in page.content() + _file(page).inner_text()
+    until(lambda: server.state("with-a-secret") == "RUNNING", "it runs")
+    server.http.put("/jobs/admin~with-a-secret/executionType", json={"value": "STOP"})
