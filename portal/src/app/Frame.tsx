@@ -16,8 +16,8 @@ import { Problem } from "@/ui/Loaded";
 import { Notices } from "@/ui/notices";
 import css from "./Frame.module.css";
 import { Menus } from "./Menus";
+import { Navigation } from "./Navigation";
 import { Palette } from "./Palette";
-import { listed } from "./pages";
 
 const KEYS = navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K";
 
@@ -87,23 +87,6 @@ function Brand() {
       <img src="/favicon.svg" alt="" width={26} height={26} />
       <span>OpenPAI</span>
     </Link>
-  );
-}
-
-function Navigation({ path }: { path: string }) {
-  const me = useMe().data;
-  return (
-    <nav aria-label={i18n.t("Pages")} className={css.nav}>
-      {listed(Boolean(me?.admin)).map((page) => {
-        const isHere = page.path === "/" ? path === "/" : path === page.path || path.startsWith(`${page.path}/`);
-        return (
-          <Link key={page.path} to={page.path} className={css.item} data-here={isHere || undefined} aria-current={isHere ? "page" : undefined}>
-            <Icon name={page.icon} />
-            {page.name()}
-          </Link>
-        );
-      })}
-    </nav>
   );
 }
 

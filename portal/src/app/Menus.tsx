@@ -4,6 +4,7 @@ import { Menu, useMantineColorScheme } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { logOut, ME, useMe } from "@/api/session";
 import { Icon } from "@/ui/Icon";
+import { Link } from "@/ui/Link";
 import { notifyError } from "@/ui/notices";
 import css from "./Menus.module.css";
 import { choose, LANGUAGES, type Language } from "./language";
@@ -35,6 +36,8 @@ export function Menus() {
         </button>
       </Menu.Target>
       <Menu.Dropdown>
+        <Menu.Item leftSection={<Icon name="user" size={16} />} renderRoot={(props) => <Link to="/profile" {...props} />}>{i18n.t("Profile")}</Menu.Item>
+        <Menu.Divider />
         <Menu.Label>{i18n.t("Theme")}</Menu.Label>
         {(["light", "dark", "auto"] as const).map((scheme) => (
           <Menu.Item key={scheme} leftSection={<Icon name={scheme === "dark" ? "moon" : "sun"} size={16} />}

@@ -14,10 +14,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.full]
 PAGES = (
     ("/groups", "Groups"),
     ("/virtual-clusters", "Virtual clusters"),
-    ("/exit-rules", "Exit rules"),
+    ("/exit-specs", "Exit specs"),
     ("/cluster?view=map", "Cluster"),
 )
-CHANGES = ("New group", "New virtual cluster", "New rule", "Save")
+CHANGES = ("New group", "New virtual cluster", "New exit spec", "Save")
 PASSWORD = "correct-horse-battery"
 
 
@@ -119,7 +119,7 @@ def test_a_guarantee_is_changed_while_jobs_run(visitor: Visitor, server: Server)
 
 
 def test_an_exit_rule_is_tried_changed_and_reverted(visitor: Visitor, server: Server) -> None:
-    visitor.open("/exit-rules?spec=cuda_oom", "Exit rules")
+    visitor.open("/exit-specs?spec=cuda_oom", "Exit specs")
     page = visitor.page
     page.get_by_label("Try it on the end of a log").fill("RuntimeError: CUDA out of memory. Tried to allocate 2 GiB")
     page.get_by_role("button", name="Test", exact=True).click()

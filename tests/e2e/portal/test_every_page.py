@@ -14,12 +14,12 @@ from tests.e2e.server import Server
 pytestmark = pytest.mark.slow
 COMMAND: Final = "Copy as command"
 NO_WORKERS: Final = "delete window.SharedWorker"
-FORBIDDEN: Final = ("/users", "/monitoring")
+FORBIDDEN: Final = ("/users", "/metrics")
 """Pages that say to users and managers that they may not see them; the others show them what they may see."""
 ADMINS: Final = """
 /groups           New group
 /virtual-clusters New virtual cluster
-/exit-rules       New rule
+/exit-specs       New exit spec
 """
 """Actions that only administrators are offered."""
 

@@ -127,7 +127,7 @@ def test_every_tab_is_readable_also_when_it_is_empty(person: Visitor) -> None:
 def test_the_use_of_the_cluster_is_drawn(real: Server, person: Visitor) -> None:
     chart = "/metrics/pai_node_cpu_percent"
     until(lambda: any(one["mean"] for one in real.get(chart)["series"]), "it is measured")
-    person.open("/monitoring", "Monitoring")
+    person.open("/metrics", "Metrics")
     figure = person.page.get_by_role("figure", name="Processors of nodes, how busy")
     figure.locator("canvas").wait_for()
     person.page.get_by_text("6 hours").click()
@@ -141,7 +141,7 @@ def test_a_user_sees_their_own_alerts_and_no_more(una: Visitor) -> None:
     una.page.get_by_text("与您的作业有关的告警会显示在这里。").wait_for()
     assert una.overflow() <= 0
     assert una.examine() == []
-    una.open("/monitoring", "监控")
+    una.open("/metrics", "指标")
     una.page.get_by_role("status").first.wait_for()
     expect(una.page.locator("canvas")).to_have_count(0)
     assert una.overflow() <= 0

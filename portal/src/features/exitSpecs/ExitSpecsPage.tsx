@@ -24,10 +24,10 @@ export default function ExitSpecsPage() {
   const detail = useExitSpec(asked === NEW ? "" : asked);
   const close = () => change({ spec: "" });
   return (
-    <Page title={i18n.t("Exit rules")} lead={i18n.t("The causes of failures that the platform knows, and the rules that find them.")} actions={
+    <Page title={i18n.t("Exit specs")} lead={i18n.t("The causes of failures that the platform knows, and the rules that find them.")} actions={
       <>
         <CopyCommand words={["exit-spec", "list"]} />
-        {isAdmin && <Button size="xs" leftSection={<Icon name="submit" size={15} />} onClick={() => change({ spec: NEW }, { push: true })}>{i18n.t("New rule")}</Button>}
+        {isAdmin && <Button size="xs" leftSection={<Icon name="submit" size={15} />} onClick={() => change({ spec: NEW }, { push: true })}>{i18n.t("New exit spec")}</Button>}
       </>
     }>
       <Card flush>
@@ -38,20 +38,20 @@ export default function ExitSpecsPage() {
             return (
               <>
                 <div className={css.bar}>
-                  <TextInput size="xs" leftSection={<Icon name="search" size={15} />} aria-label={i18n.t("Search exit rules")} placeholder={i18n.t("Search exit rules")} value={word} onChange={(event) => setWord(event.target.value)} />
-                  <span className={css.dim} role="status">{i18n.t("{count, plural, one {# rule} other {# rules}}", { count: found.length })}</span>
+                  <TextInput size="xs" leftSection={<Icon name="search" size={15} />} aria-label={i18n.t("Search exit specs")} placeholder={i18n.t("Search exit specs")} value={word} onChange={(event) => setWord(event.target.value)} />
+                  <span className={css.dim} role="status">{i18n.t("{count, plural, one {# exit spec} other {# exit specs}}", { count: found.length })}</span>
                 </div>
                 {found.length ? (
-                  <Table label={i18n.t("Exit rules")} heads={[i18n.t("Name"), i18n.t("Cause"), i18n.t("Responsible"), i18n.t("Another attempt"), i18n.t("Changed")]}>
+                  <Table label={i18n.t("Exit specs")} heads={[i18n.t("Name"), i18n.t("Cause"), i18n.t("Responsible"), i18n.t("Another attempt"), i18n.t("Changed")]}>
                     {found.map((one) => <Row key={one.name} entry={one} open={() => change({ spec: one.name }, { push: true })} />)}
                   </Table>
-                ) : <Note icon="search" title={i18n.t("No such rule")} />}
+                ) : <Note icon="search" title={i18n.t("No such exit spec")} />}
               </>
             );
           }}
         </Loaded>
       </Card>
-      <Drawer opened={Boolean(asked)} onClose={close} position="right" size={680} title={asked === NEW ? i18n.t("New rule") : asked} closeButtonProps={{ "aria-label": i18n.t("Close") }}>
+      <Drawer opened={Boolean(asked)} onClose={close} position="right" size={680} title={asked === NEW ? i18n.t("New exit spec") : asked} closeButtonProps={{ "aria-label": i18n.t("Close") }}>
         {asked === NEW && <OneSpec isAdmin={isAdmin} close={close} />}
         {asked && asked !== NEW && <Loaded query={detail} rows={8}>{(found) => <OneSpec key={found.name} detail={found} isAdmin={isAdmin} close={close} />}</Loaded>}
       </Drawer>
