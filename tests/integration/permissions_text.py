@@ -37,6 +37,7 @@ group.change           -     -    -    -    -    +      -      -      -     -
 vc.list                +     +    +    +    +    +      +      +      +     +
 vc.inspect             +     +    +    +    +    +      +      +      +     +
 vc.change              -     -    -    -    -    +      -      +      -     -
+vc.preview             -     -    -    -    -    +      -      +      -     -
 quota.own              +     +    +    +    +    +      +      +      +     +
 quota.list             -     -    -    +    -    +      -      +      -     -
 quota.change           -     -    -    +    -    +      -      +      -     -
@@ -86,6 +87,9 @@ market.approve         -     -    -    -    -    +      -      +      -     -
 report.own             +     +    +    +    +    +      +      +      +     +
 report.read            -     -    -    +    -    +      -      +      -     -
 metrics.read           -     -    -    -    -    +      -      +      -     -
+announcement.list      +     +    +    +    +    +      +      +      +     +
+announcement.change    -     -    -    -    -    +      -      +      -     -
+settings.read          -     -    -    -    -    +      -      +      -     -
 audit.own              +     +    +    +    +    +      +      +      +     +
 """
 
@@ -144,6 +148,7 @@ DELETE  /api/v2/virtual-clusters/{vc}                                   vc.chang
 PUT     /api/v2/virtual-clusters/{vc}/status                            vc.change
 GET     /api/v2/cluster/sku-types                                       vc.list
 GET     /api/v2/virtual-clusters/{vc}/sku-types                         vc.list
+POST    /api/v2/virtual-clusters/{vc}/preview                           vc.preview
 GET     /api/v2/cluster/config                                          cluster.read
 PUT     /api/v2/cluster/config                                          cluster.change
 GET     /api/{v2|v1}/kubernetes/nodes                                   cluster.read
@@ -279,6 +284,10 @@ GET     /api/v2/budgets                                                 budget.o
 PUT     /api/v2/budgets                                                 budget.change
 DELETE  /api/v2/budgets                                                 budget.change
 GET     /api/v2/reports/use                                             report.own
+GET     /api/v2/announcements                                           announcement.list
+POST    /api/v2/announcements                                           announcement.change
+DELETE  /api/v2/announcements/{id}                                      announcement.change
+GET     /api/v2/settings                                                settings.read
 GET     /api/v2/audit                                                   audit.own
 
 GET     /                                                               -

@@ -38,6 +38,8 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/exit-specs", name: () => i18n.t("Exit specs"), icon: "warn", group: "admin", isForAdmins: true, load: () => import("@/features/exitSpecs/ExitSpecsPage") },
   { path: "/metrics", name: () => i18n.t("Metrics"), icon: "chart", group: "admin", isForAdmins: true, load: () => import("@/features/metrics/MetricsPage") },
   { path: "/audit", name: () => i18n.t("Audit log"), icon: "clock", group: "admin", isForAdmins: true, load: () => import("@/features/audit/AuditPage") },
+  { path: "/announcements", name: () => i18n.t("Announcements"), icon: "announcement", group: "admin", isForAdmins: true, load: () => import("@/features/announcements/AnnouncementsPage") },
+  { path: "/settings", name: () => i18n.t("Settings"), icon: "settings", group: "admin", isForAdmins: true, load: () => import("@/features/settings/SettingsPage") },
   { path: "/profile", name: () => i18n.t("Profile"), icon: "user", group: "own", load: () => import("@/features/profile/ProfilePage") },
 ];
 

@@ -58,6 +58,7 @@ _ACTIONS: Final = (
     _look("vc.list", "see virtual clusters, their guarantees and their use"),
     _look("vc.inspect", "see the cells behind virtual clusters"),
     _admin("vc.change", "add, change and remove virtual clusters"),
+    _admin("vc.preview", "see what a change of a virtual cluster would do", scope=Scope.READ),
     _admin("quota.list", "see all quotas", is_open_to_manager=True, scope=Scope.READ),
     _look("quota.own", "see the quotas that hold for oneself"),
     _admin("quota.change", "set quotas", is_open_to_manager=True),
@@ -107,6 +108,9 @@ _ACTIONS: Final = (
     _look("report.own", "see one's own use"),
     _admin("report.read", "see the use of all users", is_open_to_manager=True, scope=Scope.READ, widens="report.own"),
     _admin("metrics.read", "see what is measured of the platform, its nodes and all jobs", scope=Scope.READ),
+    _look("announcement.list", "see announcements"),
+    _admin("announcement.change", "make and remove announcements"),
+    _admin("settings.read", "see the settings of the server, without secrets", scope=Scope.READ),
     _look("audit.own", "see audit entries by oneself or about one's own resources"),
     _admin("audit.read", "see the whole audit log", scope=Scope.READ, widens="audit.own"),
 )  # fmt: skip

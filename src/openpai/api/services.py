@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.accounts import AccountStore
@@ -71,6 +72,26 @@ class Settings:
     """How long a session in a task may be without a byte in either direction."""
     keep_alive_s: float = 15.0
     """How long a followed log may be silent before a comment is sent to keep the connection alive."""
+
+
+SettingSource = Literal["option", "environment", "file", "default"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSetting:
+    """A setting of this server, as administrators may see it."""
+
+    name: str
+    environment: str
+    value: str | float | bool | None
+    default: str | float | bool | None
+    source: SettingSource
+    file: str
+    """The configuration file that has it; empty where another source does."""
+    meaning: str
+    choices: tuple[str, ...] = ()
+    is_hidden: bool = False
+    """Whether a part of the value is not shown, since it may be secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,5 +175,7 @@ class Services:
     alerts: AlertStore = field(kw_only=True)
     sender: MessageSender = field(kw_only=True)
     """Sends messages, and says which addresses the webhooks of users may reach."""
+    server_settings: tuple[ServerSetting, ...] = field(default=(), kw_only=True)
+    """With what this server was started."""
     sealer: Sealer = field(kw_only=True)
     """Encrypts and authenticates state that clients carry for the server."""

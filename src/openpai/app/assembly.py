@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import openpai
 from openpai.api.app import create_api
-from openpai.api.services import Services, SshGateway
+from openpai.api.services import ServerSetting, Services, SshGateway
 from openpai.api.services import Settings as ApiSettings
 from openpai.app.alerting import StorageHealth, disk_free, messenger, read_commands
 from openpai.app.backend import make_backend
@@ -121,7 +121,7 @@ class _Rooms:
 
 
 @asynccontextmanager
-async def build(settings: Settings) -> AsyncIterator[Server]:
+async def build(settings: Settings, shown: tuple[ServerSetting, ...] = ()) -> AsyncIterator[Server]:
     """Open everything a server needs, and close it afterwards. Raises Refused for settings that cannot work."""
     promised = promised_at_start(settings)
     identity = read_identity(settings.identity) if settings.identity is not None else None
@@ -142,10 +142,10 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
             None, leadership, rooms.logs.hang_up, ssh_host_key=rooms.data.ssh_host_key, root=rooms.data.root
         )
         market = await open_market(rooms.database, rooms.kept, rooms.clock, is_seeded=not settings.api_only)
-        shown = ApiSettings(version=version("openpai"), logs_requests=settings.log_requests)
+        of_api = ApiSettings(version=version("openpai"), logs_requests=settings.log_requests)
         server.api = create_api(
             Services(
-                rooms.commands, rooms.queries, rooms.users, rooms.logs, rooms.clock, shown, lambda: server.is_ready,
+                rooms.commands, rooms.queries, rooms.users, rooms.logs, rooms.clock, of_api, lambda: server.is_ready,
                 cluster_settings=rooms.kept,
         usage=rooms.usage,
                 storages=storages,
@@ -164,6 +164,7 @@ async def build(settings: Settings) -> AsyncIterator[Server]:
                 sender=rooms.commands.alert_parts.sender,
                 metrics=metrics,
                 market=market,
+                server_settings=shown,
             )
         )  # fmt: skip
         stack.push_async_callback(server.api.state.forwarder.close)

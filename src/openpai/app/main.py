@@ -46,16 +46,18 @@ def up(
         ),
     ] = None,
     *,
+    context: typer.Context,
     settings: Settings,
 ) -> None:
     """Run the platform here, in the foreground; Ctrl-C ends the server and leaves jobs running."""
     with no_collections():
         from openpai.app.console import set_up_logging
         from openpai.app.serve import serve
+        from openpai.app.settings_shown import shown
 
     set_up_logging(settings.log_format)
     settings = replace(settings, data_dir=settings.data_dir.expanduser().absolute())
-    serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None))
+    serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None), shown(context, settings, config))
 
 
 ADMIN = {

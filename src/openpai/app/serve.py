@@ -20,6 +20,7 @@ from typing import Final
 
 import uvicorn
 
+from openpai.api.services import ServerSetting
 from openpai.api.shell_frames import MESSAGE_MAX
 from openpai.app.application_ports import application_entrance, ports_in
 from openpai.app.assembly import Server, build
@@ -38,7 +39,7 @@ BACKLOG: Final = 2048
 GOODBYE_S: Final = 3
 
 
-def serve(settings: Settings, admin_password: str | None) -> None:
+def serve(settings: Settings, admin_password: str | None, shown: tuple[ServerSetting, ...] = ()) -> None:
     """Run a server until SIGTERM or Ctrl-C. Raises Refused, before serving, for anything that cannot work."""
     settings.check()
     ports_in(settings.app_ports)
@@ -52,14 +53,18 @@ def serve(settings: Settings, admin_password: str | None) -> None:
         import uvloop
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, listener, ssh, admin_password))
+            runner.run(_serve(settings, shown, listener, ssh, admin_password))
 
 
 async def _serve(
-    settings: Settings, listener: socket.socket, ssh: socket.socket | None, admin_password: str | None
+    settings: Settings,
+    shown: tuple[ServerSetting, ...],
+    listener: socket.socket,
+    ssh: socket.socket | None,
+    admin_password: str | None,
 ) -> None:
     console = Console(settings)
-    async with build(settings) as built:
+    async with build(settings, shown) as built:
         # Raise the limit only now: tasks inherit the limits that the server was started with.
         heads = bounded_heads(settings.connections_per_address, settings.proxies)
         server = _Server(

@@ -28,6 +28,7 @@ from openpai.app.datadir import DataDir, look_at_data_dir
 from openpai.app.doctor import ConfigOption, examine, settings_of
 from openpai.app.keys import ENVIRONMENT
 from openpai.app.settings import Settings
+from openpai.app.settings_shown import public
 from openpai.cli import formatting
 from openpai.cli.options import argument, option
 from openpai.cli.output import Json, as_json, say
@@ -88,7 +89,7 @@ def bundle(
     hide = Hiding(known_secrets(settings, root))
     parts: dict[str, Any] = {
         "versions.json": _versions(),
-        "settings.json": {name: _plain(value) for name, value in asdict(settings).items()},
+        "settings.json": {name: public(value) for name, value in asdict(settings).items()},
         "findings.json": [asdict(found) for found in examine(config, data_dir)],
         "data.json": _data(root, settings),
     }
@@ -127,14 +128,6 @@ def known_secrets(settings: Settings, root: Path) -> Iterator[str]:
         if isinstance(value, str) and "://" in value:
             password = urlsplit(value).password
             yield from [password] if password else []
-
-
-def _plain(value: Any) -> Any:
-    """Return a setting without what an address may hide: its user, its password and its query."""
-    if not isinstance(value, str) or "://" not in value:
-        return str(value) if isinstance(value, Path) else value
-    parts = urlsplit(value)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _versions() -> dict[str, Any]:

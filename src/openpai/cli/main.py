@@ -43,6 +43,8 @@ COMMANDS: Final = {
     "exit-spec": ("openpai.cli.exit_spec:app", "Exit specs: causes of failures, and the rules that find them."),
     "report": ("openpai.cli.report:report", "Report use in hours of GPUs, CPUs and memory."),
     "metrics": ("openpai.cli.metrics:app", "Metrics: what is measured of the platform."),
+    "settings": ("openpai.cli.settings:settings", "Show the settings of the server, and where each comes from."),
+    "announcement": ("openpai.cli.announcement:app", "Announcements: what administrators tell all users."),
     "audit": ("openpai.cli.audit:app", "The audit log: who did what."),
     "alert": ("openpai.cli.alert:app", "Alerts: what needs attention."),
     "import": ("openpai.cli.openpai_import:app", "Take over what another platform has."),

@@ -13,7 +13,7 @@ from openpai.cli.text_file import read_text
 from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
-    from openpai.client.model.clusters import ClusterConfig
+    from openpai.client.model.clusters import ClusterConfig, PromisePreview
 
 COMMANDS: Final = {
     "list": ("openpai.cli.vc:list_", "List the virtual clusters: what they are guaranteed, and how much is in use."),
@@ -36,6 +36,8 @@ ORDERS: Final = {
 app = group("Virtual clusters: the shares of the cluster.", COMMANDS)
 
 Vc = Annotated[str, argument("NAME", "Name of the virtual cluster.", completion.virtual_clusters)]
+
+Preview = Annotated[bool, option("--preview", "Show who would gain and lose, and change nothing.")]
 
 
 def list_(json: output.Json = False) -> None:
@@ -100,6 +102,7 @@ def show(name: Vc, json: output.Json = False) -> None:
 def set_(
     name: Vc,
     promise: Annotated[str, argument("AMOUNT", 'Such as "3 nodes", "8 GPUs of A100" or "8 GPUs of A100 + 2 nodes".')],
+    preview: Preview = False,
     json: output.Json = False,
 ) -> None:
     """Set what a virtual cluster is guaranteed; a new one is added.
@@ -107,6 +110,9 @@ def set_(
     It takes effect at once. No running job is stopped for it.
     """
     with session.connect() as pai:
+        if preview:
+            _previewed(pai.preview_promise(name, promise), f'pai vc set {_quoted(name)} "{promise}"', json)
+            return
         changed = pai.promise(name, promise)
     _changed(changed, f"{name} is guaranteed {promise}.", json)
 
@@ -182,8 +188,12 @@ def order(
         output.next_step(f"pai vc order {_quoted(name)} {'fair' if own == 'shortest' else 'shortest'}")
 
 
-def remove(name: Vc, yes: prompts.Yes = False, json: output.Json = False) -> None:
+def remove(name: Vc, preview: Preview = False, yes: prompts.Yes = False, json: output.Json = False) -> None:
     """Remove a virtual cluster that no job uses."""
+    if preview:
+        with session.connect() as pai:
+            _previewed(pai.preview_promise(name, ""), f"pai vc remove {_quoted(name)}", json)
+        return
     prompts.check_sure(f"Remove virtual cluster {name}, and its guarantee?", yes)
     with session.connect() as pai:
         changed = pai.remove_virtual_cluster(name)
@@ -273,6 +283,25 @@ def _changed(changed: ClusterConfig, message: str, is_json: bool) -> None:
     if changed.demoted:
         output.warn(f"these jobs keep running without a guarantee: {', '.join(changed.demoted)}")
     output.next_step("pai vc list", "pai vc config")
+
+
+def _previewed(found: PromisePreview, command: str, is_json: bool) -> None:
+    if output.as_json(is_json, found.document):
+        return
+    unit = "GPUs" if any(share.before.gpus or share.after.gpus for share in found.shares) else "CPUs"
+    rows = []
+    for share in found.shares:
+        before, after = (of.gpus if unit == "GPUs" else of.cpus for of in (share.before, share.after))
+        rows.append((share.name, str(before), str(after), f"{after - before:+d}" if after != before else ""))
+    output.table(["NAME", f"{unit} NOW", "THEN", "CHANGE"], rows, right=[f"{unit} NOW", "THEN", "CHANGE"])
+    for problem in found.problems:
+        output.warn(problem)
+    if found.demoted:
+        output.warn(f"these jobs would run on without a guarantee: {', '.join(found.demoted)}")
+    else:
+        output.say("No running job would lose its guarantee.")
+    output.say("Nothing was changed.")
+    output.next_step(command)
 
 
 def read(file: Path) -> str:

@@ -22,6 +22,7 @@ from openpai.client import credentials as kept
 from openpai.client.calls.alert_channels import AlertChannels
 from openpai.client.calls.alert_rules import AlertRules
 from openpai.client.calls.alerts import Alerts
+from openpai.client.calls.announcements import Announcements
 from openpai.client.calls.applications import Applications
 from openpai.client.calls.audit import Audit
 from openpai.client.calls.budgets import Budgets
@@ -38,6 +39,7 @@ from openpai.client.calls.nodes import Nodes
 from openpai.client.calls.quotas import Quotas
 from openpai.client.calls.reports import Reports
 from openpai.client.calls.scheduler import Scheduler
+from openpai.client.calls.settings import Settings
 from openpai.client.calls.ssh_keys import SshKeys
 from openpai.client.calls.storages import Storages
 from openpai.client.calls.sweeps import Sweeps
@@ -60,7 +62,7 @@ Http = TypeVar("Http", httpx.BaseTransport, httpx.AsyncBaseTransport)
 class Connected(
     Jobs, JobChanges, JobEvents, Applications, Tokens, Users, Groups, Nodes, Clusters, Scheduler, WhatIfs,
     Storages, Quotas, Budgets, Reports, Audit, Alerts, AlertRules, AlertChannels, ExitSpecs, Code, SshKeys, Sweeps,
-    Metrics, Market,
+    Metrics, Market, Settings, Announcements,
     Generic[Http],
 ):  # fmt: skip
     """What both clients are: the methods of all nouns over a connection to one platform for one user.

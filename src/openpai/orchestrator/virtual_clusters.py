@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from openpai.orchestrator import gangs
 from openpai.orchestrator.fairness import interruptible_of, learn_limits
 from openpai.orchestrator.leader import Leader, LeaderCommands
 from openpai.orchestrator.node_sync import absent_nodes, seen_nodes, sync_nodes
+from openpai.orchestrator.promise_preview import jobs_of, preview
 from openpai.ports.cluster_settings import CLUSTER, ORDERS
-from openpai.ports.platform import ClusterConfig
+from openpai.ports.platform import ClusterConfig, PromisePreview
 from openpai.protocol.errors import BadConfiguration, Refused
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 from openpai.scheduler.config.arrangement import check, names_in
@@ -78,15 +78,14 @@ class VirtualClusterCommands(LeaderCommands):
             return await _configure(leader, body, version, by)
 
     async def promise(self, virtual_cluster: str, promise: str | None, by: str) -> ClusterConfig:
-        if virtual_cluster == DEFAULT_VIRTUAL_CLUSTER:
-            message = "`default` has what no other virtual cluster is promised"
-            raise Refused("ReadOnlyVcError", message, "promise the other virtual clusters more or less")
         async with self._as_leader() as leader:
-            setting = await leader.settings.setting(CLUSTER)
-            body = with_promise(setting.body if setting is not None else None, virtual_cluster, promise)
-            if promise is None:
-                _refuse_in_use(leader, virtual_cluster)
-            return await _configure(leader, body, setting.version if setting is not None else 0, by)
+            body, version = await _with_promise(leader, virtual_cluster, promise)
+            return await _configure(leader, body, version, by)
+
+    async def preview_promise(self, virtual_cluster: str, change: str | None) -> PromisePreview:
+        leader = await self._leading()
+        body, _ = await _with_promise(leader, virtual_cluster, change)
+        return await preview(leader, body)
 
     async def inspect(self) -> Inspection:
         return (await self._leading()).scheduler.inspect()
@@ -102,9 +101,20 @@ class VirtualClusterCommands(LeaderCommands):
                 await learn_limits(leader)
 
 
+async def _with_promise(leader: Leader, virtual_cluster: str, promise: str | None) -> tuple[dict[str, Any], int]:
+    """Return the setting with a changed promise, and the version that it is a change of; refuse what cannot be."""
+    if virtual_cluster == DEFAULT_VIRTUAL_CLUSTER:
+        message = "`default` has what no other virtual cluster is promised"
+        raise Refused("ReadOnlyVcError", message, "promise the other virtual clusters more or less")
+    setting = await leader.settings.setting(CLUSTER)
+    body = with_promise(setting.body if setting is not None else None, virtual_cluster, promise)
+    if promise is None:
+        _refuse_in_use(leader, virtual_cluster)
+    return body, setting.version if setting is not None else 0
+
+
 async def _configure(leader: Leader, body: dict[str, Any], version: int | None, by: str) -> ClusterConfig:
-    notes = leader.sharing.notes.values()
-    check(body, [*seen_nodes(leader.nodes.values()), *absent_nodes(notes, leader.nodes)])
+    check(body, [*seen_nodes(leader.nodes.values()), *absent_nodes(leader.sharing.notes.values(), leader.nodes)])
     now_ms = leader.clock.now_ms()
     await leader.settings.set_setting(CLUSTER, body, by=by, at_ms=now_ms, version=version, epoch=leader.epoch)
     before = leader.sharing.arrangement
@@ -124,11 +134,10 @@ def _refuse_in_use(leader: Leader, virtual_cluster: str) -> None:
 def _config(leader: Leader) -> ClusterConfig:
     setting = leader.sharing.setting
     arrangement = leader.sharing.arrangement
-    jobs = (leader.active.records.get(gangs.job_of(gang)) for gang in arrangement.demoted)
     return ClusterConfig(
         promises=(promised_text(setting.body) if setting.body.get("hived") is None else None) if setting else "",
         hived=arrangement.text,
         version=setting.version if setting is not None else 0,
         problems=arrangement.problems,
-        demoted=tuple(dict.fromkeys(found.full_name for found in jobs if found is not None)),
+        demoted=jobs_of(leader, arrangement.demoted),
     )

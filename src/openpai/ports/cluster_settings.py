@@ -48,6 +48,9 @@ administrators changed them, as `EXIT_SPECS`."""
 ALERT_SILENCES: Final = "alert-silences"
 """`{"silences": [{"id", "matchers", "from_ms", "to_ms", "by", "comment"}, ...]}`."""
 
+ANNOUNCEMENTS: Final = "announcements"
+"""`{"announcements": [{"id", "text", "level", "from_ms", "to_ms", "by"}, ...]}`, the oldest first."""
+
 LEMONS: Final = "lemons"
 """`{"strikes": [{"node", "user", "job", "cause", "at_ms", "devices", "virtual_cluster", "is_sure"}, ...]}`: failures
 that nodes are blamed for, the oldest first; written by the leader."""

@@ -179,6 +179,22 @@ class ClusterConfig:
     """`user~job` of the jobs that run on without their guarantee because of the last change."""
 
 
+@dataclass(frozen=True, slots=True)
+class PromisePreview:
+    """What a change of promises would do; nothing was changed."""
+
+    promises: str | None
+    """All promises as they would be."""
+    before: Mapping[str, Amount]
+    """What each virtual cluster is promised now, by name."""
+    after: Mapping[str, Amount]
+    """What each would be promised."""
+    problems: tuple[str, ...] = ()
+    """Promises that could not be kept at the moment."""
+    demoted: tuple[str, ...] = ()
+    """`user~job` of the jobs that would run on without their guarantee."""
+
+
 ExitSpecContent = Mapping[str, Any]
 """As `diagnosis.exit_specs.read_spec` reads it."""
 
@@ -301,6 +317,9 @@ class Platform(AlertRules, Protocol):
         Raises NoVirtualClusterError when there is none to remove, RemoveRunningVcError while jobs use one that is
         removed, ReadOnlyVcError for `default`, BadConfigurationError for what cannot be promised.
         """
+
+    async def preview_promise(self, virtual_cluster: str, change: str | None) -> PromisePreview:
+        """Return what `promise` would do, and refuse what it would refuse. Changes nothing."""
 
     async def exit_specs(self) -> tuple[Revised[ExitSpecContent], ...]:
         """Return every exit spec, by name, with the edits of administrators, on any server."""

@@ -47,6 +47,7 @@ STATUS_OF: Final[dict[str, int]] = {
     "NoExitSpecError": 404,
     "NoAlertError": 404,
     "NoAlertRuleError": 404,
+    "NoAnnouncementError": 404,
     "NoSilenceError": 404,
     "NoChannelError": 404,
     "NoSshKeyError": 404,

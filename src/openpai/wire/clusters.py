@@ -86,6 +86,23 @@ class ClusterConfig(Document):
     demoted: Annotated[Sequence[str], Doc("jobs that lost their guarantee in the last change", example=[])]
 
 
+class Share(Document):
+    """What a virtual cluster is guaranteed, before and after a change."""
+
+    name: Annotated[str, Doc(example="vision")]
+    before: Annotated[Resources | None, Doc("null for a new one")]
+    after: Annotated[Resources | None, Doc("null for one that would be removed")]
+
+
+class PromisePreview(Document):
+    """What a change of guarantees would do; nothing was changed."""
+
+    promises: Annotated[str | None, Doc("all guarantees as they would be", example="vision: 3 nodes, speech: 8 GPUs")]
+    shares: Annotated[Sequence[Share], Doc("every virtual cluster, by name")]
+    problems: Annotated[Sequence[str], Doc("guarantees that could not be kept at the moment", example=[])]
+    demoted: Annotated[Sequence[str], Doc("jobs that would run on without their guarantee", example=["ann~train"])]
+
+
 class PromiseChange(Document):
     """A guarantee that was changed, and all guarantees now."""
 

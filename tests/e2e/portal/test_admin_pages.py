@@ -102,6 +102,9 @@ def test_a_guarantee_is_changed_while_jobs_run(visitor: Visitor, server: Server)
     page.get_by_role("button", name="New virtual cluster").click()
     page.get_by_label("Name", exact=True).fill("audio")
     page.get_by_label("Guaranteed").fill("100 nodes")
+    dialog = page.get_by_role("dialog", name="New virtual cluster")
+    # Refused before it is saved, with the reason.
+    dialog.get_by_role("alert").get_by_text("This would be refused:").wait_for()
     page.get_by_role("button", name="Save").click()
     # The server knows what there is.
     page.get_by_role("status").get_by_text("100 nodes").or_(
@@ -109,6 +112,9 @@ def test_a_guarantee_is_changed_while_jobs_run(visitor: Visitor, server: Server)
     ).first.wait_for()
     assert "audio" not in server.get("/virtual-clusters")
     page.get_by_label("Guaranteed").fill("4 GPUs")
+    dialog.get_by_role("listitem").filter(has_text="audio").get_by_text("0 → 4 GPUs").wait_for()
+    expect(dialog.get_by_role("listitem").filter(has_text="default")).to_contain_text("−4")
+    assert "audio" not in server.get("/virtual-clusters")
     assert visitor.examine() == []
     page.get_by_role("button", name="Save").click()
     page.get_by_role("button", name="Remove audio").click()

@@ -19,7 +19,7 @@ from openpai.protocol.errors import Refused
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """The settings of servers that would have been started."""
     found: list[Settings] = []
-    monkeypatch.setattr("openpai.app.serve.serve", lambda settings, _: found.append(settings))
+    monkeypatch.setattr("openpai.app.serve.serve", lambda settings, *_: found.append(settings))
     for option in options_of(_up()).values():
         monkeypatch.delenv(variable_of(option), raising=False)
     monkeypatch.delenv("PAI_CONFIG", raising=False)

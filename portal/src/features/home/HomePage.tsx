@@ -15,6 +15,7 @@ import { Loaded, Note } from "@/ui/Loaded";
 import { Card, Page } from "@/ui/Page";
 import { StateBadge, StateIcon, stateName, type State } from "@/ui/State";
 import { Ago, Span } from "@/ui/time";
+import { Announcements } from "./Announcements";
 import css from "./HomePage.module.css";
 import { Week } from "./Week";
 import { Wrong } from "./Wrong";
@@ -31,6 +32,7 @@ export default function HomePage() {
       lead={<InUse />}
       actions={<><CopyCommand words={["job", "list"]} /><LinkButton to="/submit" icon="submit">{i18n.t("Submit a job")}</LinkButton></>}
     >
+      <Announcements />
       <div className={css.counts}>
         {COUNTED.map((state) => <Count key={state} state={state} user={me.username} />)}
       </div>

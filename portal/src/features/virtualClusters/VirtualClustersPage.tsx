@@ -1,6 +1,7 @@
 // Virtual clusters: what each is guaranteed, changed while jobs run, with what the server says of the change.
 import { i18n } from "@lingui/core";
 import { Button, Modal, TextInput } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type FormEvent } from "react";
 import { answer, http, type Schemas } from "@/api/client";
@@ -15,6 +16,7 @@ import { Loaded, Note } from "@/ui/Loaded";
 import { Card, Page } from "@/ui/Page";
 import { Table } from "@/ui/Table";
 import { notify, notifyError } from "@/ui/notices";
+import { Preview } from "./Preview";
 import css from "./VirtualClustersPage.module.css";
 
 type Change = Schemas["PromiseChange"];
@@ -66,6 +68,7 @@ export default function VirtualClustersPage() {
       {removed && (
         <Ask title={i18n.t("Remove {name}?", { name: removed })} verb={i18n.t("Remove")} command={["vc", "remove", removed]} onClose={() => setRemoved("")} act={remove}>
           <p>{i18n.t("What it was guaranteed goes to the virtual cluster default. The server refuses while jobs use it.")}</p>
+          <Preview name={removed} promise="" />
         </Ask>
       )}
     </Page>
@@ -139,6 +142,7 @@ interface EditProps extends Edited {
 function Edit({ name: old, vc, onClose, onDone }: EditProps) {
   const [name, setName] = useState(old);
   const [promise, setPromise] = useState("");
+  const [asked] = useDebouncedValue(promise.trim(), 300);
   const save = useMutation({
     mutationFn: () => answer(http.PUT("/api/v2/virtual-clusters/{vc}", { params: { path: { vc: name } }, body: { promise } })) as Promise<Change>,
     onSuccess: (change) => {
@@ -158,9 +162,9 @@ function Edit({ name: old, vc, onClose, onDone }: EditProps) {
         <TextInput label={i18n.t("Guaranteed")} description={i18n.t("Such as 3 nodes, 8 GPUs of A100, or 8 GPUs + 2 nodes")} required withAsterisk={false} data-autofocus={old ? true : undefined} value={promise} onChange={(event) => setPromise(event.target.value)} />
         <dl className={css.change}>
           <dt>{i18n.t("Until now")}</dt><dd>{vc ? guaranteed(vc) : "–"}</dd>
-          <dt>{i18n.t("Then")}</dt><dd>{promise || "–"}</dd>
           <dt>{i18n.t("In use")}</dt><dd>{vc ? <Gauge vc={vc} /> : "–"}</dd>
         </dl>
+        {name && asked && <Preview name={name} promise={asked} />}
         <p className={css.dim}>{i18n.t("It holds at once. No running job is stopped for it; the answer names the jobs that lose their guarantee.")}</p>
         <div className={css.line}><CopyCommand words={["vc", "set", name || "NAME", promise || "3 nodes"]} /><Button type="submit" loading={save.isPending}>{i18n.t("Save")}</Button></div>
       </form>

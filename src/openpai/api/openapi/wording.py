@@ -18,6 +18,7 @@ _OF_PATH: Final = {
     "storage/config/{name}": "name of the storage",
     "storage/server/{name}": "name of the storage",
     "affinitygroups/{name}": "name of the affinity group",
+    "announcements/{id}": "id of the announcement",
     "logs/{name}": "stdout, stderr, runtime or all",
     "exit-specs/{name}": "name of the exit spec",
     "files/{path}": "path in the storage",

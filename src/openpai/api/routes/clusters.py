@@ -91,6 +91,26 @@ async def promise_virtual_cluster(request: Request, caller: Changing, vc: VcName
 
 
 @router.serves(
+    "POST /api/v2/virtual-clusters/{vc}/preview",
+    "Preview the guarantee of a virtual cluster",
+    f"NoVirtualClusterError {_PROMISE} RemoveRunningVcError",
+    status=200,
+    takes=Promise,
+)
+async def preview_virtual_cluster(
+    request: Request, caller: Annotated[Caller, needs("vc.preview")], vc: VcName
+) -> Reply[wire.PromisePreview]:
+    """Return what setting this guarantee would do, or with an empty one removing it; changes nothing.
+
+    It names who would gain and lose and which running jobs would lose their guarantee, and refuses what the change
+    itself would be refused for.
+    """
+    wanted = (await read_body(request, Promise)).promise.strip()
+    platform = context_of(request).services.platform
+    return reply(shapes.promise_preview(await platform.preview_promise(vc, wanted or None)))
+
+
+@router.serves(
     "DELETE /api/v2/virtual-clusters/{vc}",
     "Remove a virtual cluster",
     f"NoVirtualClusterError {_PROMISE} RemoveRunningVcError",

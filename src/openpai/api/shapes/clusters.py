@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from openpai.ports.platform import ClusterConfig
+from openpai.ports.platform import ClusterConfig, PromisePreview
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 from openpai.scheduler.interface import Amount, VcView
 from openpai.wire import clusters as wire
@@ -68,6 +68,25 @@ def _percent(part: Amount, whole: Amount) -> float:
 def sku_types(types: Mapping[str, Amount]) -> dict[str, wire.Sku]:
     """Return the CPUs and memory that belong to one GPU of each SKU type."""
     return {name: {"cpu": of.cpus, "memory": of.memory_mb, "gpu": of.gpus} for name, of in types.items()}
+
+
+def promise_preview(of: PromisePreview) -> wire.PromisePreview:
+    """Return what a change of guarantees would do."""
+
+    def share(name: str) -> wire.Share:
+        before, after = of.before.get(name), of.after.get(name)
+        return {
+            "name": name,
+            "before": None if before is None else amount(before),
+            "after": None if after is None else amount(after),
+        }
+
+    return {
+        "promises": of.promises,
+        "shares": [share(name) for name in sorted({*of.before, *of.after})],
+        "problems": of.problems,
+        "demoted": of.demoted,
+    }
 
 
 def cluster_config(config: ClusterConfig) -> wire.ClusterConfig:

@@ -39,6 +39,11 @@ class Clusters:
         return Call("PUT", _vc(name), whole(model.ClusterConfig.read), json={"promise": promise})
 
     @asks
+    def preview_promise(self, name: str, promise: str) -> Call[model.PromisePreview]:
+        """Return what guaranteeing this would do; an empty promise asks about removing the virtual cluster."""
+        return Call("POST", f"{_vc(name)}/preview", whole(model.PromisePreview.read), json={"promise": promise})
+
+    @asks
     def remove_virtual_cluster(self, name: str) -> Call[model.ClusterConfig]:
         """Remove a virtual cluster that no job uses."""
         return Call("DELETE", _vc(name), whole(model.ClusterConfig.read))

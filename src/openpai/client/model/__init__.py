@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from openpai.client.model.alert_channels import *
     from openpai.client.model.alert_rules import *
     from openpai.client.model.alerts import *
+    from openpai.client.model.announcements import *
     from openpai.client.model.applications import *
     from openpai.client.model.audit import *
     from openpai.client.model.budgets import *
@@ -38,9 +39,10 @@ _PLACE: Final = {
     "alert_channels": "AlertChannel",
     "alert_rules": "AlertRule AlertRuleChange AlertRuleTest",
     "alerts": "Alert AlertAction AlertMessage Silence Subscription",
+    "announcements": "Announcement",
     "applications": "Application ApplicationTicket",
     "audit": "AuditEntry AuditPage",
-    "clusters": "ClusterConfig Resources VirtualCluster",
+    "clusters": "ClusterConfig PromisePreview Resources Share VirtualCluster",
     "exit_specs": "ExitSpec ExitSpecChange ExitSpecTest",
     "groups": "Group",
     "job_events": "Estimate Event JobChanges Wait",

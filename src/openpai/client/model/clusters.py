@@ -87,3 +87,26 @@ class ClusterConfig(Answer):
     demoted: tuple[str, ...] = field.texts("demoted")
     """Jobs that lost their guarantee in the last change; they continue to run."""
     document: Document = field.whole()
+
+
+@dataclass(frozen=True, slots=True)
+class Share(Answer):
+    """What a virtual cluster is guaranteed, before and after a change; nothing for one that is not there."""
+
+    name: str = field.text("name")
+    before: Resources = field.part(Resources, "before")
+    after: Resources = field.part(Resources, "after")
+
+
+@dataclass(frozen=True, slots=True)
+class PromisePreview(Answer):
+    """What a change of guarantees would do; nothing was changed."""
+
+    promises: str | None = field.value("promises", convert=field.as_text_if_any)
+    shares: tuple[Share, ...] = field.parts(Share, "shares")
+    """Every virtual cluster."""
+    problems: tuple[str, ...] = field.texts("problems")
+    """Guarantees that could not be kept at the moment."""
+    demoted: tuple[str, ...] = field.texts("demoted")
+    """Jobs that would run on without their guarantee."""
+    document: Document = field.whole()
