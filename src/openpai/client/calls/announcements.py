@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from openpai.client import model
 from openpai.client.calls.naming import segment
-from openpai.client.calls_core import Call, asks, given, listed, nothing, said, whole
+from openpai.client.calls_core import Call, asks, given, listed, nothing, query_of, whole
 
 
 class Announcements:
@@ -13,7 +13,7 @@ class Announcements:
     @asks
     def announcements(self, *, all_: bool = False) -> Call[tuple[model.Announcement, ...]]:
         """Return the announcements of this moment; administrators may ask for all."""
-        return Call("GET", "/announcements", listed(model.Announcement.read), said(all="true" if all_ else None))
+        return Call("GET", "/announcements", listed(model.Announcement.read), query_of(all="true" if all_ else None))
 
     @asks
     def announce(
