@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from openpai.orchestrator import gangs
 from openpai.orchestrator.leader import Leader
@@ -19,6 +19,8 @@ from openpai.scheduler.config.promises import promised_text
 from openpai.scheduler.interface import Amount, VcView
 from openpai.scheduler.queue.replay import resume
 
+_NO_GANGS: Final[tuple[str, ...]] = ()
+
 
 async def preview(leader: Leader, body: Mapping[str, Any]) -> PromisePreview:
     """Return what a setting of promises would do; raise Refused for one that would be refused."""
@@ -26,7 +28,7 @@ async def preview(leader: Leader, body: Mapping[str, Any]) -> PromisePreview:
     check(body, [*seen, *absent])
     arranged = arrange(body, seen, absent)
     before = _promised(leader.scheduler.virtual_clusters())
-    after, demoted = before, ()
+    after, demoted = before, _NO_GANGS
     if arranged.config is not None and arranged.config != leader.sharing.arrangement.config:
         after, demoted = await asyncio.to_thread(_reconfigured, leader.scheduler.snapshot(), arranged.config)
     return PromisePreview(

@@ -41,6 +41,8 @@ TAGS: Final = {
     "reports": "Reports of use.",
     "audit": "The log of changes.",
     "alerts": "What needs attention.",
+    "announcements": "What administrators announce to all users.",
+    "settings": "The settings of the server.",
     "info": "What this server is.",
 }
 PREFIX: Final = "#/components/schemas/"

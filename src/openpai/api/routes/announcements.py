@@ -68,7 +68,7 @@ async def announce(request: Request, caller: Annotated[Caller, needs("announceme
     if body.toTime is not None and body.toTime <= max(from_ms, now_ms):
         message = "the announcement would be over before anyone sees it"
         raise InvalidParameters(message, "give a later `toTime`, or none")
-    made = {
+    made: dict[str, Any] = {
         "id": secrets.token_hex(4), "text": body.text.strip(), "level": body.level,
         "from_ms": from_ms, "to_ms": body.toTime, "by": caller.user,
     }  # fmt: skip
