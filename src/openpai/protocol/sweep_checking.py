@@ -16,6 +16,10 @@ from openpai.protocol.wording import listed
 def sweep_faults(spec: JobSpec) -> Iterator[Finding]:
     """Yield why the matrix of a sweep cannot be carried out; nothing for a job."""
     if not is_sweep(spec):
+        found = spec.extras.get("sweep")
+        # A stored job of a sweep has the name of it.
+        if isinstance(found, Mapping) and not isinstance(found.get("name"), str):
+            yield Finding(("extras", "sweep"), "has no matrix", "values of each parameter, as in matrix: {lr: [1, 2]}")
         return
     where = ("extras", "sweep", "matrix")
     matrix: Mapping[str, Any] = spec.extras["sweep"]["matrix"]

@@ -16,5 +16,8 @@ def test_a_sweep_is_checked_with_its_matrix(pai, platform, tmp_path):
     found = pai("job", "check", str(file))
     assert found.code != 0
     assert "extras.sweep.matrix.rl: is no parameter of the job" in found.err
+    # A misspelled key does not make a single job of it.
+    file.write_text(SWEEP.replace("matrix", "matrx"))
+    assert "extras.sweep: has no matrix" in pai("job", "check", str(file)).err
     assert found.err.count("line ") == 1
     assert platform.asked == []
