@@ -14,7 +14,7 @@ from tests.e2e.server import Server
 pytestmark = pytest.mark.slow
 COMMAND: Final = "Copy as command"
 NO_WORKERS: Final = "delete window.SharedWorker"
-FORBIDDEN: Final = ("/users", "/metrics")
+FORBIDDEN: Final = ("/users", "/metrics", "/settings")
 """Pages that say to users and managers that they may not see them; the others show them what they may see."""
 ADMINS: Final = """
 /groups           New group
