@@ -19,7 +19,9 @@ def key(index: int) -> AttemptKey:
 
 def test_why_names_each_silent_node_once_and_says_what_to_do() -> None:
     phases = [TaskPhase.RUNNING, TaskPhase.RUNNING, TaskPhase.RUNNING, TaskPhase.FAILED]
-    tasks = {index: SimpleNamespace(phase=phase, index=index) for index, phase in enumerate(phases)}
+    tasks = {
+        index: SimpleNamespace(is_alive=phase is TaskPhase.RUNNING, index=index) for index, phase in enumerate(phases)
+    }
     found: Any = SimpleNamespace(job=SimpleNamespace(id="j", attempt=0, tasks=tasks, key=lambda task: key(task.index)))
     seen = [TaskSeen(key(index), 1, 5, None, SAID, NODE_SILENT) for index in (0, 1)]
     seen.append(TaskSeen(key(2), 1, 5))
