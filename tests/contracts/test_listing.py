@@ -21,7 +21,7 @@ from openpai.store.jobs import SqlJobStore
 from openpai.store.queries import SqlJobQueries
 from openpai.store.rows import stored_phase
 from openpai.store.schema import events, jobs, tags, task_attempts
-from openpai.store.totals import Totals
+from openpai.store.totals import Counted, Totals
 from tests.contracts.held import SPEC
 
 PLAN = Plan((RolePlan("worker", 1, 1, 1, 0),), 0, True)
@@ -181,21 +181,22 @@ async def test_a_deleted_job_leaves_nothing_but_what_it_used(database: Database,
         assert await database.read(lambda connection, count=count: connection.execute(count).scalar_one()) == 0
 
 
-async def test_a_total_that_took_long_is_believed_for_a_while() -> None:
+async def test_a_total_that_cost_much_is_believed_for_a_while() -> None:
     now_s = 0.0
-    took_s = 0.1
+    cost_s = 0.1
     counts = itertools.count(1)
 
-    async def count() -> int:
+    async def count() -> Counted:
         nonlocal now_s
-        now_s += took_s
-        return next(counts)
+        # Whatever it costs, it waits long for its turn.
+        now_s += 1.0
+        return Counted(next(counts), cost_s)
 
     totals = Totals(lambda: now_s)
     assert [await totals.of("all", count), await totals.of("all", count)] == [1, 1]
     assert await totals.of("others", count) == 2
     now_s += 2.0
-    took_s = 0.01
+    cost_s = 0.01
     assert [await totals.of("all", count), await totals.of("all", count)] == [3, 4]
 
 

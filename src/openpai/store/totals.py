@@ -1,7 +1,8 @@
-"""Caches counts of jobs, the longer the more time they took.
+"""Caches counts of jobs, the longer the more time they cost.
 
 Counting matches among a million jobs reads a whole index, and clients that show a list request the same count every few
-seconds. With the cache, counting takes at most a twentieth of a core per list. Quick counts are not cached.
+seconds. With the cache, counting takes at most a twentieth of a core per list. Quick counts are not cached, also
+not those that had to wait on a busy machine: a page that was told of a new job asks for the count of this moment.
 """
 
 from __future__ import annotations
@@ -19,6 +20,14 @@ TOTALS_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """A total, and what it cost."""
+
+    total: int
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Known:
     total: int
     until_s: float
@@ -32,7 +41,7 @@ class Totals:
         self._known: dict[Hashable, _Known] = {}
         self._counting: dict[Hashable, asyncio.Future[int]] = {}
 
-    async def of(self, query: Hashable, count: Callable[[], Awaitable[int]]) -> int:
+    async def of(self, query: Hashable, count: Callable[[], Awaitable[Counted]]) -> int:
         """Return the total of a query, counted now or recently."""
         known = self._known.get(query)
         if known is None:
@@ -47,14 +56,12 @@ class Totals:
         # A cancelled caller must not cancel the count for the others.
         return await asyncio.shield(counting)
 
-    async def _counted(self, query: Hashable, count: Callable[[], Awaitable[int]]) -> int:
-        began_s = self._clock()
-        total = await count()
-        now_s = self._clock()
-        took_s = now_s - began_s
+    async def _counted(self, query: Hashable, count: Callable[[], Awaitable[Counted]]) -> int:
+        counted = await count()
         self._known.pop(query, None)
-        if took_s > QUICK_S:
+        if counted.took_s > QUICK_S:
             if len(self._known) >= TOTALS_MAX:
                 del self._known[next(iter(self._known))]
-            self._known[query] = _Known(total, now_s + min(took_s * BELIEVED_TIMES, BELIEVED_S_MAX))
-        return total
+            believed_s = min(counted.took_s * BELIEVED_TIMES, BELIEVED_S_MAX)
+            self._known[query] = _Known(counted.total, self._clock() + believed_s)
+        return counted.total
