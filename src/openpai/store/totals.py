@@ -2,7 +2,7 @@
 
 Counting matches among a million jobs reads a whole index, and clients that show a list request the same count every few
 seconds. With the cache, counting takes at most a twentieth of a core per list. Quick counts are not cached, also
-not those that had to wait on a busy machine: a page that was told of a new job asks for the count of this moment.
+not those that had to wait on a busy machine: a page that hears of a new job asks for the count of now.
 """
 
 from __future__ import annotations
