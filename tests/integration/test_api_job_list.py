@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 import sqlalchemy as sa
 
 from openpai.api.services import Rate
@@ -35,9 +37,9 @@ ORDERS = [
 ]
 
 
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as world:
+@asynccontextmanager
+async def four_jobs(root: Path) -> AsyncIterator[World]:
+    async with open_world(root, lists=Rate(1_000_000, 1_000_000)) as world:
         await world.submit("alpha", "ann", gpus=1)
         await world.submit("beta", "bob", instances=2, more="extras: {hivedScheduler: {jobPriorityClass: prod}}")
         await world.submit("gamma", "ann", more="extras: {hivedScheduler: {jobPriorityClass: oppo}}")
@@ -48,12 +50,29 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         yield world
 
 
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with four_jobs(tmp_path) as world:
+        yield world
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def listed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    """The same jobs for all tests that only read."""
+    async with four_jobs(tmp_path_factory.mktemp("listed")) as world:
+        yield world
+
+
+reads = pytest.mark.asyncio(loop_scope="module")
+
+
 async def names(world: World, **params: Any) -> list[str]:
     return [job["name"] for job in await world.get("/jobs", **params)]
 
 
-async def test_an_entry_has_openpais_fields(world: World) -> None:
-    [entry] = await world.get("/jobs", keyword="beta")
+@reads
+async def test_an_entry_has_openpais_fields(listed: World) -> None:
+    [entry] = await listed.get("/jobs", keyword="beta")
     assert entry == {
         "debugId": entry["debugId"],
         "name": "beta",
@@ -84,6 +103,7 @@ async def test_an_entry_has_openpais_fields(world: World) -> None:
     }
 
 
+@reads
 @pytest.mark.parametrize(
     ("params", "found"),
     [
@@ -136,30 +156,32 @@ async def test_an_entry_has_openpais_fields(world: World) -> None:
         ({"unheard": "of"}, "annex gamma beta alpha"),
     ],
 )
-async def test_every_filter_order_and_page(world: World, params: dict[str, Any], found: str) -> None:
-    assert await names(world, **params) == found.split()
+async def test_every_filter_order_and_page(listed: World, params: dict[str, Any], found: str) -> None:
+    assert await names(listed, **params) == found.split()
 
 
-async def test_the_next_page_is_where_the_first_was_asked(world: World) -> None:
-    headers = await world.login("ann")
+@reads
+async def test_the_next_page_is_where_the_first_was_asked(listed: World) -> None:
+    headers = await listed.login("ann")
     for gateway in ("", "/rest-server"):
-        first = await world.http.get(f"{gateway}/api/v2/jobs?limit=3", headers=headers)
+        first = await listed.http.get(f"{gateway}/api/v2/jobs?limit=3", headers=headers)
         assert first.links["next"]["url"].startswith(f"{gateway}/api/v2/jobs?")
-        [last] = (await world.http.get(first.links["next"]["url"], headers=headers)).json()
+        [last] = (await listed.http.get(first.links["next"]["url"], headers=headers)).json()
         assert last["name"] == "alpha"
 
 
-async def test_the_total_counts_all_that_match(world: World) -> None:
-    page = await world.get("/jobs", withTotalCount="true", limit=1, username="bob")
+@reads
+async def test_the_total_counts_all_that_match(listed: World) -> None:
+    page = await listed.get("/jobs", withTotalCount="true", limit=1, username="bob")
     assert (page["totalCount"], [job["name"] for job in page["data"]]) == (2, ["annex"])
-    assert await world.get("/jobs", withTotalCount="true", state="UNKNOWN") == {"totalCount": 0, "data": []}
+    assert await listed.get("/jobs", withTotalCount="true", state="UNKNOWN") == {"totalCount": 0, "data": []}
     for order in ("submissionTime,DESC", "jobName,ASC"):
         for keyword in ("", "a"):
-            counted = await world.get(
+            counted = await listed.get(
                 "/jobs", withTotalCount="true", limit=0, username="bob", order=order, keyword=keyword
             )
             assert counted == {"totalCount": 2, "data": []}, "pages with numbers only ask for nothing else"
-    assert isinstance(await world.get("/jobs", withTotalCount="yes"), list)
+    assert isinstance(await listed.get("/jobs", withTotalCount="yes"), list)
 
 
 async def followed(world: World, **params: Any) -> list[str]:
@@ -177,14 +199,16 @@ async def followed(world: World, **params: Any) -> list[str]:
         assert answer.status_code == 200, answer.text
 
 
+@reads
 @pytest.mark.parametrize("order", ORDERS)
-async def test_pages_follow_each_other_in_every_order(world: World, order: str) -> None:
-    whole = await names(world, order=order)
+@reads
+async def test_pages_follow_each_other_in_every_order(listed: World, order: str) -> None:
+    whole = await names(listed, order=order)
     assert len(whole) == 4
     for limit in (1, 2, 3, 4):
-        assert await followed(world, order=order, limit=limit) == whole
-    assert await followed(world, order=order, limit=1, offset=2) == whole[2:]
-    assert await followed(world, order=order, limit=1, tagsNotContain="blue") == [n for n in whole if n != "annex"]
+        assert await followed(listed, order=order, limit=limit) == whole
+    assert await followed(listed, order=order, limit=1, offset=2) == whole[2:]
+    assert await followed(listed, order=order, limit=1, tagsNotContain="blue") == [n for n in whole if n != "annex"]
 
 
 async def test_the_next_page_shows_no_job_twice_though_others_came(world: World) -> None:
@@ -194,11 +218,12 @@ async def test_the_next_page_shows_no_job_twice_though_others_came(world: World)
     assert [job["name"] for job in (await world.ask("GET", path)).json()] == ["beta", "alpha"]
 
 
-async def test_a_place_in_another_list_is_refused(world: World) -> None:
-    link = (await world.ask("GET", "/jobs", params={"limit": 1})).headers["link"]
+@reads
+async def test_a_place_in_another_list_is_refused(listed: World) -> None:
+    link = (await listed.ask("GET", "/jobs", params={"limit": 1})).headers["link"]
     after = link.partition("after=")[2].partition(">")[0]
     for params in ({"after": "x"}, {"after": "AAAA"}, {"after": after, "order": "jobName,ASC"}, {"after": "WzFd"}):
-        answer = await world.ask("GET", "/jobs", params=params)
+        answer = await listed.ask("GET", "/jobs", params=params)
         assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError"), params
 
 
@@ -216,12 +241,12 @@ async def test_a_place_in_another_list_is_refused(world: World) -> None:
         ("totalTaskNumber", 2**31),
     ],
 )
-async def test_a_place_that_was_made_up_is_refused(world: World, order: Any, value: Any) -> None:
+async def test_a_place_that_was_made_up_is_refused(listed: World, order: Any, value: Any) -> None:
     place = base64.urlsafe_b64encode(json.dumps([order, False, value, "x"]).encode()).decode()
-    answer = await world.ask("GET", "/jobs", params={"after": place, "order": f"{order},DESC"})
+    answer = await listed.ask("GET", "/jobs", params={"after": place, "order": f"{order},DESC"})
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError")
     end = base64.urlsafe_b64encode(json.dumps(["submissionTime", False, 1, "\ud800"]).encode()).decode()
-    assert (await world.ask("GET", "/jobs", params={"after": end})).status_code == 400
+    assert (await listed.ask("GET", "/jobs", params={"after": end})).status_code == 400
 
 
 async def test_a_list_without_a_limit_is_a_page_of_two_hundred(world: World) -> None:
@@ -255,19 +280,21 @@ async def _one(world: World) -> tuple[dict[str, Any], dict[str, Any]]:
     return await world.database.read(work)
 
 
+@reads
 @pytest.mark.parametrize(
     "params", [{"limit": 50_001}, {"limit": -1}, {"offset": -1}, {"limit": "x"}, {"keyword": "\0"}]
 )
-async def test_a_page_that_cannot_be_is_refused(world: World, params: dict[str, Any]) -> None:
-    answer = await world.ask("GET", "/jobs", params=params)
+async def test_a_page_that_cannot_be_is_refused(listed: World, params: dict[str, Any]) -> None:
+    answer = await listed.ask("GET", "/jobs", params=params)
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidParametersError")
     assert next(iter(params)) in answer.json()["message"]
 
 
-async def test_a_finished_job_shows_when_and_how_it_ended(world: World) -> None:
-    [entry] = await world.get("/jobs", keyword="gamma")
+@reads
+async def test_a_finished_job_shows_when_and_how_it_ended(listed: World) -> None:
+    [entry] = await listed.get("/jobs", keyword="gamma")
     assert (entry["state"], entry["executionType"], entry["appExitCode"]) == ("STOPPED", "STOP", -210)
-    assert entry["completedTime"] == entry["launchedTime"] == world.clock.at_ms
+    assert entry["completedTime"] == entry["launchedTime"] == listed.clock.at_ms
 
 
 async def test_one_user_cannot_ask_for_the_list_without_end(tmp_path: Path) -> None:
