@@ -19,7 +19,7 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import ForgetTask, Mount
 from tests.contracts.seen import Watch
 from tests.kube.node import RealNode
-from tests.kube.test_node_storages import CLAIMS, SPACE, VOLUMES, bind_claim, task
+from tests.kube.test_node_storages import SPACE, bound_claim, task
 
 pytestmark = pytest.mark.full
 SAVES: Final = """
@@ -60,13 +60,10 @@ FOUND: Final = ["found nothing", "found step of attempt", "found nothing", "foun
 async def test_each_task_finds_its_own_directory_in_the_claim(kube_node: RealNode, tmp_path: Path) -> None:
     place = tmp_path / "claim"
     place.mkdir()
-    async with KubeClient(cluster_access(kube_node.plane.kubeconfig)) as kube:
-        await bind_claim(kube, str(place), "checkpoints")
-        pods = PodOptions(checkpoint_claim="checkpoints")
+    async with KubeClient(cluster_access(kube_node.plane.kubeconfig)) as kube, bound_claim(kube, str(place)) as claim:
+        pods = PodOptions(checkpoint_claim=claim)
         assert await said(kube_node, tmp_path / "logs", pods, attempts("saves-claim")) == FOUND
         assert (place / "saves-claim" / "worker.0" / "step").exists()
-        await kube.delete(CLAIMS, "checkpoints", SPACE)
-        await kube.delete(VOLUMES, "pv-checkpoints")
 
 
 async def test_each_task_finds_its_own_directory_on_a_storage(kube_node: RealNode, tmp_path: Path) -> None:
