@@ -19,7 +19,7 @@ from openpai.alerts.expressions import (
     Number,
     Select,
 )
-from openpai.alerts.series import NOTHING, SERIES_MAX, Data, Labels, Points, Vector, as_labels
+from openpai.alerts.series import NOTHING, SERIES_MAX, Data, Fetched, Labels, Points, Selector, Vector, as_labels
 
 _ARITHMETIC: Final[Mapping[str, Callable[[float, float], float]]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "%": math.fmod,
@@ -56,10 +56,7 @@ def evaluate(expression: Expression, data: Data) -> Result:
 def _vector(run: _Run, expression: Expression) -> Vector:
     match expression:
         case Select(selector):
-            fetched = run.data.get(selector, NOTHING)
-            if fetched.is_cut:
-                raise ExpressionError(f"{selector} matches more than {SERIES_MAX:,} series; narrow it by labels")
-            return dict(fetched.newest)
+            return dict(_fetched(run, selector).newest)
         case Call(function, of):
             return _called(run, function, of)
         case Aggregate(function, by, of):
@@ -73,6 +70,15 @@ def _vector(run: _Run, expression: Expression) -> Vector:
         case Binary(operator_, left, right, on):
             return _joined(run, operator_, _vector(run, left), _vector(run, right), on)
     raise ExpressionError("a number is no series")
+
+
+def _fetched(run: _Run, selector: Selector) -> Fetched:
+    fetched = run.data.get(selector, NOTHING)
+    if fetched.is_cut:
+        raise ExpressionError(f"{selector} matches more than {SERIES_MAX:,} series; narrow it by labels")
+    if fetched.problem:
+        raise ExpressionError(fetched.problem)
+    return fetched
 
 
 def _with_number(run: _Run, sign: str, vector: Vector, number: float, *, is_left: bool) -> Vector:
@@ -150,9 +156,7 @@ def _called(run: _Run, function: str, of: Expression) -> Vector:
         return {labels: abs(value) for labels, value in _vector(run, of).items()}
     if not isinstance(of, Select):
         raise ExpressionError(f"{function} needs a range of a metric")
-    fetched = run.data.get(of.selector, NOTHING)
-    if fetched.is_cut:
-        raise ExpressionError(f"{of.selector} matches more than {SERIES_MAX:,} series; narrow it by labels")
+    fetched = _fetched(run, of.selector)
     fold = _OVER[function]
     found: Vector = {}
     for labels, points in fetched.points.items():

@@ -65,6 +65,8 @@ class Fetched:
     points: Mapping[Labels, Points]
     is_cut: bool = False
     """Whether it matched more than `SERIES_MAX` series."""
+    problem: str = ""
+    """Why it could not be fetched."""
 
 
 Data = Mapping[Selector, Fetched]

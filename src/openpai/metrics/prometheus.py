@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -59,14 +60,18 @@ class PrometheusHistory:
         start_ms = (query.start_ms // query.step_ms + 1) * query.step_ms
         end_ms = max(start_ms, -(-query.end_ms // query.step_ms) * query.step_ms)
         form = {"query": text, "start": f"{start_ms / 1000}", "end": f"{end_ms / 1000}", "step": f"{query.step_ms}ms"}
+        body = bytearray()
         try:
-            answer = await self._client.post("/api/v1/query_range", data=form)
+            async with self._client.stream("POST", "/api/v1/query_range", data=form) as answer:
+                async for part in answer.aiter_bytes():
+                    body += part
+                    if len(body) > _ANSWER_MAX:
+                        message = f"the answer of the server of metrics about {query.name} is larger than 64 MiB"
+                        raise Unavailable(message, "ask for a shorter time, or narrow it by labels")
         except httpx.HTTPError as error:
             message = f"the server of metrics at {self._client.base_url.host} does not answer: {type(error).__name__}"
             raise Unavailable(message, "an administrator has to check --metrics-url") from error
-        if len(answer.content) > _ANSWER_MAX:
-            raise Unavailable("the answer of the server of metrics is too large", "ask for a shorter time")
-        return _read(answer)
+        return _read(answer.status_code, bytes(body))
 
 
 def selector(name: str, matchers: Sequence[Matcher]) -> str:
@@ -81,7 +86,8 @@ def selector(name: str, matchers: Sequence[Matcher]) -> str:
 
 def _over(how: str, query: Query) -> str:
     found = selector(query.name, query.matchers)
-    if METRICS[query.name].kind == "counter":
+    # The other server may have more than what is measured here.
+    if query.name in METRICS and METRICS[query.name].kind == "counter":
         window_ms = max(query.step_ms, 4 * _SCRAPE_S * 1000)
         return f"rate({found}[{window_ms}ms])"
     window_ms = max(query.step_ms, 2 * _SCRAPE_S * 1000)
@@ -94,9 +100,9 @@ def _literal(value: str) -> str:
     return plain.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _read(answer: httpx.Response) -> dict[Labels, dict[int, float]]:
+def _read(status: int, body: bytes) -> dict[Labels, dict[int, float]]:
     try:
-        document: Any = answer.json()
+        document: Any = json.loads(body)
         if document["status"] != "success":
             raise Unavailable(f"the server of metrics refused the query: {document.get('error', '')}"[:500])
         found = {}
@@ -104,6 +110,6 @@ def _read(answer: httpx.Response) -> dict[Labels, dict[int, float]]:
             labels = Labels.of({name: text for name, text in row["metric"].items() if name not in _NOT_OURS})
             found[labels] = {round(float(at_s) * 1000): float(value) for at_s, value in row["values"]}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        message = f"the server of metrics answered {answer.status_code} with something else than Prometheus does"
+        message = f"the server of metrics answered {status} with something else than Prometheus does"
         raise Unavailable(message, "an administrator has to check --metrics-url") from error
     return found

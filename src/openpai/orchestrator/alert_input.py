@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from openpai.alerts.series import NOTHING, SERIES_MAX, Data, Fetched, Labels, Points, Selector, as_labels, matching
+from openpai.orchestrator.alert_facts import NAMES
 from openpai.orchestrator.alert_state import Facts
 from openpai.ports.metrics import Metrics
+from openpai.protocol.errors import Unavailable
+from openpai.protocol.spelling import nearest
 from openpai.series.catalogue import METRICS
 from openpai.series.labels import Matcher
 from openpai.series.model import Query
@@ -23,8 +26,9 @@ STALE_MS: Final = 5 * 60_000
 
 
 async def fetch(wanted: Iterable[Selector], facts: Facts, metrics: Metrics | None, now_ms: int) -> Data:
-    """Return what each selector matches now."""
+    """Return what each selector matches now; of the past while it does not answer, why not."""
     found: dict[Selector, Fetched] = {}
+    unavailable = ""
     for selector in wanted:
         if selector in found:
             continue
@@ -33,7 +37,14 @@ async def fetch(wanted: Iterable[Selector], facts: Facts, metrics: Metrics | Non
         elif metrics is None:
             found[selector] = NOTHING
         elif selector.range_ms:
-            found[selector] = await _past(metrics, selector, now_ms - selector.range_ms, now_ms)
+            if not unavailable:
+                try:
+                    found[selector] = await _past(metrics, selector, now_ms - selector.range_ms, now_ms)
+                    continue
+                except Unavailable as error:
+                    # Each further question would wait as long, and rules about present values must go on.
+                    unavailable = error.message
+            found[selector] = Fetched({}, {}, problem=unavailable)
         else:
             samples = metrics.latest(selector.name, _exact(selector))
             found[selector] = matching({_named(each.labels.pairs): each.value for each in samples}, selector.matchers)
@@ -50,6 +61,19 @@ async def fetch_past(
             start_ms = from_ms - (selector.range_ms or STALE_MS)
             found[selector] = await _past(metrics, selector, start_ms, to_ms, step_ms)
     return found
+
+
+def misnamed(wanted: Iterable[Selector], data: Data) -> str:
+    """Return what to correct if a selector without values names nothing that is measured or recorded; else nothing."""
+    for selector in wanted:
+        fetched = data.get(selector, NOTHING)
+        if selector.name in METRICS or selector.name in NAMES or fetched.newest or fetched.points or fetched.problem:
+            continue
+        near = nearest(selector.name, (*NAMES, *METRICS))
+        meant = f"; did you mean {near}?" if near else "."
+        where = "`pai metrics list` shows what is measured, and docs/alerts.md what else rules know"
+        return f"there is no metric {selector.name}{meant} {where}"
+    return ""
 
 
 def at(past: Mapping[Selector, Fetched], facts: Facts, wanted: Iterable[Selector], at_ms: int, step_ms: int) -> Data:

@@ -13,10 +13,11 @@ from openpai.alerts.rules import Rule
 from openpai.alerts.series import Fetched, Selector
 from openpai.alerts.states import Alert, State, step
 from openpai.orchestrator.alert_facts import NAMES, past_job_facts
-from openpai.orchestrator.alert_input import at, fetch_past
+from openpai.orchestrator.alert_input import at, fetch_past, misnamed
 from openpai.orchestrator.alert_state import AlertParts, Facts
 from openpai.ports.alert_rules import Replay
 from openpai.ports.queries import JobFilter, JobRow
+from openpai.series.catalogue import METRICS
 
 STEPS_MAX: Final = 2_016
 STEP_MIN_MS: Final = 15_000
@@ -37,9 +38,9 @@ async def replay(rule: Rule, parts: AlertParts | None, from_ms: int, to_ms: int)
     if parts is not None and any(one.name in KEPT for one in wanted):
         rows = (await parts.jobs.jobs(JobFilter(limit=JOBS_MAX), count=False)).jobs
     found = Replay(from_ms, to_ms, step_ms, is_cut=len(rows) == JOBS_MAX)
-    lacking = [one.name for one in measured if one not in past or not past[one].points]
+    lacking = [one.name for one in measured if one.name in METRICS and (one not in past or not past[one].points)]
     lacking += [one.name for one in wanted if one.name in NAMES and (one.name not in KEPT or one.range_ms)]
-    found.unknown = tuple(dict.fromkeys(lacking))
+    found.unknown, found.problem = tuple(dict.fromkeys(lacking)), misnamed(measured, past)
     await asyncio.to_thread(_run, rule, wanted, past, rows, found)
     return found
 

@@ -23,7 +23,7 @@ from openpai.alerts.silences import Silence, silenced_by
 from openpai.alerts.states import Alert, State, Stepped, step
 from openpai.orchestrator.alert_actions import carry_out_all, plan
 from openpai.orchestrator.alert_facts import NAMES, gather
-from openpai.orchestrator.alert_input import fetch
+from openpai.orchestrator.alert_input import fetch, misnamed
 from openpai.orchestrator.alert_messages import messages, missing_channels
 from openpai.orchestrator.alert_rules import last_rule, learn_alert_rules
 from openpai.orchestrator.alert_state import AlertParts, AlertWatch
@@ -115,6 +115,8 @@ def _evaluated(rule: Rule, data: Data, before: Sequence[Alert], now_ms: int, pas
         problem = f"it has {stepped.left_out} alerts more than the {len(stepped.alerts)} that are kept: narrow it"
     elif result.undefined:
         problem = f"{result.undefined} of its series have no value: it divides by zero, or the result is too large"
+    else:
+        problem = misnamed(selectors(rule.condition), data)
     return _Evaluated(rule, stepped, problem)
 
 

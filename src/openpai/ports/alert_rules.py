@@ -36,7 +36,7 @@ class Replay:
     actions: list[tuple[int, str, str, str]] = field(default_factory=list)
     """When, which, on what, and why a limit would have prevented it."""
     unknown: tuple[str, ...] = ()
-    """The values of which no past is kept, or that nothing has."""
+    """The values of which no past is kept."""
     problem: str = ""
     is_cut: bool = False
     """Whether alerts or jobs beyond a limit were left out."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from openpai.alerts.expressions import parse, selectors
+import pytest
+
+from openpai.alerts.evaluating import evaluate
+from openpai.alerts.expressions import ExpressionError, parse, selectors
 from openpai.alerts.series import as_labels
 from openpai.orchestrator.alert_facts import NAMES
-from openpai.orchestrator.alert_input import fetch
+from openpai.orchestrator.alert_input import fetch, misnamed
+from openpai.protocol.errors import Unavailable
 from openpai.series.labels import Labels, Matcher
-from openpai.series.model import Sample
+from openpai.series.model import Answer, Query, Sample
 
 
 class Measures:
@@ -26,6 +30,53 @@ async def test_a_rule_finds_a_node_by_the_name_that_actions_know() -> None:
     data = await fetch([wanted], {}, Measures(), 0)  # type: ignore[arg-type]
     labels = as_labels({"node": "n2", "node_name": "n2", "gpu": "3", "minor_number": "3"})
     assert data[wanted].newest == {labels: 2.0}
+
+
+class AwayHistory(Measures):
+    """Measures whose past is kept by a server that does not answer."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    async def range(self, query: Query) -> Answer:
+        """Refuse, after a wait that is counted."""
+        self.tries += 1
+        raise Unavailable("the server of metrics at mon does not answer: ConnectError")
+
+
+async def test_rules_about_present_values_go_on_while_the_past_does_not_answer() -> None:
+    texts = [
+        "avg_over_time(DCGM_FI_DEV_GPU_TEMP[1h]) > 1",
+        "max_over_time(pai_node_load1[5m]) > 1",
+        "pai_node_load1 > 0",
+    ]
+    first, second, present = (parse(text) for text in texts)
+    history = AwayHistory()
+    wanted = [*selectors(first), *selectors(second), *selectors(present)]
+    data = await fetch(wanted, {}, history, 0)  # type: ignore[arg-type]
+    assert len(evaluate(present, data).vector) == 2
+    for condition in (first, second):
+        with pytest.raises(ExpressionError, match="server of metrics at mon does not answer"):
+            evaluate(condition, data)
+    assert history.tries == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "pai_node_laod1 > 1",
+            "there is no metric pai_node_laod1; did you mean pai_node_load1? `pai metrics list` shows",
+        ),
+        ("pai_job_waitng_seconds > 1", "did you mean pai_job_waiting_seconds?"),
+        ("xyzzy > 1", "there is no metric xyzzy. `pai metrics list` shows"),
+        ("DCGM_FI_DEV_GPU_TEMP > 1", ""),
+        ("pai_gpu_bad == 1", ""),
+    ],
+)
+def test_a_name_that_nothing_has_is_named_with_the_nearest(text: str, message: str) -> None:
+    found = misnamed(selectors(parse(text)), {})
+    assert (message in found) if message else not found
 
 
 def test_each_recorded_value_is_described() -> None:

@@ -341,6 +341,7 @@ def test_a_rule_is_replayed_on_the_past() -> None:
         assert [(action, target) for _, action, target, _ in found.actions] == [("stop", "ann~j2"), ("stop", "ann~j3")]
         assert (found.unknown, found.problem) == ((), "")
         none = await servers.commands.test_alert_rule("alert: A\nexpr: pai_node_ready == 0 and nothing > 1\n", 60_000)
-        assert none.unknown == ("nothing", "pai_node_ready")
+        assert none.unknown == ("pai_node_ready",)
+        assert none.problem.startswith("there is no metric nothing. `pai metrics list`")
 
     story(tell)
