@@ -156,7 +156,7 @@ def train(pai: Client, steps: Steps) -> tuple[JobDetail, float]:
     """Run the training job, show it while it runs, and return it with the accuracy it reached."""
     with steps.step("submit the job"):
         name = pai.submit(JOB_FILE.read_bytes()).full_name
-    console.print(f"Submitted [bold]{name}[/] ({JOB_FILE.relative_to(ROOT)}): 1 parameter server, 3 workers.\n")
+    console.print(f"Submitted [bold]{name}[/] ({os.path.relpath(JOB_FILE, ROOT)}): 1 parameter server, 3 workers.\n")
     try:
         job = watch(pai, name, console)
     except BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import json
 import os
 import pty
 import re
@@ -12,14 +13,25 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from tests.e2e.server import job_text
+
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[3]
 COMMAND = [sys.executable, str(ROOT / "examples" / "demo.py"), "--port"]
+# The demo with another job, which a test can wait for at no cost.
+WITH_JOB = """
+import sys
+from pathlib import Path
+import demo
+demo.JOB_FILE = Path(sys.argv.pop())
+sys.exit(demo.main())
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -94,10 +106,27 @@ def test_a_port_that_is_taken_is_reported_and_fails():
     assert "Traceback" not in message.stdout + message.stderr
 
 
-def on_a_terminal(until: str, how: signal.Signals) -> tuple[int, str]:
-    """Run the demo on a terminal, send a signal once it has printed `until`, and return how it ended."""
+@pytest.fixture
+def job_file(tmp_path: Path) -> Callable[[str], Path]:
+    """Return a maker of files of a job with the demo's task roles, whose tasks run one command."""
+
+    def write(command: str) -> Path:
+        names = {"worker": 3, "ps": 1}
+        job = json.loads(job_text("distributed-training", command))
+        job["taskRoles"] = {name: job["taskRoles"]["worker"] | {"instances": count} for name, count in names.items()}
+        path = tmp_path / "job.yaml"
+        path.write_text(json.dumps(job))
+        return path
+
+    return write
+
+
+def on_a_terminal(job_file: Path, until: str, how: signal.Signals) -> tuple[int, str]:
+    """Run the demo with a job on a terminal, send a signal once it has printed `until`, and return how it ended."""
     ours, theirs = pty.openpty()
-    demo = subprocess.Popen([*COMMAND, "0"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT)
+    command = [sys.executable, "-c", WITH_JOB, "--port", "0", str(job_file)]
+    paths = os.environ | {"PYTHONPATH": str(ROOT / "examples")}
+    demo = subprocess.Popen(command, env=paths, stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT)
     os.close(theirs)
     watchdog = threading.Timer(150, demo.kill)
     watchdog.start()
@@ -121,10 +150,10 @@ def on_a_terminal(until: str, how: signal.Signals) -> tuple[int, str]:
 
 
 @pytest.mark.full
-def test_on_a_terminal_it_stays_until_ctrl_c_and_leaves_nothing():
-    code, shown = on_a_terminal("The platform stays up", signal.SIGINT)
+def test_on_a_terminal_it_stays_until_ctrl_c_and_leaves_nothing(job_file):
+    code, shown = on_a_terminal(job_file("echo accuracy=0.9125"), "The platform stays up", signal.SIGINT)
     assert code == 0, shown
-    assert "accuracy=0.9" in shown
+    assert "accuracy=0.9125" in shown
     assert "nothing is left running" in shown
     assert left_behind(shown) == []
 
@@ -137,7 +166,7 @@ def test_on_a_terminal_it_stays_until_ctrl_c_and_leaves_nothing():
         pytest.param(signal.SIGTERM, id="sigterm"),
     ],
 )
-def test_interrupted_in_the_middle_it_ends_the_job_too(how):
-    code, shown = on_a_terminal("epoch=", how)
+def test_interrupted_in_the_middle_it_ends_the_job_too(how, job_file):
+    code, shown = on_a_terminal(job_file("echo epoch=1; sleep 1000"), "epoch=", how)
     assert code == 130, shown
     assert left_behind(shown) == []
