@@ -27,6 +27,14 @@ def cells_of(children: tuple[int, ...], tops: int) -> tuple[tuple[int, ...], ...
     return (), *(tuple(((1 << size) - 1) << at for at in range(0, every, size)) for size in sizes)
 
 
+@cache
+def nodes_of(children: tuple[int, ...], tops: int, node_level: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Return by level the devices of the nodes that each cell is in, or has in it, as bits; level 0 has none."""
+    levels = cells_of(children, tops)
+    nodes = levels[node_level]
+    return tuple(tuple(tuple(node for node in nodes if node & cell) for cell in cells) for cells in levels)
+
+
 def leaves_of(chain: Chain, cell: Cell) -> int:
     """Return the devices of a cell as bits, counted over the whole chain."""
     return cells_of(chain.spec.children, chain.spec.tops)[cell[0]][cell[1]]
@@ -126,32 +134,36 @@ class Books:
     def areas(self, cells: Mapping[Cell, int], inside: int) -> list[int]:
         """Return the devices that members may have on each node, cell by cell."""
         found = []
-        size = self.chain.shape.leaves
+        spec, usable = self.chain.spec, inside & ~self.bad
+        leaves, nodes = cells_of(spec.children, spec.tops), nodes_of(spec.children, spec.tops, spec.node_level)
         for cell, taken in cells.items():
-            usable = leaves_of(self.chain, cell) & ~taken & ~self.bad & inside
-            for at in range(len(self.chain.node_cells)):
-                room = usable & ((1 << size) - 1) << (at * size)
-                if room:
-                    found.append(room)
+            level, index = cell
+            if rest := leaves[level][index] & usable & ~taken:
+                found += [room for node in nodes[level][index] if (room := rest & node)]
         return found
 
     def choices(self, inside: int) -> Iterator[dict[Cell, int]]:
         """Yield all sets of free cells that the virtual cluster's promises allow, with what of them is taken."""
 
-        def go(cell: Cell, free: int, chosen: dict[Cell, int]) -> Iterator[dict[Cell, int]]:
+        spec, usable = self.chain.spec, inside & ~self.bad
+        levels = cells_of(spec.children, spec.tops)
+
+        def go(cell: Cell, left: int, free: int, chosen: dict[Cell, int]) -> Iterator[dict[Cell, int]]:
+            """Yield those with up to `left` more cells of this level, from this one on, and any of the levels below."""
             level, first = cell
             if level == 0:
                 yield chosen
                 return
-            yield from go((level - 1, 0), free, chosen)
-            if sum(1 for at, _ in chosen if at == level) >= self.left[level - 1]:
+            yield from go((level - 1, 0), self.left[level - 2], free, chosen)
+            if left <= 0:
                 return
-            for index in range(first, self.chain.spec.count(level)):
-                leaves = leaves_of(self.chain, (level, index))
-                if leaves & free == leaves and leaves & inside & ~self.bad:
-                    yield from go((level, index + 1), free & ~leaves, {**chosen, (level, index): 0})
+            for index in range(first, len(levels[level])):
+                leaves = levels[level][index]
+                if leaves & free == leaves and leaves & usable:
+                    yield from go((level, index + 1), left - 1, free & ~leaves, {**chosen, (level, index): 0})
 
-        return go((self.chain.top, 0), self.free, {})
+        top = self.chain.top
+        return go((top, 0), self.left[top - 1], self.free, {})
 
     def leaves_enough(self, chosen: Mapping[Cell, int]) -> bool:
         """Return whether every other cell that was promised can still be had beside the chosen ones."""

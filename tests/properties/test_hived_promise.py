@@ -13,12 +13,15 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from functools import lru_cache
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from openpai.protocol.errors import Refused
+from openpai.scheduler.cells import snapshot
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, CellGroup, Decision, GangRequest, NodeHealth, Preempt, State, Wait
 from openpai.scheduler.config.model import InvalidConfig
@@ -99,6 +102,16 @@ def written(core: Hived) -> str:
     return json.dumps(core.snapshot(), sort_keys=True)
 
 
+# A configuration is a value; a history has one text of it, which would be read at each of its steps.
+read_once = lru_cache(maxsize=8)(read_config)
+
+
+def loaded(text: str) -> Hived:
+    """Return a scheduler that is loaded from a snapshot."""
+    with patch.object(snapshot, "read_config", read_once):
+        return Hived.from_snapshot(json.loads(text))
+
+
 class History:
     """One random history, with every law checked at every step.
 
@@ -121,8 +134,9 @@ class History:
             self.dice.choice(kinds)()
             wrong = audit(self.core.cluster)
             assert not wrong, wrong
-            assert written(self.core) == written(self.mirror)
-            self.nothing_waits_for_nothing()
+            text = written(self.core)
+            assert text == written(self.mirror)
+            self.nothing_waits_for_nothing(text)
             self.guarantees_follow_priority()
 
     def both(self, name: str, *rest: Any) -> Any:
@@ -227,10 +241,10 @@ class History:
             leaves = [nodes[name].index * chain.shape.leaves + nodes[name].devices.index(at) for name, at in devices]
             assert len({leaf // size for leaf in leaves}) == 1
 
-    def nothing_waits_for_nothing(self) -> None:
+    def nothing_waits_for_nothing(self, text: str) -> None:
         if not self.waiting:
             return
-        fresh = Hived.from_snapshot(json.loads(json.dumps(self.core.snapshot())))
+        fresh = loaded(text)
         for request in self.waiting.values():
             mine, other = self.core.schedule(request), fresh.schedule(request)
             assert mine == other, f"{request}: {mine} here, {other} after a restart"
@@ -277,7 +291,7 @@ class History:
     def restart(self) -> None:
         """Take over with the mirror, and load another from its snapshot."""
         before = self.guarantees()
-        self.core, self.mirror = self.mirror, Hived.from_snapshot(json.loads(written(self.core)))
+        self.core, self.mirror = self.mirror, loaded(written(self.core))
         assert self.guarantees() == before
         self.log.append("restart")
 
@@ -304,7 +318,7 @@ class History:
             request = replace(record.request, leaf_type=next(kinds, None))
             self.core.restore(request, record.spots, record.since_ms, old.binding(record.request.id))
         self.core.restored()
-        self.mirror = Hived.from_snapshot(json.loads(written(self.core)))
+        self.mirror = loaded(written(self.core))
         self.log.append(f"restart from records {before}")
         assert self.guarantees() == before
 
