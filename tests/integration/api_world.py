@@ -240,7 +240,7 @@ async def open_world(root: Path, database_url: str = "", **settings: Any) -> Asy
     vault = Vault(Fernet.generate_key().decode())
     kept = SqlSettingsStore(database)
     code = CodeFiles(root / "code", partial(_is_job_over, store))
-    commands = Here(store, vault, clock, Names(), settings=kept, code=code)
+    commands = Here(store, vault, clock, Names(), settings=kept, accounts=users, code=code)
     api_settings = Settings(**{"version": "1.2.3", "keep_alive_s": 0.05, **settings})
     world: World
     storages = StorageService(SqlStorageStore(database), vault, clock, keep_out=(root / "logs",))

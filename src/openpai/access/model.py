@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from typing import Protocol
 
 
 class Role(IntEnum):
@@ -92,6 +93,32 @@ class Thing:
     """When its owner created it; None where that does not matter."""
     label: str = field(default="", compare=False)
     """Its name in the message of a refusal."""
+
+
+class OwnedJob(Protocol):
+    """What rights depend on of a job, in whatever form it is at hand."""
+
+    @property
+    def user(self) -> str:
+        """Return its owner."""
+
+    @property
+    def virtual_cluster(self) -> str:
+        """Return its virtual cluster."""
+
+    @property
+    def is_private(self) -> bool:
+        """Return whether only its owner and managers may read its file."""
+
+    @property
+    def submitted_at_ms(self) -> int:
+        """Return when it was submitted."""
+
+
+def thing_of(job: OwnedJob, name: str = "") -> Thing:
+    """Return a job as the table of permissions sees it; `name` is for the message of a refusal."""
+    label = f"job {job.user}~{name} belongs to {job.user}" if name else ""
+    return Thing(job.user, job.virtual_cluster, is_private=job.is_private, made_at_ms=job.submitted_at_ms, label=label)
 
 
 NOTHING = Thing()

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from openpai.access.deciding import refusal
-from openpai.access.model import Thing
+from openpai.access.model import thing_of
 from openpai.api.answers import encoded
 from openpai.api.services import Services
 from openpai.api.sessions import Caller
@@ -104,8 +104,7 @@ def _document(caller: Caller, newest: int, changed: Iterable[ChangedJob]) -> Job
 
 
 def _may_read(caller: Caller, one: ChangedJob) -> bool:
-    thing = Thing(one.user, one.virtual_cluster, is_private=one.is_private, made_at_ms=one.submitted_at_ms)
-    return refusal(caller.principal, "job.read", thing) is None
+    return refusal(caller.principal, "job.read", thing_of(one)) is None
 
 
 async def follow(

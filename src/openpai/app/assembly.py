@@ -191,13 +191,15 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     if not settings.api_only:
         data.remember_database(settings.database_url)
     store, queries, storages = SqlJobStore(database), SqlJobQueries(database), SqlStorageStore(database)
+    users = SqlAccountStore(database)
     kept, usage = SqlSettingsStore(database), SqlUsageStore(database)
     vault = await asyncio.to_thread(unlock, data, database, may_make=not settings.api_only)
     plugins = installed_plugins()
     code = CodeFiles(data.code, partial(_is_job_over, store))
     commands = PlatformCommands(
         store, vault, clock, SystemIdentities(),
-        settings=kept, usage=usage, storages=storages, check_room=Room(data.root).check, plugins=plugins, code=code,
+        settings=kept, usage=usage, accounts=users, storages=storages, check_room=Room(data.root).check,
+        plugins=plugins, code=code,
     )  # fmt: skip
     kept_ms = int(settings.work_retention_hours * 3_600_000)
     places = data.tasks / settings.backend
@@ -208,7 +210,6 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     logs = FileLogs(data.logs, _IsOver(commands, queries), kept=work, may_arrive=settings.backend == "kubernetes")
     stack.push_async_callback(logs.close)
     log_places = LogPlaces(data.logs, store, kept, commands, clock)
-    users = SqlAccountStore(database)
     database_health = DatabaseHealth(database)
     readiness = Readiness(database, store, Room(data.root).check, lambda: commands.leader)
     return _Rooms(

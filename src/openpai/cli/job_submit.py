@@ -176,7 +176,7 @@ def check(
     edited = changed(job_file.read(file), changes)
     try:
         found = read_job(edited.content, check=offline_check)
-        jobs = [job.name for job in jobs_of(found.spec, "")] if is_sweep(found.spec) else []
+        jobs = [job.name for job in jobs_of(found.spec)] if is_sweep(found.spec) else []
     except InvalidProtocol as refusal:
         if not json:
             refusal.message = describe(file, edited, refusal)

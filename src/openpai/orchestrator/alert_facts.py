@@ -22,7 +22,6 @@ from openpai.protocol.errors import PaiError
 FAILED_MS: Final = 3_600_000
 """How long a failed job counts as one that failed just now."""
 FAILED_MAX: Final = 1_000
-_DISK: Final = ("diskpressure", "disk pressure", "disk is full", "no space")
 
 NAMES: Final[Mapping[str, str]] = {
     "pai_job_waiting_seconds": "How long a job has waited for resources since it was submitted or tried again.",
@@ -126,10 +125,9 @@ def _node_facts(leader: Leader, now_ms: int) -> Facts:
         node, note = leader.nodes.get(name), notes.get(name) or NodeNote(name)
         labels = as_labels({"node_name": name, "instance": node.address if node is not None else ""})
         is_ready = node is not None and node.is_healthy
-        message = (node.message if node is not None else "").lower()
         facts["pai_node_ready"][labels] = float(is_ready)
         facts["pai_node_cordoned"][labels] = float(note.is_drained)
-        facts["pai_node_disk_pressure"][labels] = float(any(word in message for word in _DISK))
+        facts["pai_node_disk_pressure"][labels] = float(node is not None and node.is_short_of_disk)
         facts["pai_node_lemon_score"][labels] = leader.lemons.score_of(name, now_ms)[0]
         bad = note.bad_devices | (node.bad_devices if node is not None else frozenset())
         for device in bad:

@@ -20,6 +20,7 @@ from openpai.orchestrator.leader import Leader
 from openpai.ports.alerts import Changes, Channel, Message, Notice
 from openpai.ports.store import Event, LeaseLost
 from openpai.protocol.errors import PaiError, Refused, Unavailable
+from openpai.protocol.placement import asks_for_notice
 
 EVERY_S: Final = 5.0
 AT_ONCE: Final = 200
@@ -116,8 +117,7 @@ async def _is_asked_by_file(leader: Leader, parts: AlertParts, event: Event) -> 
         return False
     record = leader.active.records.get(event.job)
     spec = record.spec if record is not None else await parts.jobs.spec(event.job)
-    wanted = spec.extras.get("jobStatusChangeNotification") if spec is not None else None
-    return isinstance(wanted, Mapping) and wanted.get(word) is True
+    return spec is not None and asks_for_notice(spec.extras, word)
 
 
 def _waiting(leader: Leader, users: Mapping[str, User], mail: str, now_ms: int) -> Iterable[tuple[str, Message]]:

@@ -41,6 +41,7 @@ from openpai.orchestrator.shells import ShellCommands
 from openpai.orchestrator.submitting import (
     check_again,
     check_hardware,
+    check_owner,
     check_repeated,
     check_size,
     check_virtual_cluster,
@@ -49,6 +50,7 @@ from openpai.orchestrator.submitting import (
 )
 from openpai.orchestrator.sweeps import digest_of, sweep_again, sweep_jobs
 from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
+from openpai.ports.accounts import AccountStore
 from openpai.ports.backend import NODE_SILENT, KillTask, TaskSeen
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.cluster_settings import SettingsStore
@@ -88,6 +90,7 @@ class PlatformCommands(
         *,
         settings: SettingsStore,
         usage: UsageStore | None = None,
+        accounts: AccountStore | None = None,
         storages: StorageStore | None = None,
         check_room: Callable[[], None] = lambda: None,
         plugins: Plugins = BUILT_IN,
@@ -97,6 +100,7 @@ class PlatformCommands(
         self._secrets = secrets
         self._identities = identities
         self._usage = usage
+        self.accounts = accounts
         self._storages = storages
         self._check_room = check_room
         self._plugins = plugins
@@ -191,7 +195,7 @@ class PlatformCommands(
             does = "waits to run" if found.job.phase in _WAITING else "runs"
             message = f"job {found.full_name} {does} already"
             raise Refused("ConflictJobError", message, f"to run it from its beginning: pai job restart {found.name}")
-        held = await check_again(found, self._usage) if found is not None and self._usage is not None else ()
+        held = await check_again(found, self._usage, self.accounts) if found is not None else ()
         try:
             fact = StartRequested(self._clock.now_ms(), by, reason)
             await self._change(user, name, JobUpdate((fact,), quotas=held))
@@ -209,6 +213,7 @@ class PlatformCommands(
             raise Refused("ConflictJobError", message, f"to see what it waits for: pai job why {found.name}")
         if found.job.phase is JobPhase.ENDING and outcome is not None and outcome.verdict is not Verdict.STOPPED:
             raise Unavailable(f"job {found.full_name} is just ending", "restart it in a moment, once it is over")
+        await check_owner(found, self.accounts)
         now_ms = self._clock.now_ms()
         facts = (StopRequested(now_ms, by, reason, is_restart=True), StartRequested(now_ms, by, reason))
         remark = f"{by} restarted the job" + (f": {reason}" if reason else "")

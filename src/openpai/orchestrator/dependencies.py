@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from openpai.access.deciding import refusal
-from openpai.access.model import Thing
+from openpai.access.model import thing_of
 from openpai.lifecycle.dependencies import Met, judge, met, never
 from openpai.lifecycle.facts import DependencyMissed, Fact, Released
 from openpai.lifecycle.model import JobPhase
@@ -71,9 +71,7 @@ async def _resolve(
 def _may_see(by: Submitter, record: JobRecord) -> bool:
     if by.principal is None:
         return record.user == by.user and record.job.submitted_at_ms >= by.since_ms
-    made_at_ms = record.job.submitted_at_ms
-    thing = Thing(record.user, record.virtual_cluster, is_private=record.is_private, made_at_ms=made_at_ms)
-    return refusal(by.principal, "job.read", thing) is None
+    return refusal(by.principal, "job.read", thing_of(record)) is None
 
 
 async def release_held(leader: Leader) -> bool:

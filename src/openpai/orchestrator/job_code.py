@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from openpai.ports.code import CodeOwner, CodeStore
 from openpai.ports.platform import Submitter
+from openpai.protocol.code import digest_in
 from openpai.protocol.errors import Refused
 from openpai.protocol.job import JobSpec
 
 
-def code_of(spec: JobSpec) -> str:
-    """Return the name of a job's code, empty without one."""
-    code = spec.extras.get("code")
-    return code if isinstance(code, str) else ""
-
-
 async def hold_code(spec: JobSpec, by: Submitter, job: str, store: CodeStore | None) -> None:
     """Keep the code of a job that is about to be stored. Raise Refused if its owner never sent it."""
-    if digest := code_of(spec):
+    if digest := digest_in(spec.extras):
         await _there(store).hold(CodeOwner(by.user, by.since_ms), digest, job)
 
 
 def packed_code(spec: JobSpec, store: CodeStore | None) -> str:
     """Return the file with a job's code, empty without one. Raise Refused if it is no longer kept."""
-    digest = code_of(spec)
+    digest = digest_in(spec.extras)
     return _there(store).pack(digest) if digest else ""
 
 

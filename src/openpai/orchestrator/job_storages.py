@@ -6,11 +6,9 @@ Credentials are opened when a task is launched; a storage that changed since the
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from openpai.ports.backend import Mount
 from openpai.ports.identity import Sealer
@@ -18,41 +16,12 @@ from openpai.ports.platform import Submitter
 from openpai.ports.storages import Storage, StorageStore
 from openpai.ports.store import JobRecord, Sealed
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
-from openpai.protocol.job import PLUGIN_PREFIX, JobSpec
-from openpai.runtime.plugins import STORAGE_PLUGIN
+from openpai.protocol.job import JobSpec
+from openpai.protocol.storages import StorageUse, uses, with_uses
 
 _MOUNTABLE: Final = ("local", "nfs", "smb")
 _RESERVED: Final = ("/", "/proc", "/sys", "/dev", "/etc", "/bin", "/usr", "/lib", "/usr/local/pai")
 _PATH: Final = re.compile(r"/[^\x00-\x1f\x7f:]{1,1023}")
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A storage that a job asks for."""
-
-    name: str
-    mount_path: str
-    where: str
-    """Its place in the job file."""
-
-
-def uses(spec: JobSpec, defaults: Sequence[str] = ()) -> tuple[Use, ...]:
-    """Return the storages a job asks for; an empty list in its extras asks for `defaults`."""
-    listed = spec.extras.get("storages")
-    if isinstance(listed, list):
-        where = "extras.storages"
-        wanted = [(str(each["name"]), each.get("mountPath")) for each in listed if each.get("name")]
-        if not listed:
-            wanted = [(name, None) for name in defaults]
-    else:
-        where = f"extras.{PLUGIN_PREFIX}"
-        names = _old_names(spec.extras)
-        wanted = [(name, None) for name in (() if names is None else names or defaults)]
-    return tuple(
-        # `normpath` keeps two leading slashes, which would hide that two mount paths are the same.
-        Use(name, posixpath.normpath(path).replace("//", "/") if path else f"/mnt/{name}", f"{where}.{number}")
-        for number, (name, path) in enumerate(wanted)
-    )
 
 
 async def with_storages(spec: JobSpec, by: Submitter, store: StorageStore | None) -> JobSpec:
@@ -71,8 +40,7 @@ async def with_storages(spec: JobSpec, by: Submitter, store: StorageStore | None
             message = f"there is no storage {use.name!r} that {by.user} is granted"
             raise Refused("NoStorageError", message, "`pai storage list` shows the storages you may use")
         _check_mountable(use, known[use.name])
-    listed = [{"name": use.name, "mountPath": use.mount_path} for use in wanted]
-    return replace(spec, extras={**spec.extras, "storages": listed})
+    return with_uses(spec, wanted)
 
 
 async def known_storages(store: StorageStore | None, records: Iterable[JobRecord]) -> Mapping[str, Storage]:
@@ -105,7 +73,7 @@ def _place(storage: Storage) -> str:
     return str(data.get("mountedAt") or (data["path"] if storage.kind == "local" else ""))
 
 
-def _mount(storage: Storage, use: Use, user: str, sealed: Sealed | None, secrets: Sealer) -> Mount:
+def _mount(storage: Storage, use: StorageUse, user: str, sealed: Sealed | None, secrets: Sealer) -> Mount:
     data = storage.data
     if place := _place(storage):
         folder = "" if storage.is_shared else user
@@ -127,7 +95,7 @@ def _mount(storage: Storage, use: Use, user: str, sealed: Sealed | None, secrets
     return _network_mount(storage, use, "cifs", f"//{data['server']}/{data['share']}{below}", options)
 
 
-def _network_mount(storage: Storage, use: Use, filesystem: str, source: str, options: Sequence[str]) -> Mount:
+def _network_mount(storage: Storage, use: StorageUse, filesystem: str, source: str, options: Sequence[str]) -> Mount:
     return Mount(
         storage.name,
         source,
@@ -138,7 +106,7 @@ def _network_mount(storage: Storage, use: Use, filesystem: str, source: str, opt
     )
 
 
-def _check_mountable(use: Use, storage: Storage) -> None:
+def _check_mountable(use: StorageUse, storage: Storage) -> None:
     if storage.kind not in _MOUNTABLE:
         message = f"the storage {use.name!r} is of type {storage.kind} and cannot be mounted"
         advice = f"download the data in the job's commands: pai storage download {use.name} PATH"
@@ -150,7 +118,7 @@ def _check_mountable(use: Use, storage: Storage) -> None:
     raise InvalidProtocol((Fault(use.where, f"{message}; {advice}"),))
 
 
-def _check_paths(wanted: Sequence[Use]) -> None:
+def _check_paths(wanted: Sequence[StorageUse]) -> None:
     faults = []
     for number, use in enumerate(wanted):
         where = f"{use.where}.mountPath"
@@ -163,14 +131,3 @@ def _check_paths(wanted: Sequence[Use]) -> None:
             faults.append(Fault(f"{use.where}.name", f"the storage {use.name!r} is asked for twice"))
     if faults:
         raise InvalidProtocol(tuple(faults))
-
-
-def _old_names(extras: Mapping[str, Any]) -> list[str] | None:
-    """Return the storages that OpenPAI's old storage plugin names: None without it, empty for the default ones."""
-    plugins = extras.get(PLUGIN_PREFIX)
-    for entry in plugins if isinstance(plugins, list) else ():
-        if isinstance(entry, Mapping) and entry.get("plugin") == STORAGE_PLUGIN:
-            parameters = entry.get("parameters")
-            names = parameters.get("storageConfigNames") if isinstance(parameters, Mapping) else None
-            return [str(name) for name in names] if isinstance(names, list) else []
-    return None

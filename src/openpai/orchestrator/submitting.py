@@ -12,13 +12,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from openpai.access.budgets import in_words, renewal, whom_to_ask
-from openpai.access.model import Principal, Role
+from openpai.access.memberships import rights_of
+from openpai.access.model import Principal, Role, thing_of
 from openpai.access.quotas import Quota, quotas_for
+from openpai.access.running_again import why_not_again
 from openpai.lifecycle.model import Job
 from openpai.orchestrator import gangs
 from openpai.orchestrator.job_keys import without_keys
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.secrets import hidden
+from openpai.ports.accounts import AccountStore
 from openpai.ports.identity import Sealer
 from openpai.ports.platform import Submitter
 from openpai.ports.store import Event, JobRecord
@@ -30,6 +33,7 @@ from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import placement_of
 from openpai.protocol.reading import Read, read_job
 from openpai.protocol.spelling import nearest
+from openpai.protocol.storages import uses
 from openpai.protocol.wording import amount, exact, listed, plural
 from openpai.scheduler.config.editing import no_virtual_cluster
 
@@ -76,8 +80,23 @@ def check_size(user: str, quotas: Sequence[Quota], gpus: int) -> None:
             raise _beyond(quota, message, "ask for fewer" if limit else "ask for none")
 
 
-async def check_again(found: JobRecord, usage: UsageStore) -> tuple[Quota, ...]:
-    """Check the size of a job that is to run again; return the quotas that apply to it."""
+async def check_owner(found: JobRecord, accounts: AccountStore | None) -> None:
+    """Raise ForbiddenUserError if the owner of a job that is to run again could not submit it now."""
+    if accounts is None:
+        return
+    owner = await accounts.user(found.user)
+    storages = [use.name for use in uses(found.spec)]
+    if why := why_not_again(rights_of(owner) if owner is not None else None, thing_of(found), storages):
+        message = f"job {found.full_name} cannot run again: it belongs to {found.user}, {why}"
+        advice = "clone it and change what is no longer allowed, or ask an administrator"
+        raise Refused("ForbiddenUserError", message, advice)
+
+
+async def check_again(found: JobRecord, usage: UsageStore | None, accounts: AccountStore | None) -> tuple[Quota, ...]:
+    """Check a job that is to run again, for its owner and its size; return the quotas that apply to it."""
+    await check_owner(found, accounts)
+    if usage is None:
+        return ()
     held = quotas_for(found.user, await usage.quotas(), found.virtual_cluster)
     if held and found.job.is_final:
         check_size(found.user, held, found.spec.gpus_total)

@@ -73,7 +73,7 @@ def sweep_jobs(
 ) -> list[NewJob]:
     """Return the jobs of a sweep, ready to be stored; the first one has the key and the audit entry of all."""
     found: list[NewJob] = []
-    for spec in jobs_of(sweep, str(sweep.extras["sweep"].get("digest", ""))):
+    for spec in jobs_of(sweep):
         record = new_record(by, spec)
         message = f"{by.user} submitted the job as a part of sweep {sweep.name}"
         event = Event(record.job.id, record.job.submitted_at_ms, "Submitted", message, 0)

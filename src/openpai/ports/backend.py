@@ -131,6 +131,8 @@ class TaskSeen:
 
 STORAGE_CHECK: Final = "storage "
 """How the names of checks of storages begin."""
+DISK_CHECKS: Final = frozenset({"disk", "DiskPressure"})
+"""The checks of a node's disk: our own, and the kubelet's condition."""
 CheckResult = Literal["passed", "warning", "failed", "unknown"]
 
 
@@ -172,6 +174,11 @@ class NodeSeen:
     devices: tuple[str, ...] = ()
     """What identifies each device for good, such as its UUID, by index: empty where that is not known (yet)."""
     checks: tuple[NodeCheck, ...] = ()
+
+    @property
+    def is_short_of_disk(self) -> bool:
+        """Return whether a check found too little disk space."""
+        return any(check.name in DISK_CHECKS and check.result == "failed" for check in self.checks)
 
 
 class Backend(Protocol):

@@ -76,6 +76,11 @@ class JobRecord:
         """Return `user~job`, its name in the API."""
         return f"{self.user}~{self.name}"
 
+    @property
+    def submitted_at_ms(self) -> int:
+        """Return when it was submitted."""
+        return self.job.submitted_at_ms
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,6 +28,12 @@ _DIGEST: Final = re.compile(DIGEST)
 _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _NAME_MAX: Final = 1024
 _SHOWN: Final = 3
+
+
+def digest_in(extras: Mapping[str, Any]) -> str:
+    """Return the name of the code that was sent along with a job, `extras.code`; empty without one."""
+    code = extras.get("code")
+    return code if isinstance(code, str) else ""
 
 
 @dataclass(frozen=True, slots=True)

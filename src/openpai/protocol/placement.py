@@ -129,6 +129,12 @@ def has_unique_tasks(extras: Mapping[str, Any]) -> bool:
     return extras.get("uniqueTasks") is True
 
 
+def asks_for_notice(extras: Mapping[str, Any], change: str) -> bool:
+    """Return whether a job file asks to notify its owner of a change of state, such as `failed`."""
+    wanted = extras.get("jobStatusChangeNotification")
+    return isinstance(wanted, Mapping) and wanted.get(change) is True
+
+
 def is_private(extras: Mapping[str, Any]) -> bool:
     """Return whether only the owner and managers of a job may read its file."""
     return extras.get("private") is True

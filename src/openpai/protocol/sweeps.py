@@ -101,11 +101,11 @@ def as_sent(spec: JobSpec, as_sweep: str | None) -> JobSpec:
     return replace(spec, extras={**spec.extras, "sweep": {**spec.extras["sweep"], "digest": as_sweep}})
 
 
-def jobs_of(spec: JobSpec, digest: str) -> Iterator[JobSpec]:
+def jobs_of(spec: JobSpec) -> Iterator[JobSpec]:
     """Yield the jobs of a sweep, in which `sweep_checking` finds no fault."""
     about = spec.extras["sweep"]
     matrix: Mapping[str, Any] = about["matrix"]
-    count = math.prod(map(len, matrix.values()))
+    count, digest = math.prod(map(len, matrix.values())), str(about.get("digest") or "")
     for number, values in enumerate(itertools.product(*matrix.values()), 1):
         chosen = dict(zip(matrix, values, strict=True))
         member = Membership(spec.name, number, count, chosen, int(about.get("maxRunning") or 0), digest)

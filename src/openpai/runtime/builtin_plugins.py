@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from openpai.protocol.findings import Finding
 from openpai.protocol.references import COMMAND_PLUGIN, entries, mapping
+from openpai.protocol.storages import STORAGE_PLUGIN
 from openpai.runtime.git_plugin import GitPlugin
 from openpai.runtime.plugin import PluginCommands, PluginContext, RuntimePlugin
 from openpai.runtime.ssh_plugin import SshPlugin
@@ -60,6 +61,6 @@ BUILT_IN: Final[Mapping[str, RuntimePlugin]] = {
     COMMAND_PLUGIN: CommandPlugin(),
     "git": GitPlugin(),
     "ssh": SshPlugin(),
-    "teamwise_storage": StoragePlugin(),
+    STORAGE_PLUGIN: StoragePlugin(),
     "tensorboard": TensorBoardPlugin(),
 }

@@ -27,8 +27,6 @@ from openpai.runtime.builtin_plugins import BUILT_IN
 from openpai.runtime.plugin import PluginCommands, PluginContext, RuntimePlugin
 from openpai.runtime.script import in_subshell
 
-STORAGE_PLUGIN: Final = "teamwise_storage"
-"""OpenPAI's old way to ask for storages. `orchestrator.job_storages` reads it; it runs nothing here."""
 SSH_PLUGIN: Final = "ssh"
 EXIT_CODE: Final = "PAI_TASK_EXIT_CODE"
 _ODD: Final = re.compile(r"[^\w.@/-]")

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from openpai.access.accounts import User
 from openpai.access.deciding import check
 from openpai.access.memberships import rights_of
-from openpai.access.model import Principal, Thing
+from openpai.access.model import Principal, thing_of
 from openpai.access.ssh_destinations import FORM, Destination
 from openpai.access.ssh_keys import SshKey, keys_in
 from openpai.lifecycle.model import TASK_FINAL, AttemptKey
@@ -80,15 +80,7 @@ class Rights:
             raise Refused(
                 "NoJobError", f"there is no job {destination.job!r}", "`pai job list` shows the jobs there are"
             )
-        label = f"job {found.user}~{found.name} belongs to {found.user}"
-        check(
-            who,
-            ACTION,
-            Thing(
-                found.user, found.virtual_cluster, is_private=found.is_private, made_at_ms=found.submitted_at_ms,
-                label=label,
-            ),
-        )  # fmt: skip
+        check(who, ACTION, thing_of(found, found.name))
         return found
 
     async def _principal(self, account: str, blob: bytes) -> Principal:

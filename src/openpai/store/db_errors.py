@@ -17,32 +17,49 @@ from openpai.protocol.errors import BadConfiguration, InvalidParameters, PaiErro
 _log: Final = structlog.get_logger(__name__)
 
 
+_NUL: Final = frozenset({"22021", "22P05"})
+"""PostgreSQL's codes for characters that it cannot store: of the server's encoding, and of JSON."""
+_DISK_FULL: Final = "53100"
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
 def translate(error: exc.DBAPIError) -> PaiError:
     """Return our error for a database's error, with the database's own message as the reason."""
-    reason = _reason(error)
-    if "disk is full" in reason or "No space left" in reason:
+    return _known(error) or Unavailable(f"the database does not answer: {_reason(error)}")
+
+
+def _known(error: exc.DBAPIError) -> PaiError | None:
+    sqlite_code, sqlstate = _codes(error)
+    if sqlite_code == sqlite3.SQLITE_FULL or sqlstate == _DISK_FULL:
         return Unavailable(
             "the disk that holds the database is full; nothing was changed", "free some space, try again"
         )
-    if "malformed" in reason or "not a database" in reason:
+    if sqlite_code in _DAMAGED:
         return BadConfiguration(
-            f"the database file is damaged ({reason})",
+            f"the database file is damaged ({_reason(error)})",
             "restore it from a backup, or move it away to start with an empty one",
         )
-    if isinstance(error, exc.DataError) and ("NUL" in reason or "\\u0000" in reason or "0x00" in reason):
+    # Psycopg refuses a text with a NUL before the server sees it, and gives no code.
+    if sqlstate in _NUL or (isinstance(error, exc.DataError) and sqlstate is None and "NUL" in _reason(error)):
         # Requests are checked earlier; if one gets here, repeating it will not help.
         return InvalidParameters("a text contains a NUL character, which cannot be stored", "remove it")
-    return Unavailable(f"the database does not answer: {reason}")
+    return None
+
+
+def _codes(error: exc.DBAPIError) -> tuple[int, str | None]:
+    """Return SQLite's primary result code, 0 without one, and PostgreSQL's code."""
+    return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF, getattr(error.orig, "sqlstate", None)
 
 
 def is_connection_lost(error: Exception) -> bool:
     """Return whether an error concerns the connection, so that repeating single statements would fail as well."""
     if not isinstance(error, exc.DBAPIError):
         return False
+    sqlite_code, sqlstate = _codes(error)
     if isinstance(error.orig, sqlite3.Error):
-        return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+        return sqlite_code == sqlite3.SQLITE_BUSY
     # Errors about a statement have a code in PostgreSQL, errors of the connection have none.
-    is_unasked = isinstance(error, exc.OperationalError) and getattr(error.orig, "sqlstate", None) is None
+    is_unasked = isinstance(error, exc.OperationalError) and sqlstate is None
     return error.connection_invalidated or is_unasked
 
 
@@ -62,10 +79,7 @@ class Outage:
         elif reason not in self._reasons:
             self._reasons.add(reason)
             _log.warning(f"the database cannot be {self._what}", reason=reason)
-        meaning = translate(error)
-        if isinstance(meaning, Unavailable) and reason in meaning.message:
-            return Unavailable("the database does not answer")
-        return meaning
+        return _known(error) or Unavailable("the database does not answer")
 
     def is_over(self) -> None:
         """Record that the database answered."""

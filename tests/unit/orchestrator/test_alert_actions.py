@@ -116,6 +116,22 @@ async def effect(servers: Servers, action: str) -> None:
             assert note.bad_devices == {3}
 
 
+def test_a_job_is_not_queued_again_for_an_owner_who_may_not_submit_it_any_more() -> None:
+    async def tell(servers: Servers, alerting: Alerting) -> None:
+        facts = await running(servers)
+        await alerting.users.remove_user("ann")
+        now_ms = servers.clock.now_ms()
+        await alerting.store.save(Changes(actions=[recorded("requeue", "ann~train", facts, now_ms)]), now_ms, None)
+        row = await carried_out(alerting)
+        assert (row.state, row.detail) == (
+            "failed",
+            "job ann~train cannot run again: it belongs to ann, who no longer has an account",
+        )
+        assert (await servers.row("train")).attempt == 0
+
+    story(tell)
+
+
 def test_an_excluded_node_is_avoided_by_the_next_attempt() -> None:
     async def tell(servers: Servers, alerting: Alerting) -> None:
         facts = await running(servers)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from openpai.alerts.evaluating import evaluate
 from openpai.alerts.expressions import ExpressionError, parse, selectors
 from openpai.alerts.series import as_labels
-from openpai.orchestrator.alert_facts import NAMES
+from openpai.backends.host.machine_checks import DISK
+from openpai.backends.kubernetes.node_health import PRESSURE
+from openpai.orchestrator.alert_facts import NAMES, gather
 from openpai.orchestrator.alert_input import fetch, misnamed
+from openpai.ports.backend import DISK_CHECKS, NodeCheck
 from openpai.protocol.errors import Unavailable
 from openpai.series.labels import Labels, Matcher
 from openpai.series.model import Answer, Query, Sample
+from openpai.store.alerts import SqlAlertStore
+
+from .servers import Servers, live
 
 
 class Measures:
@@ -77,6 +86,25 @@ async def test_rules_about_present_values_go_on_while_the_past_does_not_answer()
 def test_a_name_that_nothing_has_is_named_with_the_nearest(text: str, message: str) -> None:
     found = misnamed(selectors(parse(text)), {})
     assert (message in found) if message else not found
+
+
+@pytest.mark.parametrize("name", ["disk", "DiskPressure"])
+def test_a_node_is_short_of_disk_space_when_the_check_of_its_disk_failed(name: str) -> None:
+    async def tell(servers: Servers) -> None:
+        nodes = servers.leader.nodes
+        for node, check in {"node-01": name, "node-02": "clock"}.items():
+            nodes[node] = replace(nodes[node], checks=(NodeCheck(check, "failed", "no space"),))
+        nodes["node-03"] = replace(nodes["node-03"], checks=(NodeCheck(name, "passed"),))
+        parts: Any = SimpleNamespace(store=SqlAlertStore(servers.database), readiness=None, disk_free=None)
+        facts = await gather(servers.leader, parts, ["pai_node_disk_pressure"])
+        pressed = {dict(labels)["node_name"]: value for labels, value in facts["pai_node_disk_pressure"].items()}
+        assert pressed == {"node-01": 1.0, "node-02": 0.0, "node-03": 0.0, "node-04": 0.0}
+
+    live(tell)
+
+
+def test_the_checks_of_disks_have_the_names_that_a_rule_knows() -> None:
+    assert {DISK, *(PRESSURE & DISK_CHECKS)} == DISK_CHECKS
 
 
 def test_each_recorded_value_is_described() -> None:

@@ -73,6 +73,7 @@ class Alerting:
             self.store, self.sender, self.users, self.servers.queries, self.servers.usage, commands,
             commands={"page": ("/bin/true",)},
         )  # fmt: skip
+        commands.accounts = self.users
         commands.alert_parts = self.servers.leader.alert_parts = parts
 
     async def rule(self, actions: str = "[]", more: str = "", text: str = "") -> None:

@@ -9,10 +9,11 @@ from typing import Annotated, Final
 from fastapi import Request
 
 from openpai.access.deciding import refusal
+from openpai.access.model import thing_of
 from openpai.api.answers import Reply, reply
 from openpai.api.audit import about, entry_of_submission, is_written
 from openpai.api.context import ApiContext, context_of, needs
-from openpai.api.job_access import check_job, thing_of
+from openpai.api.job_access import check_job
 from openpai.api.routes.jobs import EXAMPLE, FILE, IdempotencyKey, submitter_for
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller

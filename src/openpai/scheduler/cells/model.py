@@ -34,6 +34,15 @@ class CellGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Uncountable:
+    """Why no number of devices is enough for members of a gang."""
+
+    message: str
+    is_without_gpus: bool = False
+    """Whether members ask for GPUs where no node has any."""
+
+
+@dataclass(frozen=True, slots=True)
 class GangRequest:
     """Members that start together or not at all."""
 

@@ -10,7 +10,7 @@ from openpai.protocol.wording import joined, plural
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.feasibility import broken_rule, chain_places, largest_part, places_in, too_large
-from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest
+from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest, Uncountable
 from openpai.scheduler.cells.wording import ResourceUnit, amount_text, ask_text, share_text
 from openpai.scheduler.config.model import SkuSpec
 from openpai.scheduler.model import Ask, Gang, Refusal
@@ -66,7 +66,7 @@ def _others(core: Hived, skus: Skus, gang: Gang, usable: Collection[str] | None)
 def _fault(core: Hived, skus: Skus, gang: Gang) -> _Fault | None:
     cluster = core.cluster
     requests = requests_of(gang, skus)
-    if isinstance(requests, str):
+    if isinstance(requests, Uncountable):
         return _not_countable(gang, requests)
     for request in requests:
         if core.could_run(request):
@@ -79,11 +79,11 @@ def _fault(core: Hived, skus: Skus, gang: Gang) -> _Fault | None:
     return None
 
 
-def _not_countable(gang: Gang, message: str) -> _Fault:
+def _not_countable(gang: Gang, why: Uncountable) -> _Fault:
     """Return why no number of devices is enough, with the request of the largest task."""
-    gpus = max((ask.gpus for ask in gang.asks), default=0)
-    if not gpus or not message.startswith("it asks for GPUs"):
-        return _Fault(message, "")
+    if not why.is_without_gpus:
+        return _Fault(why.message, "")
+    gpus = max(ask.gpus for ask in gang.asks)
     where = "no node" if gang.priority == OPPORTUNISTIC else f"no node of virtual cluster {gang.virtual_cluster}"
     return _Fault(f"a task asks for {plural(gpus, 'GPU')}, and {where} has any", "ask for no GPU")
 

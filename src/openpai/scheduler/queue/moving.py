@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from openpai.scheduler.cells.model import GangRequest, shape_of
+from openpai.scheduler.cells.model import GangRequest, Uncountable, shape_of
 from openpai.scheduler.cells.moving import SUFFIX, find_moves, may_move, reserve_as, reserve_places, try_moves
 from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.backfill import choose
@@ -103,7 +103,7 @@ def come_back(state: SchedulerState, gang: Gang, number: int) -> bool:
         return False
     requests = requests_of(gang, state.machines.skus)
     record = state.core.cluster.gangs.get(move.kept)
-    if isinstance(requests, str) or record is None or not _is_like(requests, record.request):
+    if isinstance(requests, Uncountable) or record is None or not _is_like(requests, record.request):
         state.end_move(key)
         return False
     state.core.roll_back()

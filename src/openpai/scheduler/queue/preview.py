@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from openpai.scheduler.cells.model import Uncountable
 from openpai.scheduler.cells.trial import Trial
 from openpai.scheduler.model import Gang, Wait, Why
 from openpai.scheduler.queue import capacity
@@ -59,8 +60,8 @@ def _first_that_waits(
     limits = state.running.limits.trial_copy(gangs[0].user if gangs else "")
     for index, gang in enumerate(gangs):
         requests = requests_of(gang, state.machines.skus)
-        if isinstance(requests, str):
-            return index, None, uncountable_reason(state, gang, requests)
+        if isinstance(requests, Uncountable):
+            return index, None, uncountable_reason(state, gang, requests.message)
         waiting = Waiting(gang, requests, state.number + 1 + index)
         if (gone := without_promise(state, gang)) is not None:
             return index, waiting, gone

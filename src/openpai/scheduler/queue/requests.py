@@ -8,29 +8,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from openpai.scheduler.cells.model import GangRequest
+from openpai.scheduler.cells.model import GangRequest, Uncountable
 from openpai.scheduler.model import Gang, Group
 from openpai.scheduler.queue.skus import Skus
 
 GangRequests = tuple[GangRequest, ...]
 
 
-def requests_of(gang: Gang, skus: Skus) -> GangRequests | str:
+def requests_of(gang: Gang, skus: Skus) -> GangRequests | Uncountable:
     """Return the requests of a gang, or why they cannot be counted in devices."""
     if skus.latest is None or skus.latest[0] is not gang:
         skus.latest = gang, _requests(gang, skus)
     return skus.latest[1]
 
 
-def _requests(gang: Gang, skus: Skus) -> GangRequests | str:
+def _requests(gang: Gang, skus: Skus) -> GangRequests | Uncountable:
     groups = _groups(gang)
-    if isinstance(groups, str):
+    if isinstance(groups, Uncountable):
         return groups
     found = []
     for number, group in enumerate(groups):
         name = gang.id if len(groups) == 1 else f"{gang.id}#{number}"
         request = skus.request(gang, name, group)
-        if isinstance(request, str):
+        if isinstance(request, Uncountable):
             return request
         found.append(request)
     return tuple(found)
@@ -48,7 +48,7 @@ def _plain(members: int, sku_type: str | None, pinned_cell: str | None) -> Seque
     return (Group(tuple(range(members)), sku_type, pinned_cell),)
 
 
-def _groups(gang: Gang) -> Sequence[Group] | str:
+def _groups(gang: Gang) -> Sequence[Group] | Uncountable:
     if not gang.groups:
         return _plain(len(gang.asks), gang.sku_type, gang.pinned_cell)
     all_members = range(len(gang.asks))
@@ -56,7 +56,8 @@ def _groups(gang: Gang) -> Sequence[Group] | str:
     for group in gang.groups:
         for member in group.members:
             if member in named or member not in all_members:
-                return f"member {member} is in two of its groups, or does not exist; put each member in one group"
+                message = f"member {member} is in two of its groups, or does not exist; put each member in one group"
+                return Uncountable(message)
             named.add(member)
     rest = tuple([member for member in all_members if member not in named])
     groups = [group for group in gang.groups if group.members]

@@ -15,7 +15,7 @@ from typing import Any, Final
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Hived
-from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest, State
+from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest, State, Uncountable
 from openpai.scheduler.cells.restoring import Reconfigured
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.interface import Amount, Inspection, Lending, Scheduler, VcView
@@ -105,7 +105,7 @@ class HivedScheduler(Scheduler):
         if not any(wanted):
             return
         requests = requests_of(gang, state.machines.skus)
-        if isinstance(requests, str):
+        if isinstance(requests, Uncountable):
             requests = rough_requests_of(gang)
         is_lent = was_borrowing(gang, requests, wanted)
         if is_lent:

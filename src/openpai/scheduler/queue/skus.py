@@ -12,14 +12,14 @@ from typing import Final
 
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.journal import Part
-from openpai.scheduler.cells.model import CellGroup, GangRequest
+from openpai.scheduler.cells.model import CellGroup, GangRequest, Uncountable
 from openpai.scheduler.config.model import SkuSpec
 from openpai.scheduler.model import Ask, Gang, Group, Node
 
 COUNTED_MAX: Final = 1_000
 """Cached answers; the cache is cleared when it is full."""
 
-Counted = tuple[str | None, Mapping[Ask, int]] | str
+Counted = tuple[str | None, Mapping[Ask, int]] | Uncountable
 """The type of device and the devices for each ask, or why no number of them would do."""
 
 
@@ -33,7 +33,7 @@ class Skus:
         cluster.skus = ChainMap(dict(self._given), self._found)
         self._counted: dict[tuple[object, ...], Counted] = {}
         """Cached counts of requests: most gangs request the same as earlier ones."""
-        self.latest: tuple[Gang, tuple[GangRequest, ...] | str] | None = None
+        self.latest: tuple[Gang, tuple[GangRequest, ...] | Uncountable] | None = None
         """The requests of the latest gang: one is checked and added right after each other."""
         self.version = 0
         """Incremented when a derived SKU changes."""
@@ -100,11 +100,11 @@ class Skus:
         per = 1 if sku is None else sku.gpus
         return tuple(sorted({gpu // per for gpu in gpus})) if per else ()
 
-    def request(self, gang: Gang, name: str, group: Group) -> GangRequest | str:
+    def request(self, gang: Gang, name: str, group: Group) -> GangRequest | Uncountable:
         """Return the request of some members of a gang, under that name, or why it cannot be counted in devices."""
         kind, pin = group.sku_type, group.pinned_cell
         if pin is not None and kind is not None:
-            return "it names both a SKU and a pinned cell; name one of the two"
+            return Uncountable("it names both a SKU and a pinned cell; name one of the two")
         asks = [gang.asks[member] for member in group.members]
         distinct = tuple(dict.fromkeys(asks))
         key = (gang.virtual_cluster, gang.priority >= 0, kind, pin, distinct)
@@ -113,7 +113,7 @@ class Skus:
             if len(self._counted) >= COUNTED_MAX:
                 self._counted.clear()
             counted = self._counted[key] = self._count(gang, kind, pin, distinct)
-        if isinstance(counted, str):
+        if isinstance(counted, Uncountable):
             return counted
         kind, devices_by_ask = counted
         members: list[tuple[int, int]] = []
@@ -148,7 +148,7 @@ class Skus:
         found: dict[Ask, int] = {}
         for ask in asks:
             devices = devices_for(ask, sku)
-            if isinstance(devices, str):
+            if isinstance(devices, Uncountable):
                 return devices
             found[ask] = devices
         return kind, found
@@ -165,10 +165,10 @@ def _cell_groups(group: Group) -> tuple[CellGroup, ...]:
 
 
 def _can_serve(ask: Ask, sku: SkuSpec) -> bool:
-    return not isinstance(devices_for(ask, sku), str)
+    return not isinstance(devices_for(ask, sku), Uncountable)
 
 
-def devices_for(ask: Ask, sku: SkuSpec | None) -> int | str:
+def devices_for(ask: Ask, sku: SkuSpec | None) -> int | Uncountable:
     """Return how many devices a task needs, or why no number of them is enough."""
     if sku is None:
         return max(1, ask.gpus)
@@ -179,7 +179,7 @@ def devices_for(ask: Ask, sku: SkuSpec | None) -> int | str:
         (ask.memory_mb, sku.memory_mb, "memory"),
     ):
         if wanted and not each:
-            return f"it asks for {noun}, and the machines it may run on have none"
+            return Uncountable(f"it asks for {noun}, and the machines it may run on have none", noun == "GPUs")
         if wanted:
             most = max(most, -(-wanted // each))
     return most

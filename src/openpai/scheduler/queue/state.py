@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from openpai.scheduler.cells.core import Hived
+from openpai.scheduler.cells.model import Uncountable
 from openpai.scheduler.cells.restoring import Reconfigured
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Gang, Node, Order
@@ -123,8 +124,8 @@ class SchedulerState:
     def enqueue(self, gang: Gang, number: int, turn: int | None = None) -> None:
         """Add a gang to the queue at its place; `turn` is the one it had in a snapshot."""
         requests = requests_of(gang, self.machines.skus)
-        if isinstance(requests, str):
-            self.uncountable[gang.id] = gang, number, requests
+        if isinstance(requests, Uncountable):
+            self.uncountable[gang.id] = gang, number, requests.message
         else:
             self.uncountable.pop(gang.id, None)
             waiting = Waiting(gang, requests, number)
