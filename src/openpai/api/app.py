@@ -36,9 +36,9 @@ from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
 # The files of `routes`. Their routes are tried in this order: the most frequent first.
 _FILES: Final = (
-    "jobs sweeps job_bulk job_changes job_attempts job_events tasks shells applications logs nodes clusters scheduler "
-    "tokens authn oidc browser_sessions prometheus users user_fields ssh_keys groups storages storage_files code "
-    "what_if quotas budgets exit_specs reports audit alert_rules alert_channels alerts metrics market settings "
+    "jobs sweeps job_bulk job_changes job_attempts job_events tasks shells applications logs nodes virtual_clusters "
+    "scheduler tokens authn oidc browser_sessions prometheus users user_fields ssh_keys groups storages storage_files "
+    "code what_if quotas budgets exit_specs reports audit alert_rules alert_channels alerts metrics market settings "
     "announcements kubernetes info"
 )
 ROUTERS: Final = tuple(import_module(f"openpai.api.routes.{name}") for name in _FILES.split())

@@ -14,8 +14,8 @@ from openpai.cli.listing import listing, shown
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from openpai.client.model.clusters import Accuracy, Resources, VirtualCluster
     from openpai.client.model.nodes import NodeView
+    from openpai.client.model.virtual_clusters import Accuracy, Resources, VirtualCluster
 
 BAR_WIDTH: Final = 10
 WIDE_BAR: Final = 32

@@ -13,7 +13,7 @@ from openpai.cli.text_file import read_text
 from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
-    from openpai.client.model.clusters import ClusterConfig, PromisePreview
+    from openpai.client.model.virtual_clusters import ClusterConfig, PromisePreview
 
 COMMANDS: Final = {
     "list": ("openpai.cli.vc:list_", "List the virtual clusters: what they are guaranteed, and how much is in use."),

@@ -26,7 +26,6 @@ from openpai.client.calls.announcements import Announcements
 from openpai.client.calls.applications import Applications
 from openpai.client.calls.audit import Audit
 from openpai.client.calls.budgets import Budgets
-from openpai.client.calls.clusters import Clusters
 from openpai.client.calls.code import Code
 from openpai.client.calls.exit_specs import ExitSpecs
 from openpai.client.calls.groups import Groups
@@ -45,6 +44,7 @@ from openpai.client.calls.storages import Storages
 from openpai.client.calls.sweeps import Sweeps
 from openpai.client.calls.tokens import Tokens
 from openpai.client.calls.users import Users
+from openpai.client.calls.virtual_clusters import VirtualClusters
 from openpai.client.calls.what_if import WhatIfs
 from openpai.client.calls_core import Call, finished
 from openpai.client.connection import Connection
@@ -60,7 +60,7 @@ Http = TypeVar("Http", httpx.BaseTransport, httpx.AsyncBaseTransport)
 
 
 class Connected(
-    Jobs, JobChanges, JobEvents, Applications, Tokens, Users, Groups, Nodes, Clusters, Scheduler, WhatIfs,
+    Jobs, JobChanges, JobEvents, Applications, Tokens, Users, Groups, Nodes, VirtualClusters, Scheduler, WhatIfs,
     Storages, Quotas, Budgets, Reports, Audit, Alerts, AlertRules, AlertChannels, ExitSpecs, Code, SshKeys, Sweeps,
     Metrics, Market, Settings, Announcements,
     Generic[Http],

@@ -11,7 +11,7 @@ from pydantic import Field
 from openpai.api.answers import Reply, reply
 from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of, needs
-from openpai.api.routes.clusters import SIZE_MAX
+from openpai.api.routes.virtual_clusters import SIZE_MAX
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.ports.cluster_settings import FAIRNESS, ORDERS, Setting

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from openpai.ports.backend import NodeCheck
 from openpai.ports.platform import Holding, NodeView
 from openpai.wire import nodes as wire
-from openpai.wire.clusters import NodeGpus
+from openpai.wire.virtual_clusters import NodeGpus
 
 
 def node(view: NodeView) -> wire.Node:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from openpai.client.model.applications import *
     from openpai.client.model.audit import *
     from openpai.client.model.budgets import *
-    from openpai.client.model.clusters import *
     from openpai.client.model.exit_specs import *
     from openpai.client.model.groups import *
     from openpai.client.model.job_events import *
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from openpai.client.model.tasks import *
     from openpai.client.model.tokens import *
     from openpai.client.model.users import *
+    from openpai.client.model.virtual_clusters import *
     from openpai.client.model.what_if import *
 
 # Creating a data class takes half a millisecond, and each command of the terminal needs only a few of them.
@@ -42,7 +42,7 @@ _PLACE: Final = {
     "announcements": "Announcement",
     "applications": "Application ApplicationTicket",
     "audit": "AuditEntry AuditPage",
-    "clusters": "ClusterConfig PromisePreview Resources Share VirtualCluster",
+    "virtual_clusters": "ClusterConfig PromisePreview Resources Share VirtualCluster",
     "exit_specs": "ExitSpec ExitSpecChange ExitSpecTest",
     "groups": "Group",
     "job_events": "Estimate Event JobChanges Wait",

@@ -20,7 +20,7 @@ def _by_name(response: httpx.Response) -> tuple[model.VirtualCluster, ...]:
     return tuple(model.VirtualCluster.read(document, name=name) for name, document in response.json().items())
 
 
-class Clusters:
+class VirtualClusters:
     """Virtual clusters and their configuration."""
 
     @asks

@@ -13,15 +13,15 @@ from openpai.api.bodies import Body, invalid, read_body
 from openpai.api.context import context_of, needs
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
-from openpai.api.shapes import clusters as shapes
+from openpai.api.shapes import virtual_clusters as shapes
 from openpai.api.shapes.nodes import node_gpus
 from openpai.orchestrator import vc_groups
 from openpai.ports.platform import ClusterConfig
 from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.protocol.job import VIRTUAL_CLUSTER_NAME
 from openpai.scheduler.config.editing import no_virtual_cluster
-from openpai.wire import clusters as wire
-from openpai.wire.clusters import NodeGpus, PromiseChange, Sku, VirtualCluster
+from openpai.wire import virtual_clusters as wire
+from openpai.wire.virtual_clusters import NodeGpus, PromiseChange, Sku, VirtualCluster
 
 router = Router("virtual clusters", written=201)
 Changing = Annotated[Caller, needs("vc.change")]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from openpai.api.shapes.clusters import NOTHING, virtual_clusters
 from openpai.api.shapes.job_events import wait
 from openpai.api.shapes.nodes import node_gpus
+from openpai.api.shapes.virtual_clusters import NOTHING, virtual_clusters
 from openpai.ports.platform import NodeView
 from openpai.scheduler.interface import Amount, VcView
 from openpai.scheduler.model import Estimate, Wait, Why

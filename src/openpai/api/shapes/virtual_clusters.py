@@ -8,7 +8,7 @@ from typing import Final
 from openpai.ports.platform import ClusterConfig, PromisePreview
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 from openpai.scheduler.interface import Amount, VcView
-from openpai.wire import clusters as wire
+from openpai.wire import virtual_clusters as wire
 
 NOTHING: Final = Amount()
 
