@@ -151,6 +151,7 @@ def amd_card(root: Path) -> Path:
     device = root / "card0" / "device"
     (device / "hwmon" / "hwmon1").mkdir(parents=True)
     (device / "ras").mkdir()
+    (device / "drm" / "renderD128").mkdir(parents=True)
     for name, text in {
         "vendor": "0x1002", "product_name": "MI300X", "mem_info_vram_total": "64", "mem_info_vram_used": "1",
         "ras/umc_err_count": "ue: 0\nce: 7", "ras/gfx_err_count": "ue: 0\nce: 0", "ras/features": "ue: 9",
@@ -164,7 +165,7 @@ def amd_card(root: Path) -> Path:
 async def test_cards_of_amd_are_found_and_checked_through_the_files_of_their_driver(tmp_path: Path) -> None:
     card = amd_card(tmp_path / "drm")
     gpus = amd_gpus(tmp_path / "drm")
-    assert gpus == Gpus(1, "MI300X")
+    assert gpus == Gpus(1, "MI300X", files=("/dev/dri/renderD128",))
     assert not amd_gpus(tmp_path / "none")
     box = Box(tmp_path, AmdGpus([card]), gpus)
     assert await box.results() == dict.fromkeys(("clock", PRESENT, MEMORY, HEAT, "disk"), "passed")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,12 +14,12 @@ pytest.importorskip("aiodocker", reason="the docker backend needs the package 'a
 
 from aiodocker.exceptions import DockerError
 
-from openpai.backends.docker import engine, machine
+from openpai.backends.docker import containers, engine, machine
 from openpai.backends.docker.containers import Limits, Places, attempt_of, config_of, name_of, verdict
 from openpai.backends.docker.engine import ContainerState
 from openpai.backends.docker.images import full_name, tagged
 from openpai.backends.docker.launching import without_passwords
-from openpai.backends.docker.security import Allowed, infiniband, missing_protection
+from openpai.backends.docker.security import Allowed, amd_devices, infiniband, missing_protection
 from openpai.backends.host.capabilities import CAPABILITIES
 from openpai.backends.host.machine import Gpus
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
@@ -25,6 +27,7 @@ from openpai.ports.backend import LaunchTask, Mount, RegistryAuth
 
 KEY = AttemptKey("0" * 32, 1, "Worker_A", 2, 3)
 PLAIN = Limits(cpus=16, has_nvidia=False, scope="scope")
+GROUP = 993 if os.geteuid() == 0 else os.getegid()
 NVIDIA = Limits(cpus=16, has_nvidia=True, scope="scope")
 
 
@@ -78,6 +81,21 @@ async def test_fewer_gpus_than_the_driver_has_are_real_ones(
     assert (found.nodes[0].gpus, found.nodes[0].gpu_model, found.has_nvidia) == (gpus, model, are_real)
 
 
+async def test_gpus_of_amd_are_found_where_nvidia_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Answering:
+        async def info(self) -> dict[str, Any]:
+            return {"Name": "vm", "NCPU": 2, "MemTotal": 1 << 30}
+
+    async def none() -> Gpus:
+        return Gpus(0)
+
+    monkeypatch.setattr(machine, "find_gpus", none)
+    monkeypatch.setattr(machine, "amd_gpus", lambda: Gpus(2, "MI300X", files=("/dev/dri/renderD128",) * 2))
+    for wanted, has_amd in ((None, True), (1, True), (3, False), (0, False)):
+        found = await machine.machine_of(cast("engine.Engine", Answering()), 1, wanted, None, "127.0.0.1")
+        assert (found.has_amd, found.has_nvidia) == (has_amd, False)
+
+
 def own(variables: list[str]) -> list[str]:
     """Return the variables that do not name the files and directories of every task."""
     files = ("PAI_PREEMPTION_NOTICE=", "PAI_CHECKPOINT_DIR=", "PAI_PROGRESS_FILE=")
@@ -112,6 +130,33 @@ class TestConfig:
         config = made(a_launch())
         assert "DeviceRequests" not in config["HostConfig"]
         assert "CUDA_VISIBLE_DEVICES=2,5" in config["Env"]
+
+    def test_gpus_of_amd_are_passed_by_their_files_alone_and_renumbered_inside(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "kfd").touch()
+        passing = partial(amd_devices, compute=tmp_path / "kfd")
+        monkeypatch.setattr(containers, "amd_devices", passing)
+        monkeypatch.setattr(containers, "infiniband", lambda: {"Devices": [{"PathOnHost": "uverbs0"}], "Ulimits": []})
+        files = tuple(f"/dev/dri/renderD{128 + number}" for number in range(8))
+        limits = Limits(cpus=16, has_nvidia=False, scope="scope", gpus=Gpus(8, "MI300X", files=files), has_amd=True)
+        config = made(a_launch(infiniband=True), limits)
+        passed = [each["PathOnHost"] for each in config["HostConfig"]["Devices"]]
+        assert passed == [str(tmp_path / "kfd"), "/dev/dri/renderD130", "/dev/dri/renderD133", "uverbs0"]
+        assert "DeviceRequests" not in config["HostConfig"]
+        assert own(config["Env"]) == ["A=b", "CUDA_VISIBLE_DEVICES=0,1"]
+        assert "Devices" not in made(a_launch(devices=()), limits)["HostConfig"]
+        with pytest.raises(ValueError, match="cannot compute"):
+            amd_devices(["/dev/dri/renderD128", ""], tmp_path / "kfd")
+        with pytest.raises(ValueError, match="cannot compute"):
+            amd_devices(["/dev/dri/renderD128"], tmp_path / "none")
+
+    def test_users_of_a_container_may_open_the_files_of_its_gpus(self, tmp_path: Path) -> None:
+        for name in ("kfd", "renderD128"):
+            (tmp_path / name).touch()
+            os.chown(tmp_path / name, -1, GROUP)
+        host = amd_devices([str(tmp_path / "renderD128")], tmp_path / "kfd")
+        assert host["GroupAdd"] == [str(GROUP)] * bool(GROUP)
 
     def test_infiniband_is_what_programs_use_and_not_what_manages_the_fabric(self, tmp_path: Path) -> None:
         for name in ("uverbs0", "umad0", "rdma_cm"):

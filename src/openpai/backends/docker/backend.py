@@ -138,6 +138,7 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
                 layer_bytes_max=self._work_bytes_max * QUOTA_PART if found.bounds_layers else 0,
                 gpus=found.gpus,
                 keeps_work=self._keeps_work,
+                has_amd=found.has_amd,
             )
             tasks_max = sum(node.cpus for node in found.nodes)
             self._networks = Networks(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from openpai.backends.docker.engine import ContainerState
-from openpai.backends.docker.security import HOST_NETWORK, Allowed, infiniband, restrictions
+from openpai.backends.docker.security import HOST_NETWORK, Allowed, amd_devices, infiniband, restrictions
 from openpai.backends.host.directory import WORK_DIRECTORY
 from openpai.backends.host.machine import NO_GPUS, Gpus
 from openpai.backends.host.mounts import variable
@@ -61,6 +61,8 @@ class Limits:
     """The devices of the machine, by name where GPUs are divided."""
     keeps_work: bool = False
     """Whether the files that tasks leave in their working directory are kept."""
+    has_amd: bool = False
+    """Whether devices are real GPUs of AMD, whose files are passed into containers."""
 
 
 def name_of(key: AttemptKey) -> str:
@@ -106,8 +108,11 @@ def config_of(launch: LaunchTask, places: Places, limits: Limits, network: str) 
     if limits.has_nvidia and launch.devices:
         wanted = [limits.gpus.name(device) for device in launch.devices]
         host["DeviceRequests"] = [{"Driver": "nvidia", "DeviceIDs": wanted, "Capabilities": [["gpu"]]}]
+    if limits.has_amd and launch.devices:
+        host |= amd_devices([limits.gpus.files[device] for device in launch.devices])
     if launch.infiniband:
-        host |= infiniband()
+        fabric = infiniband()
+        host |= {**fabric, "Devices": [*host.get("Devices", ()), *fabric["Devices"]]}
     # The platform allocates ports of the machine, so a port has the same number inside and outside.
     ports = () if network == HOST_NETWORK else tuple(f"{port}/tcp" for port in launch.ports)
     host["PortBindings"] = {port: [{"HostPort": port.removesuffix("/tcp")}] for port in ports}
@@ -181,7 +186,7 @@ def _environment(launch: LaunchTask, limits: Limits) -> Mapping[str, str]:
         environment[CODE_VARIABLE] = CODE
     if launch.hosts:
         environment["PAI_HOSTS_FILE"] = f"{MOUNT}/{HOSTS_FILE}"
-    if limits.has_nvidia and launch.devices:
+    if (limits.has_nvidia or limits.has_amd) and launch.devices:
         # Inside, only the granted devices exist and they are numbered from 0; slices go by their names there, too.
         inside = limits.gpus.visible(launch.devices) if limits.gpus.names else _numbers(len(launch.devices))
         environment["CUDA_VISIBLE_DEVICES"] = inside

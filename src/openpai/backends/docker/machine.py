@@ -8,7 +8,7 @@ from pathlib import Path
 
 from openpai.backends.docker.engine import Engine
 from openpai.backends.docker.writing import bounds_layers
-from openpai.backends.host.machine import Gpus, cpus_offered, find_gpus
+from openpai.backends.host.machine import Gpus, amd_gpus, cpus_offered, find_gpus
 from openpai.ports.backend import NodeSeen
 from openpai.protocol.errors import Unavailable
 
@@ -20,6 +20,7 @@ class Found:
     nodes: tuple[NodeSeen, ...]
     cpus: int
     has_nvidia: bool
+    has_amd: bool
     gpus: Gpus
     """The devices that the driver lists."""
     security: tuple[str, ...] = ()
@@ -33,7 +34,7 @@ async def machine_of(
 ) -> Found:
     """Return the Engine's machine. `gpus_per_node` replaces the driver's number; more than it has are only numbers."""
     info = await engine.info()
-    driven = await find_gpus()
+    driven = await find_gpus() or amd_gpus()
     gpus = driven.total if gpus_per_node is None else gpus_per_node
     # Fewer than exist leaves some to others; more than exist is for trying things out.
     are_real = 0 < gpus <= driven.total
@@ -51,7 +52,10 @@ async def machine_of(
     )
     mountinfo = await asyncio.to_thread(Path("/proc/self/mountinfo").read_text, errors="replace")
     security = tuple(info.get("SecurityOptions") or ())
-    return Found(found, cpus, are_real, driven, security, bounds_layers(info, mountinfo))
+    is_amd = bool(driven.files)
+    return Found(
+        found, cpus, are_real and not is_amd, are_real and is_amd, driven, security, bounds_layers(info, mountinfo)
+    )
 
 
 def connect(url: str | None) -> Engine:

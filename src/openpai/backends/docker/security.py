@@ -6,7 +6,7 @@ create device nodes, mount, or trace other tasks. The Engine's own seccomp profi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,8 @@ PORTS_MAX: Final = 64
 """How many ports a container may publish: the Engine may run two processes for each, beyond any limit of the task."""
 
 INFINIBAND: Final = Path("/dev/infiniband")
+AMD_COMPUTE: Final = Path("/dev/kfd")
+"""The file by which programs compute on AMD's GPUs, beside one of each GPU."""
 _VERBS: Final = ("uverbs*", "rdma_cm")
 """The devices that programs use; the others manage the fabric."""
 
@@ -56,9 +58,25 @@ def infiniband(devices: Path = INFINIBAND) -> dict[str, Any]:
     if not found:
         raise ValueError(f"the job asks for InfiniBand and this machine has none: {devices} has no devices")
     return {
-        "Devices": [{"PathOnHost": each, "PathInContainer": each, "CgroupPermissions": "rw"} for each in found],
+        "Devices": _passed(found),
         "Ulimits": [{"Name": "memlock", "Soft": -1, "Hard": -1}],
     }
+
+
+def amd_devices(files: Sequence[str], compute: Path = AMD_COMPUTE) -> dict[str, Any]:
+    """Return the part of a HostConfig for these GPUs of AMD alone, with the groups that may open their files.
+
+    Raises ValueError if one has no file: then its driver cannot compute.
+    """
+    if not all(files) or not compute.exists():
+        raise ValueError(f"a GPU of this machine cannot compute: {compute} or its renderD file in /dev/dri is missing")
+    passed = [compute, *map(Path, files)]
+    groups = {each.stat().st_gid for each in passed if each.exists()} - {0}
+    return {"Devices": _passed(map(str, passed)), "GroupAdd": [str(group) for group in sorted(groups)]}
+
+
+def _passed(files: Iterable[str]) -> list[dict[str, str]]:
+    return [{"PathOnHost": each, "PathInContainer": each, "CgroupPermissions": "rw"} for each in files]
 
 
 def missing_protection(security_options: Iterable[str]) -> str:

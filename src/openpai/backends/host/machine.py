@@ -38,6 +38,8 @@ class Gpus(NamedTuple):
     """The model of the first, with its slices where all devices are slices of one size."""
     names: tuple[str, ...] = ()
     """The driver's name of each device; empty if no GPU is divided, as their numbers are enough then."""
+    files: tuple[str, ...] = ()
+    """The device file of each of AMD's GPUs, which containers are given; of NVIDIA's the Engine knows them."""
 
     def visible(self, devices: Sequence[int]) -> str:
         """Return these devices as NVIDIA_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES name them."""
@@ -93,7 +95,12 @@ async def this_machine(
 def amd_gpus(root: Path = AMD_ROOT) -> Gpus:
     """Return AMD's GPUs, which programs choose among by CUDA_VISIBLE_DEVICES, too, as HIP reads it."""
     cards = amd_cards(root)
-    return Gpus(len(cards), _model(cards[0])) if cards else NO_GPUS
+    return Gpus(len(cards), _model(cards[0]), files=tuple(map(_render_node, cards))) if cards else NO_GPUS
+
+
+def _render_node(card: Path) -> str:
+    """Return the file by which programs compute on a card; a driver without one leaves the card to no container."""
+    return next((f"/dev/dri/{node.name}" for node in sorted(card.glob("drm/renderD[0-9]*"))), "")
 
 
 def _model(card: Path) -> str:
