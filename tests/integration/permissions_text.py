@@ -143,6 +143,7 @@ PUT     /api/v2/nodes/{name}                                            node.cha
 DELETE  /api/v2/nodes/{name}                                            node.change
 GET     /api/v2/virtual-clusters                                        vc.list
 GET     /api/v2/virtual-clusters/{vc}                                   vc.list
+GET     /api/v2/virtual-clusters/{vc}/queue                             vc.list
 PUT     /api/v2/virtual-clusters/{vc}                                   vc.change
 DELETE  /api/v2/virtual-clusters/{vc}                                   vc.change
 PUT     /api/v2/virtual-clusters/{vc}/status                            vc.change

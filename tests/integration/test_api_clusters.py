@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -311,6 +312,33 @@ async def test_a_job_moved_to_the_front_goes_first_and_one_moved_to_the_back_las
     while len(order) < 5:
         order.append(await next_of(shared, order[-1]))
     assert order == ["first", "d", "c", "b", "a"]
+
+
+async def test_managers_put_jobs_beside_others_in_the_queue(shared: Sharing) -> None:
+    await waiting_line(shared, "a", "b", "c", "d")
+    done = await shared.put("/jobs/d/rank", {"before": "admin~b"})
+    assert done["message"].endswith("~d goes before admin~b"), done
+    await shared.put("/jobs/a/rank", {"after": "admin~c"})
+    found = await shared.get("/virtual-clusters/speech/queue")
+    assert [job["job"] for job in found["jobs"]] == [f"admin~{name}" for name in "dbca"]
+    assert (found["order"], found["totalCount"]) == ("fair", 4)
+    first = found["jobs"][0]
+    assert (first["position"], first["gpu"], first["mayMove"]) == (1, 8, True)
+    assert "virtual cluster speech uses" in first["message"]
+    assert len((await shared.get("/virtual-clusters/speech/queue", params={"limit": 1}))["jobs"]) == 1
+    refused = partial(shared.refused, "PUT", "/jobs/a/rank")
+    assert await refused(json={"before": "admin~first"}) == (409, "ConflictJobError")
+    assert await refused(json={"before": "admin~b", "value": 3}) == (400, "InvalidParametersError")
+    assert await refused(json={}) == (400, "InvalidParametersError")
+    assert await refused(json={"after": "admin~none"}) == (404, "NoJobError")
+    await shared.add_user("ann", "speech")
+    seen = (await shared.ask("GET", "/virtual-clusters/speech/queue", "ann")).json()["jobs"]
+    assert [job["mayMove"] for job in seen] == [False] * 4
+    # A place is kept with the job, whoever leads and whatever the order is.
+    await shared.put("/scheduler/orders", {"orders": {"speech": "fifo"}})
+    assert [job["job"][-1] for job in (await shared.get("/virtual-clusters/speech/queue"))["jobs"]] == list("dbca")
+    assert [await next_of(shared, "first"), await next_of(shared, "d")] == ["d", "b"]
+    assert await shared.refused("GET", "/virtual-clusters/none/queue") == (404, "NoVirtualClusterError")
 
 
 async def test_a_more_urgent_job_goes_first_and_stops_no_other(shared: Sharing) -> None:

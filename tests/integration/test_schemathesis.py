@@ -60,7 +60,7 @@ EXCEPTIONS: Final = (
     (_VALID, "a wrong password is 400 in OpenPAI", ("logIn", "logInBrowser", "createToken")),
     (_VALID, "a key is the text of a public key", ("addSshKey",)),
     (_VALID, "only a node that is gone can be forgotten", ("forgetNode",)),
-    (_VALID, _EITHER, ("changeJobs", "changeNode", "changeUser", "changeMe", "testExitSpec")),
+    (_VALID, _EITHER, ("changeJobs", "changeNode", "setJobRank", "changeUser", "changeMe", "testExitSpec")),
     (
         _VALID,
         "a day is one of the calendar, and a period ends after it begins",

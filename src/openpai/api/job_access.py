@@ -18,6 +18,7 @@ from openpai.api.sessions import Caller
 from openpai.lifecycle.model import Diagnosis
 from openpai.ports.platform import Holding
 from openpai.ports.queries import JobFilter, JobRow, TaskAttemptRow
+from openpai.ports.queues import QueuedJob
 from openpai.protocol.errors import Refused
 
 _NAME: Final = re.compile(r"[\w.~-]{1,255}")
@@ -96,6 +97,13 @@ def visible_attempts(caller: Caller, row: JobRow, attempts: tuple[TaskAttemptRow
     if may_read_logs(caller, row):
         return attempts
     return tuple(replace(attempt, diagnosis=without_log_line(attempt.diagnosis)) for attempt in attempts)
+
+
+def rights_in_queue(caller: Caller, one: QueuedJob) -> tuple[bool, bool]:
+    """Return whether the caller may see a job that waits, and whether they may move it."""
+    thing = Thing(one.user, one.virtual_cluster, is_private=one.is_private, made_at_ms=one.submitted_at_ms)
+    may_see, may_move = (refusal(caller.principal, action, thing) is None for action in ("job.read", "job.rank"))
+    return may_see, may_see and may_move and one.is_movable
 
 
 def without_log_line(diagnosis: Diagnosis | None) -> Diagnosis | None:

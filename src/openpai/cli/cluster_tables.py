@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from openpai.client.model.nodes import NodeView
-    from openpai.client.model.virtual_clusters import Accuracy, Resources, VirtualCluster
+    from openpai.client.model.virtual_clusters import Accuracy, QueuedJob, Resources, VirtualCluster
 
 BAR_WIDTH: Final = 10
 WIDE_BAR: Final = 32
@@ -53,6 +53,19 @@ def vc_list(found: Sequence[VirtualCluster]) -> Table:
     numbers = ("", *(("CPUS",) if has_gpus else ()), *lent, "RUNNING", "WAITING")
     first = "GPUS" if has_gpus else "CPUS"
     return listing(("VC", first, *numbers, "SKUS"), rows, right=numbers, whole=(first,))
+
+
+def queue(jobs: Sequence[QueuedJob]) -> Table:
+    """Return a table of the jobs that wait in a virtual cluster."""
+    unit = "GPUS" if any(job.gpus for job in jobs) else "CPUS"
+    rows = [
+        (
+            str(job.position), job.job or "(private)", job.priority_class or str(job.priority), str(job.rank),
+            str(job.tasks), str(job.gpus if unit == "GPUS" else job.cpus), job.message,
+        )
+        for job in jobs
+    ]  # fmt: skip
+    return listing(("", "JOB", "PRIORITY", "RANK", "TASKS", unit, "WHY"), rows, right=("", "RANK", "TASKS", unit))
 
 
 def _of(resources: Resources, has_gpus: bool) -> int:

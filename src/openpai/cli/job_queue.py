@@ -85,17 +85,27 @@ def move(
     front: Annotated[bool, option("--front", "Before all jobs of equal priority.")] = False,
     back: Annotated[bool, option("--back", "After all jobs of equal priority.")] = False,
     rank: Annotated[int | None, option("--rank N", "Rank; jobs with a higher one go first [default: 0].")] = None,
+    before: Annotated[str | None, option("--before JOB", "Directly before this job, which waits, too.")] = None,
+    after: Annotated[str | None, option("--after JOB", "Directly after this job, which waits, too.")] = None,
     json: output.Json = False,
 ) -> None:
     """Move a waiting job among those of equal priority in its virtual cluster.
 
-    No running job is stopped for it. For administrators and managers of the virtual cluster.
+    No running job is stopped for it. For administrators and managers of the virtual cluster; `pai vc queue` shows the
+    jobs that wait there.
     """
     places: list[int | str] = [*(["front"] if front else []), *(["back"] if back else [])]
     if rank is not None:
         places.append(rank)
-    if len(places) != 1:
-        raise InvalidParameters("give one of --front, --back and --rank", "see pai job move --help")
+    if len(places) + (before is not None) + (after is not None) != 1:
+        raise InvalidParameters("give one of --front, --back, --rank, --before and --after", "see pai job move --help")
+    if before is not None or after is not None:
+        with session.connect() as pai:
+            pai.move(name, before=before, after=after)
+        place = {"before": before} if before is not None else {"after": after}
+        ((word, other),) = place.items()
+        output.done(json, {"job": name, **place}, f"{name} goes {word} {other}.", f"pai job why {name}")
+        return
     with session.connect() as pai:
         pai.move(name, places[0])
     where = {"front": "to the front of", "back": "to the back of"}.get(str(places[0]), f"to rank {places[0]} in")

@@ -26,6 +26,7 @@ COMMANDS: Final = {
         "openpai.cli.vc:order",
         "Show or set the order of the queue of a virtual cluster: fair, fifo or shortest.",
     ),
+    "queue": ("openpai.cli.vc:queue", "List the jobs that wait in a virtual cluster, in order, and why each waits."),
     "inspect": ("openpai.cli.vc:inspect", "Draw the cells of the cluster, or those of a virtual cluster."),
 }
 ORDERS: Final = {
@@ -186,6 +187,33 @@ def order(
         output.say(f"Its jobs count as hanging after {quiet:g} quiet minutes, unless their job files say otherwise.")
     if not is_changed:
         output.next_step(f"pai vc order {_quoted(name)} {'fair' if own == 'shortest' else 'shortest'}")
+
+
+def queue(
+    name: Vc,
+    limit: Annotated[int, option("--limit N", "How many jobs at most, from the front.", min=1, max=500)] = 50,
+    json: output.Json = False,
+) -> None:
+    """List the jobs that wait in a virtual cluster, in order, and why each waits.
+
+    A job that fits may start before jobs ahead of it that do not. Managers and administrators put a job elsewhere with
+    `pai job move JOB --before OTHER`.
+    """
+    with session.connect() as pai:
+        found = pai.queue(name, limit)
+    if output.as_json(json, found.document):
+        return
+    if not found.jobs:
+        output.say(f"No job waits in {name}.")
+        output.next_step(f"pai job list --all --vc {_quoted(name)}")
+        return
+    from openpai.cli import cluster_tables
+
+    output.say(cluster_tables.queue(found.jobs))
+    output.aside(f"{formatting.plural(found.total, 'job')} waiting; order {found.order}: {ORDERS[found.order]}")
+    movable = [job.job for job in found.jobs if job.may_move and job.job]
+    steps = [f"pai job move {movable[-1]} --before {movable[0]}"] if len(movable) > 1 else []
+    output.next_step(*steps, f"pai job why {found.jobs[0].job or 'JOB'}")
 
 
 def remove(name: Vc, preview: Preview = False, yes: prompts.Yes = False, json: output.Json = False) -> None:

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from openpai.orchestrator.fairness import interruptible_of, learn_limits
-from openpai.orchestrator.leader import Leader, LeaderCommands
+from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.node_sync import absent_nodes, seen_nodes, sync_nodes
 from openpai.orchestrator.promise_preview import jobs_of, preview
+from openpai.orchestrator.queueing import QueueCommands
 from openpai.ports.cluster_settings import CLUSTER, ORDERS
 from openpai.ports.platform import ClusterConfig, PromisePreview
 from openpai.protocol.errors import BadConfiguration, Refused
@@ -24,7 +25,7 @@ from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.interface import Amount, Inspection, VcView
 
 
-class VirtualClusterCommands(LeaderCommands):
+class VirtualClusterCommands(QueueCommands):
     """The part of `ports.platform.Platform` about virtual clusters and the scheduler."""
 
     _names: tuple[int, frozenset[str]] = -1, frozenset()

@@ -14,6 +14,7 @@ from openpai.lifecycle.rescaling import Scales
 from openpai.ports.alert_rules import AlertRules
 from openpai.ports.applications import PlacedApplication
 from openpai.ports.backend import NodeCheck
+from openpai.ports.queues import Queues
 from openpai.ports.revisions import Edit, Revised, Revision
 from openpai.ports.shells import Shell, ShellCommand, Stream
 from openpai.ports.task_usage import TaskUse
@@ -199,7 +200,7 @@ ExitSpecContent = Mapping[str, Any]
 """As `diagnosis.exit_specs.read_spec` reads it."""
 
 
-class Platform(AlertRules, Protocol):
+class Platform(AlertRules, Queues, Protocol):
     """The commands, one method each. Jobs are named by their owner and name; unknown ones raise NoJobError."""
 
     async def submit(self, by: Submitter, text: bytes) -> Submitted:

@@ -226,6 +226,21 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Queued:
+    """A job that waits, in the queue of its virtual cluster."""
+
+    job: str
+    gang: Gang
+    """The first of its gangs that wait."""
+    is_movable: bool = True
+    """Whether its rank decides when it is considered: not once devices are reserved for it, nor if it fits nowhere."""
+    gangs: int = 1
+    """How many of its gangs wait."""
+    wait: Wait | None = None
+    """Why the first one waits; None if that was not worked out."""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """The capacity of a node, and which part of it may be used."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
+from openpai.wire.answers import Ms
 from openpai.wire.doc import Doc, Document
 
 
@@ -58,6 +59,34 @@ class VirtualCluster(Document):
     interruptible: Annotated[bool, Doc("whether jobs may be interrupted that do not say", example=False)]
     moveJobs: Annotated[bool, Doc("whether interruptible jobs may be moved to make whole cells", example=False)]
     moves: Moves
+
+
+class QueuedJob(Document):
+    """A job that waits, at its place in the queue of its virtual cluster."""
+
+    position: Annotated[int, Doc("counted from 1", example=1, minimum=1)]
+    job: Annotated[str | None, Doc("null for a job that the caller may not see", example="ann~train")]
+    priorityClass: Annotated[str | None, Doc(example="test")]
+    priority: Annotated[int, Doc("jobs with a higher one go first; -1 for opportunistic ones", example=10)]
+    rank: Annotated[int, Doc("among jobs of equal priority, the higher rank goes first", example=0)]
+    tasks: Annotated[int, Doc("that wait", example=2)]
+    gpu: Annotated[int, Doc("that these need", example=16)]
+    cpu: Annotated[int, Doc(example=64)]
+    submittedTime: Ms
+    code: Annotated[str, Doc(example="NOT_ENOUGH_FREE")]
+    message: Annotated[str, Doc("why it waits", example="virtual cluster vision uses 16 of its 16 GPUs")]
+    unblock: Annotated[str, Doc("what would change that", example="wait for ann~first to end")]
+    mayMove: Annotated[bool, Doc("whether the caller may move it before or after another job", example=True)]
+
+
+class VcQueue(Document):
+    """The jobs that wait in a virtual cluster, in the order in which the scheduler considers them."""
+
+    order: Annotated[
+        Literal["fair", "fifo", "shortest"], Doc("the order among equal priority and rank", example="fair")
+    ]
+    totalCount: Annotated[int, Doc("how many jobs wait", example=1, minimum=0)]
+    jobs: Annotated[Sequence[QueuedJob], Doc("the first of them")]
 
 
 class NodeGpus(Document):

@@ -265,7 +265,30 @@ def test_a_job_is_moved_to_the_front_the_back_or_a_rank(pai, platform, arguments
     assert json.loads(platform.requests[0].content) == {"value": value}
 
 
-@pytest.mark.parametrize("arguments", [[], ["--front", "--back"], ["--front", "--rank", "0"]])
+@pytest.mark.parametrize("word", ["before", "after"])
+def test_a_job_is_put_beside_another(pai, platform, word):
+    platform.on("PUT", "/jobs/ann~train/rank", {"status": 200})
+    assert f"goes {word} bob~big" in pai("job", "move", "train", f"--{word}", "bob~big").out
+    assert json.loads(platform.requests[0].content) == {word: "bob~big"}
+
+
+def test_a_queue_is_listed_in_order_with_what_can_be_done(pai, platform):
+    first = {
+        "position": 1, "job": "bob~big", "priorityClass": "test", "priority": 10, "rank": 1000, "tasks": 2, "gpu": 16,
+        "cpu": 8, "submittedTime": 0, "code": "NOT_ENOUGH_FREE", "message": "vision uses all", "unblock": "",
+        "mayMove": True,
+    }  # fmt: skip
+    second = first | {"position": 2, "job": "eve~next", "rank": 0}
+    hidden = first | {"position": 3, "job": None, "message": "", "mayMove": False}
+    found = {"order": "fifo", "totalCount": 9, "jobs": [first, second, hidden]}
+    platform.on("GET", "/virtual-clusters/vision/queue", found)
+    shown = pai("vc", "queue", "vision")
+    for expected in ("bob~big", "vision uses all", "(private)", "9 jobs", "pai job move eve~next --before bob~big"):
+        assert expected in shown.out + shown.err
+    assert dict(platform.requests[0].url.params) == {"limit": "50"}
+
+
+@pytest.mark.parametrize("arguments", [[], ["--front", "--back"], ["--front", "--rank", "0"], ["--back", "--after=x"]])
 def test_a_move_says_one_place(pai, platform, arguments):
     assert pai("job", "move", "train", *arguments).code == 2
     assert platform.requests == []

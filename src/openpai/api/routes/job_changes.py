@@ -7,14 +7,15 @@ from typing import Annotated, Final, Literal
 from fastapi import Request
 from pydantic import Field
 
-from openpai.api import job_actions
+from openpai.api import job_access, job_actions
 from openpai.api.answers import Done, done
-from openpai.api.bodies import Body, read_body
+from openpai.api.bodies import Body, invalid, read_body
 from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.lifecycle.rescaling import RoleScale
+from openpai.ports.queues import Beside
 from openpai.protocol.schema import TASKS_MAX
 from openpai.protocol.wording import plural
 
@@ -74,10 +75,12 @@ class Rescale(Body, example={"taskRoles": {"worker": {"instances": 4}}}):
         }
 
 
-class RankChange(Body):
-    """The new place of a job among those of the same priority."""
+class RankChange(Body, example={"before": "ann~train"}):
+    """The new place of a job among those of the same priority: one of the three."""
 
-    value: Annotated[int, Field(ge=-RANK_MAX, le=RANK_MAX)] | Literal["front", "back"]
+    value: Annotated[int, Field(ge=-RANK_MAX, le=RANK_MAX)] | Literal["front", "back"] | None = None
+    before: str = Field("", max_length=511, description="A job that waits in the same queue: directly before it.")
+    after: str = Field("", max_length=511, description="A job that waits in the same queue: directly after it.")
 
 
 @router.serves(
@@ -152,12 +155,25 @@ async def rescale_job(request: Request, caller: Annotated[Caller, needs("job.sca
     return done(f"job {row.user}~{row.name} is to have {numbers}")
 
 
-@router.serves("PUT /api/v2/jobs/{job}/rank", "Move a job in its queue", _UNFINISHED, takes=RankChange)
+@router.serves(
+    "PUT /api/v2/jobs/{job}/rank", "Move a job in its queue", f"{_UNFINISHED} ConflictJobError", takes=RankChange
+)
 async def set_job_rank(request: Request, caller: Annotated[Caller, needs("job.rank")], job: str) -> Done:
-    """Move a waiting job among those of equal priority in its virtual cluster; a higher rank goes first."""
-    rank = (await read_body(request, RankChange)).value
+    """Move a waiting job among those of equal priority in its virtual cluster; a higher rank goes first.
+
+    Beside another job, whatever the order of the queue: jobs ahead of that place get higher ranks where it takes that.
+    """
+    body = await read_body(request, RankChange)
+    if (body.value is not None) + bool(body.before) + bool(body.after) != 1:
+        raise invalid("give one of `value`, `before` and `after`")
     row = await job_for(request, caller, job)
     services = context_of(request).services
+    if body.value is None:
+        other = await job_access.find_job(context_of(request), caller, body.before or body.after)
+        job_access.check_job(caller, other)
+        await services.platform.move_beside(row.user, row.name, Beside(other.full_name, bool(body.before)), caller.user)
+        return done(f"job {row.user}~{row.name} goes {'before' if body.before else 'after'} {other.full_name}")
+    rank = body.value
     now_ms = services.clock.now_ms()
     # A job moved to the front precedes those moved there earlier.
     number = {"front": now_ms, "back": -now_ms}[rank] if isinstance(rank, str) else rank

@@ -8,6 +8,7 @@ from fastapi import Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from openpai.api import job_access
 from openpai.api.answers import Reply, done, reply
 from openpai.api.bodies import Body, invalid, read_body
 from openpai.api.context import context_of, needs
@@ -20,6 +21,7 @@ from openpai.ports.platform import ClusterConfig
 from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.protocol.job import VIRTUAL_CLUSTER_NAME
 from openpai.scheduler.config.editing import no_virtual_cluster
+from openpai.scheduler.model import Order
 from openpai.wire import virtual_clusters as wire
 from openpai.wire.virtual_clusters import NodeGpus, PromiseChange, Sku, VirtualCluster
 
@@ -29,6 +31,7 @@ Listing = Annotated[Caller, needs("vc.list")]
 VcName = Annotated[str, Path(pattern=VIRTUAL_CLUSTER_NAME)]
 _PROMISE: Final = "ConflictSettingError ConflictVcError ReadOnlyVcError"
 SIZE_MAX = 2**40
+QUEUE_MAX: Final = 500
 
 
 class Promise(Body, example={"promise": "3 nodes"}):
@@ -76,6 +79,27 @@ async def get_virtual_cluster(request: Request, caller: Listing, vc: VcName) -> 
     if vc not in found:
         raise no_virtual_cluster(vc)
     return reply(found[vc])
+
+
+@router.serves(
+    "GET /api/v2/virtual-clusters/{vc}/queue", "Show the queue of a virtual cluster", "NoVirtualClusterError"
+)
+async def get_queue(
+    request: Request,
+    caller: Listing,
+    vc: VcName,
+    limit: Annotated[int, Query(ge=1, le=QUEUE_MAX, description="How many jobs at most, from the front.")] = 100,
+) -> Reply[wire.VcQueue]:
+    """Return the jobs that wait in a virtual cluster, in the order in which they are considered, and why they wait.
+
+    A job that fits may start before jobs ahead of it that do not. Names are left out of jobs that the caller may not
+    see.
+    """
+    platform = context_of(request).services.platform
+    orders = {view.name: view.order for view in await platform.virtual_clusters()}
+    found, total = await platform.queue(vc, limit)
+    jobs = [shapes.queued_job(each, *job_access.rights_in_queue(caller, each)) for each in found]
+    return reply(wire.VcQueue(order=orders.get(vc, Order.FAIR).value, totalCount=total, jobs=jobs))
 
 
 @router.serves("PUT /api/v2/virtual-clusters/{vc}", "Set the guarantee of a virtual cluster", _PROMISE, takes=Promise)

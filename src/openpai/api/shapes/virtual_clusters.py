@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from openpai.ports.platform import ClusterConfig, PromisePreview
+from openpai.ports.queues import QueuedJob
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 from openpai.scheduler.interface import Amount, VcView
 from openpai.wire import virtual_clusters as wire
@@ -68,6 +69,26 @@ def _percent(part: Amount, whole: Amount) -> float:
 def sku_types(types: Mapping[str, Amount]) -> dict[str, wire.Sku]:
     """Return the CPUs and memory that belong to one GPU of each SKU type."""
     return {name: {"cpu": of.cpus, "memory": of.memory_mb, "gpu": of.gpus} for name, of in types.items()}
+
+
+def queued_job(of: QueuedJob, may_see: bool, may_move: bool) -> wire.QueuedJob:
+    """Return a job that waits, without its name where the caller may not see it."""
+    wait = of.wait
+    return {
+        "position": of.place,
+        "job": f"{of.user}~{of.name}" if may_see else None,
+        "priorityClass": of.priority_class,
+        "priority": of.priority,
+        "rank": of.rank,
+        "tasks": of.tasks,
+        "gpu": of.gpus,
+        "cpu": of.cpus,
+        "submittedTime": of.submitted_at_ms,
+        "code": wait.code.value if wait else "",
+        "message": wait.message if wait and may_see else "",
+        "unblock": wait.unblock if wait and may_see else "",
+        "mayMove": may_move,
+    }
 
 
 def promise_preview(of: PromisePreview) -> wire.PromisePreview:

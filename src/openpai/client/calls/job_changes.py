@@ -7,7 +7,7 @@ from typing import Any
 
 from openpai.client import model
 from openpai.client.calls.naming import Naming
-from openpai.client.calls_core import Call, asks, nothing, whole
+from openpai.client.calls_core import Call, asks, given, nothing, whole
 
 
 class JobChanges(Naming):
@@ -101,9 +101,14 @@ class JobChanges(Naming):
         return Call("PUT", f"{self.path(name)}/taskRoles", nothing, json={"taskRoles": roles})
 
     @asks
-    def move(self, name: str, rank: int | str) -> Call[None]:
-        """Move a waiting job among those of equal priority: `front`, `back`, or a rank; a higher one goes first."""
-        return Call("PUT", f"{self.path(name)}/rank", nothing, json={"value": rank})
+    def move(
+        self, name: str, rank: int | str | None = None, *, before: str | None = None, after: str | None = None
+    ) -> Call[None]:
+        """Move a waiting job among those of equal priority: `front`, `back`, or a rank; a higher one goes first.
+
+        Instead of a rank, `before` or `after` names another job that waits in the same virtual cluster.
+        """
+        return Call("PUT", f"{self.path(name)}/rank", nothing, json=given(value=rank, before=before, after=after))
 
     @asks
     def checkpointed(self, name: str) -> Call[None]:

@@ -34,6 +34,11 @@ class VirtualClusters:
         return Call("GET", _vc(name), whole(lambda document: model.VirtualCluster.read(document, name=name)))
 
     @asks
+    def queue(self, name: str, limit: int | None = None) -> Call[model.VcQueue]:
+        """Return the jobs that wait in a virtual cluster, in order: the first 100 unless another number is given."""
+        return Call("GET", f"{_vc(name)}/queue", whole(model.VcQueue.read), query_of(limit=limit))
+
+    @asks
     def promise(self, name: str, promise: str) -> Call[model.ClusterConfig]:
         """Guarantee a virtual cluster resources, such as `3 nodes`; it is created if it is new."""
         return Call("PUT", _vc(name), whole(model.ClusterConfig.read), json={"promise": promise})

@@ -42,7 +42,7 @@ _PLACE: Final = {
     "announcements": "Announcement",
     "applications": "Application ApplicationTicket",
     "audit": "AuditEntry AuditPage",
-    "virtual_clusters": "ClusterConfig PromisePreview Resources Share VirtualCluster",
+    "virtual_clusters": "ClusterConfig PromisePreview QueuedJob Resources Share VcQueue VirtualCluster",
     "exit_specs": "ExitSpec ExitSpecChange ExitSpecTest",
     "groups": "Group",
     "job_events": "Estimate Event JobChanges Wait",

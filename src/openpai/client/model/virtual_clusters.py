@@ -76,6 +76,39 @@ class VirtualCluster(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class QueuedJob(Answer):
+    """A job that waits, at its place in the queue of its virtual cluster."""
+
+    position: int = field.amount("position")
+    job: str | None = field.value("job", convert=field.as_text_if_any)
+    """None for a job that the caller may not see."""
+    priority_class: str = field.text("priorityClass")
+    priority: int = field.amount("priority")
+    rank: int = field.amount("rank")
+    tasks: int = field.amount("tasks")
+    gpus: int = field.amount("gpu")
+    cpus: int = field.amount("cpu")
+    submitted_at_ms: int = field.amount("submittedTime")
+    code: str = field.text("code")
+    message: str = field.text("message")
+    """Why it waits."""
+    unblock: str = field.text("unblock")
+    may_move: bool = field.flag("mayMove")
+    """Whether the caller may move it before or after another job."""
+
+
+@dataclass(frozen=True, slots=True)
+class VcQueue(Answer):
+    """The jobs that wait in a virtual cluster, in the order in which the scheduler considers them."""
+
+    order: str = field.text("order")
+    total: int = field.amount("totalCount")
+    jobs: tuple[QueuedJob, ...] = field.parts(QueuedJob, "jobs")
+    """The first of them."""
+    document: Document = field.whole()
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterConfig(Answer):
     """The guarantees of virtual clusters, as written and as the scheduler uses them."""
 

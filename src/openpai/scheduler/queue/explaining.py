@@ -51,15 +51,15 @@ def explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
 
 def _explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
     if gang in state.reserving:
-        return _explain_reserved(state, gang, now_ms)
+        return explain_reserved(state, gang, now_ms)
     if gang in state.uncountable:
         described, _, message = state.uncountable[gang]
         return never(gang, uncountable_reason(state, described, message))
     waiting = state.queue.get(gang)
     if waiting is None:
         return None
-    reason = _reason(state, waiting)
-    return never(gang, reason) if reason[0] in NEVER else in_queue(state, waiting, reason, now_ms)
+    found = reason(state, waiting)
+    return never(gang, found) if found[0] in NEVER else in_queue(state, waiting, found, now_ms)
 
 
 def never(gang: str, reason: Reason) -> Wait:
@@ -90,7 +90,8 @@ def _nearest(ahead: GangsAhead) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
+def explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
+    """Return for whom a gang waits whose resources are reserved."""
     victims: set[str] = set()
     for request in state.reserving[gang].requests:
         record = state.core.cluster.gangs.get(request.id)
@@ -127,7 +128,8 @@ def without_promise(state: SchedulerState, gang: Gang) -> Reason | None:
     return None
 
 
-def _reason(state: SchedulerState, waiting: Waiting) -> Reason:
+def reason(state: SchedulerState, waiting: Waiting) -> Reason:
+    """Return why a gang in the queue waits."""
     gang = waiting.gang
     gone = without_promise(state, gang)
     if gone is not None:

@@ -19,13 +19,14 @@ from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRequest, State, Unc
 from openpai.scheduler.cells.restoring import Reconfigured
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.interface import Amount, Inspection, Lending, Scheduler, VcView
-from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Place, Refusal, Spot, Wait
+from openpai.scheduler.model import Decision, Gang, Limit, Node, Order, Place, Queued, Refusal, Spot, Wait
 from openpai.scheduler.queue import capacity, explaining, overview, snapshot
 from openpai.scheduler.queue.accuracy import Guesses
 from openpai.scheduler.queue.borrowing import as_borrower, was_borrowing
 from openpai.scheduler.queue.decision_round import Round
 from openpai.scheduler.queue.moving import come_back
 from openpai.scheduler.queue.placement_hint import HintedSpots, current_hints
+from openpai.scheduler.queue.places import queue_of
 from openpai.scheduler.queue.preview import preview
 from openpai.scheduler.queue.requests import GangRequests, requests_of, rough_requests_of
 from openpai.scheduler.queue.running import RunningGang
@@ -234,6 +235,10 @@ class HivedScheduler(Scheduler):
         if why is not None:
             self.guesses.note_shown(gang, why.estimate)
         return why
+
+    def queue(self, virtual_cluster: str, limit: int = 0) -> tuple[Queued, ...]:
+        """Return the jobs that wait in a virtual cluster, in order; the first `limit` with why they wait."""
+        return queue_of(self.state, virtual_cluster, limit)
 
     def preview(self, gangs: Sequence[Gang], now_ms: int) -> Wait | None:
         """Return why gangs of one job would wait if they were added now; None if all would start. Changes nothing."""
