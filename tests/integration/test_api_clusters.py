@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
 from openpai.ports.accounts import AccountStore
 from openpai.scheduler.queue.replay import answer
 
-from .sharing_world import SHARED, Sharing, eventually, gpus, open_sharing
+from .sharing_world import SHARED, Sharing, gpus, open_sharing
 
 
 @pytest.fixture
@@ -282,77 +281,6 @@ async def test_whether_jobs_may_be_interrupted_stays_until_it_is_set_again(share
     assert (await shared.put("/scheduler/orders", output | {"interruptible": {}}))["interruptible"] == {}
 
 
-async def waiting_line(shared: Sharing, *names: str) -> None:
-    await shared.submit("first", "speech", 8)
-    await shared.until("first", "RUNNING")
-    for name in names:
-        await shared.submit(name, "speech", 8)
-        await shared.until_it_waits(name)
-
-
-async def next_of(shared: Sharing, ended: str) -> str:
-    """Stop a job and return the name of the one that runs next."""
-    await shared.put(f"/jobs/{ended}/executionType", {"value": "STOP"}, status=202)
-    found: list[str] = []
-
-    async def is_so() -> bool:
-        found[:] = [job["name"] for job in await shared.get("/jobs", params={"state": "RUNNING"})]
-        return bool(found) and ended not in found
-
-    await eventually(is_so, f"a client follows {ended}")
-    return found[0]
-
-
-async def test_a_job_moved_to_the_front_goes_first_and_one_moved_to_the_back_last(shared: Sharing) -> None:
-    await waiting_line(shared, "a", "b", "c", "d")
-    await shared.put("/jobs/a/rank", {"value": "back"})
-    await shared.put("/jobs/c/rank", {"value": 5})
-    await shared.put("/jobs/d/rank", {"value": "front"})
-    order = ["first"]
-    while len(order) < 5:
-        order.append(await next_of(shared, order[-1]))
-    assert order == ["first", "d", "c", "b", "a"]
-
-
-async def test_managers_put_jobs_beside_others_in_the_queue(shared: Sharing) -> None:
-    await waiting_line(shared, "a", "b", "c", "d")
-    done = await shared.put("/jobs/d/rank", {"before": "admin~b"})
-    assert done["message"].endswith("~d goes before admin~b"), done
-    await shared.put("/jobs/a/rank", {"after": "admin~c"})
-    found = await shared.get("/virtual-clusters/speech/queue")
-    assert [job["job"] for job in found["jobs"]] == [f"admin~{name}" for name in "dbca"]
-    assert (found["order"], found["totalCount"]) == ("fair", 4)
-    first = found["jobs"][0]
-    assert (first["position"], first["gpu"], first["mayMove"]) == (1, 8, True)
-    assert "virtual cluster speech uses" in first["message"]
-    assert len((await shared.get("/virtual-clusters/speech/queue", params={"limit": 1}))["jobs"]) == 1
-    refused = partial(shared.refused, "PUT", "/jobs/a/rank")
-    assert await refused(json={"before": "admin~first"}) == (409, "ConflictJobError")
-    assert await refused(json={"before": "admin~b", "value": 3}) == (400, "InvalidParametersError")
-    assert await refused(json={}) == (400, "InvalidParametersError")
-    assert await refused(json={"after": "admin~none"}) == (404, "NoJobError")
-    await shared.add_user("ann", "speech")
-    seen = (await shared.ask("GET", "/virtual-clusters/speech/queue", "ann")).json()["jobs"]
-    assert [job["mayMove"] for job in seen] == [False] * 4
-    # A place is kept with the job, whoever leads and whatever the order is.
-    await shared.put("/scheduler/orders", {"orders": {"speech": "fifo"}})
-    assert [job["job"][-1] for job in (await shared.get("/virtual-clusters/speech/queue"))["jobs"]] == list("dbca")
-    assert [await next_of(shared, "first"), await next_of(shared, "d")] == ["d", "b"]
-    assert await shared.refused("GET", "/virtual-clusters/none/queue") == (404, "NoVirtualClusterError")
-
-
-async def test_a_more_urgent_job_goes_first_and_stops_no_other(shared: Sharing) -> None:
-    await shared.submit("first", "speech", 8, extras="{hivedScheduler: {jobPriorityClass: prod}}")
-    await shared.until("first", "RUNNING")
-    for name in ("a", "b"):
-        await shared.submit(name, "speech", 8)
-        await shared.until_it_waits(name)
-    await shared.put("/jobs/b/priority", {"value": "prod"})
-    assert (await shared.get("/jobs/b"))["jobPriority"] == "prod"
-    assert [await shared.state(name) for name in ("first", "a", "b")] == ["RUNNING", "WAITING", "WAITING"]
-    assert await next_of(shared, "first") == "b"
-
-
 async def test_a_saved_job_is_remembered(shared: Sharing) -> None:
     await shared.submit("train", "vision", 8)
     await shared.until("train", "RUNNING")
@@ -362,7 +290,9 @@ async def test_a_saved_job_is_remembered(shared: Sharing) -> None:
 
 
 async def test_a_snapshot_gives_the_same_answer_elsewhere(shared: Sharing) -> None:
-    await waiting_line(shared, "next")
+    await shared.submit("first", "speech", 8)
+    await shared.until("first", "RUNNING")
+    await shared.submit("next", "speech", 8)
     wait = await shared.until_it_waits("next")
     data = await shared.get("/scheduler/snapshot")
     (gang,) = [row["gang"]["id"] for row in data["waiting"]]

@@ -28,6 +28,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/publish", name: () => i18n.t("Publish an item"), icon: "market", load: () => import("@/features/market/PublishPage") },
   { path: "/storages", name: () => i18n.t("Storages"), icon: "storage", group: "work", load: () => import("@/features/storages/StoragesPage") },
   { path: "/cluster", name: () => i18n.t("Cluster"), icon: "cluster", group: "cluster", load: () => import("@/features/cluster/ClusterPage") },
+  { path: "/queue", name: () => i18n.t("Queue"), icon: "clock", group: "cluster", load: () => import("@/features/queue/QueuePage") },
   { path: "/reports", name: () => i18n.t("Reports"), icon: "chart", group: "cluster", load: () => import("@/features/reports/ReportsPage") },
   { path: "/budgets", name: () => i18n.t("Budgets"), icon: "clock", group: "cluster", load: () => import("@/features/budgets/BudgetsPage") },
   { path: "/alerts", name: () => i18n.t("Alerts"), icon: "warn", group: "cluster", load: () => import("@/features/alerts/AlertsPage") },

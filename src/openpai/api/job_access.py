@@ -101,7 +101,7 @@ def visible_attempts(caller: Caller, row: JobRow, attempts: tuple[TaskAttemptRow
 
 def rights_in_queue(caller: Caller, one: QueuedJob) -> tuple[bool, bool]:
     """Return whether the caller may see a job that waits, and whether they may move it."""
-    thing = Thing(one.user, one.virtual_cluster, is_private=one.is_private, made_at_ms=one.submitted_at_ms)
+    thing = thing_of(one)
     may_see, may_move = (refusal(caller.principal, action, thing) is None for action in ("job.read", "job.rank"))
     return may_see, may_see and may_move and one.is_movable
 

@@ -60,7 +60,7 @@ def queue(jobs: Sequence[QueuedJob]) -> Table:
     unit = "GPUS" if any(job.gpus for job in jobs) else "CPUS"
     rows = [
         (
-            str(job.position), job.job or "(private)", job.priority_class or str(job.priority), str(job.rank),
+            str(job.position), job.job or "(of others)", job.priority_class or str(job.priority), str(job.rank),
             str(job.tasks), str(job.gpus if unit == "GPUS" else job.cpus), job.message,
         )
         for job in jobs

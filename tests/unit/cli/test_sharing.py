@@ -283,7 +283,7 @@ def test_a_queue_is_listed_in_order_with_what_can_be_done(pai, platform):
     found = {"order": "fifo", "totalCount": 9, "jobs": [first, second, hidden]}
     platform.on("GET", "/virtual-clusters/vision/queue", found)
     shown = pai("vc", "queue", "vision")
-    for expected in ("bob~big", "vision uses all", "(private)", "9 jobs", "pai job move eve~next --before bob~big"):
+    for expected in ("bob~big", "vision uses all", "(of others)", "9 jobs", "pai job move eve~next --before bob~big"):
         assert expected in shown.out + shown.err
     assert dict(platform.requests[0].url.params) == {"limit": "50"}
 

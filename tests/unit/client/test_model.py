@@ -134,6 +134,8 @@ DOCUMENTS = {
     "TokenView": tokens.Token,
     "Use": reports.UsageRow,
     "User": users.User,
+    "VcQueue": virtual_clusters.VcQueue,
+    "QueuedJob": virtual_clusters.QueuedJob,
     "VirtualCluster": virtual_clusters.VirtualCluster,
     "Wait": job_events.Wait,
     "Lent": job_events.Lent,

@@ -1,0 +1,83 @@
+"""The page of a virtual cluster's queue: managers move jobs by dragging and with buttons, others look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.e2e.portal.browsing import Visitor, expect
+from tests.e2e.portal.walking import PASSWORD, settled
+from tests.e2e.server import Server, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.full]
+FILE = """
+protocolVersion: 2
+name: {name}
+type: job
+prerequisites: [{{type: dockerimage, name: image, uri: none}}]
+taskRoles:
+  w:
+    instances: 1
+    dockerImage: image
+    resourcePerInstance: {{cpu: 1, memoryMB: 1024, gpu: 8}}
+    commands: [sleep 1000]
+defaults: {{virtualCluster: vision}}
+"""
+
+
+@pytest.fixture(scope="module")
+def line(server: Server) -> Server:
+    """Return the platform with a job that has all of vision, three that wait, a user and a manager of vision."""
+    group = {
+        "groupname": "leads",
+        "extension": {"acls": {"virtualClusters": ["vision"], "managedVirtualClusters": ["vision"]}},
+    }
+    assert server.http.post("/groups", json=group).is_success
+    for name, groups in (("ula", []), ("mio", ["leads"])):
+        body = {"username": name, "password": PASSWORD, "grouplist": groups, "virtualCluster": ["vision"]}
+        assert server.http.post("/users", json=body).is_success, name
+    for name in ("runs", "one", "two", "three"):
+        answer = server.http.post("/jobs", content=FILE.format(name=name), headers={"Content-Type": "text/yaml"})
+        assert answer.is_success, answer.text
+        if name == "runs":
+            until(lambda: server.state("runs") == "RUNNING", "it runs")
+    return server
+
+
+def jobs(page: Any) -> Any:
+    return page.get_by_role("table", name="Queue").locator("tbody tr td:nth-child(2)")
+
+
+@pytest.mark.parametrize("user", ["mio", "ula"])
+def test_managers_reorder_the_queue_and_others_look(line: Server, browser: Any, user: str) -> None:
+    visitor = Visitor(browser, line.url)
+    visitor.log_in(user, PASSWORD)
+    page = visitor.page
+    settled(page, "/queue?vc=vision")
+    rows = page.get_by_role("table", name="Queue").locator("tbody tr")
+    expect(rows).to_have_count(3)
+    expect(rows.first).to_contain_text("virtual cluster vision uses")
+    up = page.get_by_role("button", name="Move admin~three up")
+    assert visitor.examine() == []
+    if user == "ula":
+        expect(up).to_have_count(0)
+        expect(page.locator("tr[draggable=true]")).to_have_count(0)
+    else:
+        expect(jobs(page)).to_have_text(["admin~one", "admin~two", "admin~three"])
+        up.focus()
+        page.keyboard.press("Enter")
+        expect(jobs(page)).to_have_text(["admin~one", "admin~three", "admin~two"])
+        expect(page.get_by_role("status").filter(has_text="goes before")).to_contain_text(
+            "admin~three goes before admin~two."
+        )
+        expect(page.get_by_role("button", name="Copy as command").nth(1)).to_have_attribute(
+            "title", "pai job move admin~three --before admin~two"
+        )
+        rows.nth(2).drag_to(rows.nth(0))
+        expect(jobs(page)).to_have_text(["admin~two", "admin~one", "admin~three"])
+        found = line.http.get("/virtual-clusters/vision/queue").json()["jobs"]
+        assert [job["job"] for job in found] == ["admin~two", "admin~one", "admin~three"]
+        expect(page.get_by_role("button", name="Move admin~two up")).to_be_disabled()
+    visitor.close()
+    assert visitor.complaints == []
