@@ -15,8 +15,7 @@ import resource
 import sys
 from time import perf_counter, process_time
 
-from openpai.scheduler.config.reading import read_config
-from openpai.simulator.cluster import config_text, quotas_of
+from openpai.simulator.cluster import generated, quotas_of
 from openpai.simulator.simulate import SCHEDULERS, simulate
 from openpai.simulator.synthetic import SyntheticSpec, generate
 
@@ -33,7 +32,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     spec = SyntheticSpec(given.jobs, given.days, given.seed, given.load, given.opportunistic)
-    config = read_config(config_text(given.nodes, spec.shares()))
+    config = generated(given.nodes, spec.shares())
     began = perf_counter()
     trace = generate(spec, quotas_of(config))
     generate_s = perf_counter() - began

@@ -26,9 +26,8 @@ from time import process_time
 from typing import Any, Final
 
 from openpai.scheduler.config.model import HivedConfig
-from openpai.scheduler.config.reading import read_config
 from openpai.simulator.anomaly import private_config
-from openpai.simulator.cluster import config_text, quotas_of
+from openpai.simulator.cluster import generated, quotas_of
 from openpai.simulator.formats import read_trace
 from openpai.simulator.replay import Rules
 from openpai.simulator.report import Report, spread_of
@@ -143,13 +142,13 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _inputs(given: argparse.Namespace) -> tuple[HivedConfig, Trace]:
     if given.trace is None:
         spec = SyntheticSpec.parse(given.synthetic)
-        config = read_config(config_text(given.nodes, spec.shares()))
+        config = generated(given.nodes, spec.shares())
         return config, generate(spec, quotas_of(config))
     trace = read_trace(Path(given.trace).read_text(encoding="utf-8"), given.format)
     if given.days is not None:
         trace = in_order([job for job in trace.jobs if job.submitted_ms <= given.days * DAY_MS], trace.left_out)
     shares = {name: float(ms) for name, ms in trace.demand().items()}
-    return read_config(config_text(given.nodes, shares)), trace
+    return generated(given.nodes, shares), trace
 
 
 def _row(way: Way, config: HivedConfig, trace: Trace, rules: Rules, private: Row | None) -> Row:

@@ -14,14 +14,14 @@ import sqlalchemy as sa
 from openpai.access.accounts import DEFAULT_GROUP, Group, User
 from openpai.api.routes import what_if as route
 from openpai.ports.platform import ClusterConfig
-from openpai.simulator.cluster import config_text
+from openpai.simulator.cluster import generated
 from openpai.store.schema import jobs
 from tests.contracts.held import Held, run
 
 from .api_world import _HASH, World, open_world
 
 HOUR_MS = 3_600_000
-CONFIG = ClusterConfig(None, config_text(2, {"vision": 1, "speech": 1}), 1)
+CONFIG = ClusterConfig(None, generated(2, {"vision": 1, "speech": 1}).text, 1)
 PATH = "/scheduler/what-if"
 
 

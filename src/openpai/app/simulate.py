@@ -135,7 +135,7 @@ def _inputs(
 ) -> tuple[list[tuple[str, HivedConfig]], Trace]:
     """Return the configurations by name, and the trace; generate what was not given, in a fitting size."""
     from openpai.scheduler.config.reading import read_config
-    from openpai.simulator.cluster import config_text, quotas_of
+    from openpai.simulator.cluster import generated, quotas_of
     from openpai.simulator.formats import read_trace
     from openpai.simulator.synthetic import SyntheticSpec, generate
 
@@ -153,7 +153,7 @@ def _inputs(
         shares = (
             spec.shares() if spec is not None else {name: float(ms) for name, ms in (found or _none()).demand().items()}
         )
-        named = [(f"{size[0]} nodes", read_config(config_text(size[0], _some(shares), size[1])))]
+        named = [(f"{size[0]} nodes", generated(size[0], _some(shares), size[1]))]
     if spec is not None:
         found = generate(spec, quotas_of(named[0][1]))
     return named, found or _none()

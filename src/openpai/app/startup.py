@@ -27,7 +27,7 @@ from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.ports.cluster_settings import CLUSTER, SettingsStore
 from openpai.protocol.errors import BadConfiguration, InvalidParameters, Unavailable
-from openpai.scheduler.config.arrangement import check
+from openpai.scheduler.config.arrangement import check, guarantees_in
 
 ADMIN: Final = "admin"
 BY: Final = "pai up"
@@ -108,7 +108,7 @@ def promised_at_start(settings: Settings) -> dict[str, Any] | None:
         body = {"promises": settings.share}
     else:
         return None
-    check(body, ())
+    check(guarantees_in(body), ())
     return body
 
 
@@ -118,7 +118,7 @@ async def promise(body: Mapping[str, Any], store: SettingsStore, backend: Backen
     if known is not None and known.body == body:
         return
     there = {node.name: node for node in await backend.nodes()}
-    check(body, [*seen_nodes(there.values()), *absent_nodes(await store.node_notes(), there)])
+    check(guarantees_in(body), [*seen_nodes(there.values()), *absent_nodes(await store.node_notes(), there)])
     if known is not None and known.changed_by != BY:
         message = "the promises of the command line replace those that were set while the platform ran"
         log.warning(message, made_by=known.changed_by, version=known.version)

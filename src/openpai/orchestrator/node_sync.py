@@ -20,7 +20,7 @@ from openpai.orchestrator.marks import follow_marks
 from openpai.ports.backend import ChecksStorages, MarksDevices, NodeSeen
 from openpai.ports.cluster_settings import CLUSTER, DRAINS, LEMONS, NodeNote
 from openpai.protocol.errors import Refused
-from openpai.scheduler.config.arrangement import Arrangement, arrange
+from openpai.scheduler.config.arrangement import Arrangement, Guarantees, arrange, guarantees_in
 from openpai.scheduler.config.planning import Nodes
 from openpai.scheduler.model import Node
 
@@ -163,8 +163,8 @@ def _update_promises(leader: Leader) -> None:
 def _arranged(leader: Leader, seen: Nodes, absent: Nodes) -> Arrangement:
     setting = leader.sharing.setting
     try:
-        return arrange(setting.body if setting is not None else None, seen, absent)
+        return arrange(guarantees_in(setting.body if setting is not None else None), seen, absent)
     except Refused as error:
         # An earlier version may have accepted it. Jobs must run all the same.
         problem = f"the stored configuration cannot be read, so `default` has everything: {error.message}"
-        return replace(arrange(None, seen, absent), problems=(problem,))
+        return replace(arrange(Guarantees(), seen, absent), problems=(problem,))

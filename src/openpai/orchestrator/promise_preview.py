@@ -13,26 +13,25 @@ from openpai.orchestrator import gangs
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.node_sync import absent_nodes, seen_nodes
 from openpai.ports.platform import PromisePreview
-from openpai.scheduler.config.arrangement import arrange, check
+from openpai.scheduler.config.arrangement import Guarantees, arrange, check
 from openpai.scheduler.config.model import HivedConfig
-from openpai.scheduler.config.promises import promised_text
 from openpai.scheduler.interface import Amount, VcView
 from openpai.scheduler.queue.replay import resume
 
 _NO_GANGS: Final[tuple[str, ...]] = ()
 
 
-async def preview(leader: Leader, body: Mapping[str, Any]) -> PromisePreview:
+async def preview(leader: Leader, wanted: Guarantees) -> PromisePreview:
     """Return what a setting of promises would do; raise Refused for one that would be refused."""
     seen, absent = seen_nodes(leader.nodes.values()), absent_nodes(leader.sharing.notes.values(), leader.nodes)
-    check(body, [*seen, *absent])
-    arranged = arrange(body, seen, absent)
+    check(wanted, [*seen, *absent])
+    arranged = arrange(wanted, seen, absent)
     before = _promised(leader.scheduler.virtual_clusters())
     after, demoted = before, _NO_GANGS
     if arranged.config is not None and arranged.config != leader.sharing.arrangement.config:
         after, demoted = await asyncio.to_thread(_reconfigured, leader.scheduler.snapshot(), arranged.config)
     return PromisePreview(
-        promises=promised_text(body) if body.get("hived") is None else None,
+        promises=wanted.text,
         before=before,
         after=after,
         problems=arranged.problems,

@@ -18,7 +18,7 @@ from openpai.ports.cluster_settings import CLUSTER, ORDERS
 from openpai.ports.platform import ClusterConfig, PromisePreview
 from openpai.protocol.errors import BadConfiguration, Refused
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
-from openpai.scheduler.config.arrangement import check, names_in
+from openpai.scheduler.config.arrangement import check, guarantees_in
 from openpai.scheduler.config.editing import no_virtual_cluster, with_promise
 from openpai.scheduler.config.promises import promised_text
 from openpai.scheduler.config.reading import read_config
@@ -40,7 +40,8 @@ class VirtualClusterCommands(QueueCommands):
         setting = await self._settings.setting(CLUSTER)
         version = setting.version if setting is not None else 0
         if self._names[0] != version:
-            self._names = version, names_in(setting.body if setting is not None else None)
+            wanted = guarantees_in(setting.body if setting is not None else None)
+            self._names = version, wanted.virtual_clusters
         return self._names[1]
 
     async def interruptible_clusters(self) -> frozenset[str]:
@@ -86,7 +87,7 @@ class VirtualClusterCommands(QueueCommands):
     async def preview_promise(self, virtual_cluster: str, change: str | None) -> PromisePreview:
         leader = await self._leading()
         body, _ = await _with_promise(leader, virtual_cluster, change)
-        return await preview(leader, body)
+        return await preview(leader, guarantees_in(body))
 
     async def inspect(self) -> Inspection:
         return (await self._leading()).scheduler.inspect()
@@ -115,7 +116,8 @@ async def _with_promise(leader: Leader, virtual_cluster: str, promise: str | Non
 
 
 async def _configure(leader: Leader, body: dict[str, Any], version: int | None, by: str) -> ClusterConfig:
-    check(body, [*seen_nodes(leader.nodes.values()), *absent_nodes(leader.sharing.notes.values(), leader.nodes)])
+    nodes = [*seen_nodes(leader.nodes.values()), *absent_nodes(leader.sharing.notes.values(), leader.nodes)]
+    check(guarantees_in(body), nodes)
     now_ms = leader.clock.now_ms()
     await leader.settings.set_setting(CLUSTER, body, by=by, at_ms=now_ms, version=version, epoch=leader.epoch)
     before = leader.sharing.arrangement

@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from openpai.scheduler.config.model import ChainSpec, HivedConfig, QuotaSpec, VirtualSpec
-from openpai.scheduler.config.reading import read_config
-from openpai.simulator.cluster import config_text, quotas_of
+from openpai.simulator.cluster import generated, quotas_of
 from openpai.simulator.replay import Rules
 from openpai.simulator.report import Spread, spread_of
 from openpai.simulator.simulate import simulate
@@ -85,8 +84,7 @@ class Anomaly:
 
 def default_case(spec: SyntheticSpec = DEFAULT, seeds: int = DEFAULT_SEEDS) -> tuple[HivedConfig, list[Trace]]:
     """Return a cluster that virtual clusters share equally, and traces in which every third needs whole nodes."""
-    text = config_text(DEFAULT_NODES, dict.fromkeys(spec.shares(), 1.0))
-    config = read_config(text)
+    config = generated(DEFAULT_NODES, dict.fromkeys(spec.shares(), 1.0))
     quotas = quotas_of(config)
     return config, [generate(replace(spec, seed=spec.seed + at), quotas) for at in range(seeds)]
 

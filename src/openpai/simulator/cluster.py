@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from openpai.scheduler.config.model import HivedConfig
+from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Node
 
 GPUS_PER_NODE: Final = 8
@@ -56,8 +57,8 @@ def quotas_of(config: HivedConfig) -> dict[str, int]:
     return quotas
 
 
-def config_text(nodes: int, shares: Mapping[str, float], gpus_per_node: int = GPUS_PER_NODE) -> str:
-    """Return the text of a configuration of equal nodes in racks, given to virtual clusters by their shares.
+def generated(nodes: int, shares: Mapping[str, float], gpus_per_node: int = GPUS_PER_NODE) -> HivedConfig:
+    """Return a configuration of equal nodes in racks, given to virtual clusters by their shares.
 
     A node has two switches if its number of GPUs is even. A virtual cluster has whole racks for up to half of its
     share, and single nodes for the rest.
@@ -81,7 +82,8 @@ def config_text(nodes: int, shares: Mapping[str, float], gpus_per_node: int = GP
         clusters[name] = {
             "virtualCells": [{"cellType": kind, "cellNumber": number} for kind, number in given.items() if number]
         }
-    return json.dumps({"physicalCluster": {"cellTypes": types, "physicalCells": cells}, "virtualClusters": clusters})
+    document = {"physicalCluster": {"cellTypes": types, "physicalCells": cells}, "virtualClusters": clusters}
+    return read_config(json.dumps(document))
 
 
 def whole_shares(total: int, shares: Sequence[float]) -> list[int]:

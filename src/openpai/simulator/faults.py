@@ -20,10 +20,9 @@ from openpai.lifecycle.lemons import (
     find_lemon,
     may_drain,
 )
-from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Node, Place
 from openpai.scheduler.queue.scheduler import HivedScheduler
-from openpai.simulator.cluster import config_text, nodes_of, quotas_of
+from openpai.simulator.cluster import generated, nodes_of, quotas_of
 from openpai.simulator.replay import Replay, Run
 from openpai.simulator.synthetic import SyntheticSpec, generate
 from openpai.simulator.tally import Tally
@@ -162,7 +161,7 @@ def replay_faults(
     `users` is how many there are in all; None for those of the trace.
     """
     shape = SyntheticSpec(jobs=jobs, days=days, seed=spec.seed, load=load, vcs=vcs)
-    config = read_config(config_text(nodes, shape.shares()))
+    config = generated(nodes, shape.shares())
     trace = generate(shape, quotas_of(config))
     if users is not None:
         trace = Trace(tuple(_of_user(job, users) for job in trace.jobs))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from openpai.scheduler.config.model import HivedConfig
-from openpai.scheduler.config.reading import read_config
-from openpai.simulator.cluster import config_text
+from openpai.simulator.cluster import generated
 from openpai.simulator.trace import Trace, TraceJob, in_order
 
 MINUTE = 60_000
@@ -12,7 +11,7 @@ MINUTE = 60_000
 
 def cluster(nodes: int, **shares: float) -> HivedConfig:
     """Return a cluster of nodes of eight GPUs, shared by virtual clusters in proportion."""
-    return read_config(config_text(nodes, shares or {"a": 1}))
+    return generated(nodes, shares or {"a": 1})
 
 
 def job(

@@ -7,9 +7,8 @@ from typing import Final
 
 import pytest
 
-from openpai.scheduler.config.reading import read_config
 from openpai.simulator.anomaly import DEFAULT, default_case, find_anomaly, private_config
-from openpai.simulator.cluster import config_text, quotas_of
+from openpai.simulator.cluster import generated, quotas_of
 from openpai.simulator.replay import Rules
 from openpai.simulator.simulate import simulate
 from openpai.simulator.synthetic import SyntheticSpec, generate
@@ -25,7 +24,7 @@ WHOLE = [job(f"whole{at}", 20, 60, 8, "whole") for at in range(4)]
 
 
 def test_a_team_that_needs_whole_nodes_waits_under_quotas_and_not_under_hived() -> None:
-    config = read_config(config_text(4, {"small": 1, "whole": 1}))
+    config = generated(4, {"small": 1, "whole": 1})
     found = find_anomaly(config, [trace(*SMALL, *WHOLE)], Rules(round_ms=1))
     small, whole = found.vcs
     # In a cluster of its own: two at once, the other two an hour later.
@@ -58,7 +57,7 @@ def test_the_default_case_shows_it_even_when_small() -> None:
 )
 def test_a_team_waits_exactly_as_long_as_in_its_private_cluster(seed: int, policy: str) -> None:
     spec = SyntheticSpec(1_200, 1.5, seed, load=1.1, vcs=4)
-    config = read_config(config_text(26, spec.shares()))
+    config = generated(26, spec.shares())
     trace = generate(spec, quotas_of(config))
     shared = simulate(config, trace, "shared", policy).vc_delays_ms
     assert max(max(delays) for delays in shared.values()) > 6 * HOUR_MS

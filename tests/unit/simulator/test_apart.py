@@ -7,10 +7,10 @@ import pytest
 from openpai.protocol.errors import Refused
 from openpai.simulator import apart
 from openpai.simulator.apart import compare_apart
-from openpai.simulator.cluster import config_text
+from openpai.simulator.cluster import generated
 from tests.unit.simulator.clusters import job, trace
 
-CONFIG = config_text(2, {"a": 1, "b": 1})
+CONFIG = generated(2, {"a": 1, "b": 1}).text
 JOBS = trace(*[job(f"j{number}", number, 60, 8) for number in range(6)])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from openpai.app.main import run
 from openpai.cli import output
-from openpai.simulator.cluster import config_text
+from openpai.simulator.cluster import generated
 from openpai.simulator.formats import read_trace
 
 JOBS = "job,vc,submitted_s,run_s,gpus\n" + "".join(f"j{at},{'ab'[at % 2]},{at * 60},3600,8\n" for at in range(12))
@@ -41,7 +41,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     """Return a trace and a configuration."""
     jobs, config = tmp_path / "jobs.csv", tmp_path / "shared.yaml"
     jobs.write_text(JOBS)
-    config.write_text(config_text(4, {"a": 1, "b": 1}))
+    config.write_text(generated(4, {"a": 1, "b": 1}).text)
     return jobs, config
 
 
@@ -81,7 +81,7 @@ def test_a_trace_is_made_written_and_read_again(pai: Any, tmp_path: Path) -> Non
 
 def test_strangers_are_matched_or_refused(pai: Any, files: tuple[Path, Path], tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
-    other.write_text(config_text(4, {"vision": 1}))
+    other.write_text(generated(4, {"vision": 1}).text)
     code, out, _ = pai("--trace", files[0], "--config", other, "--json")
     assert (code, json.loads(out)["reports"][0]["total"]["refused"]) == (0, 12)
     code, out, _ = pai("--trace", files[0], "--config", other, "--json", "--match-vcs")

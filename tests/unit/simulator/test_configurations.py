@@ -10,7 +10,7 @@ from openpai.protocol.errors import Refused
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.config.reading import read_config
 from openpai.simulator.anomaly import private_config
-from openpai.simulator.cluster import config_text, nodes_of, quotas_of, whole_shares
+from openpai.simulator.cluster import generated, nodes_of, quotas_of, whole_shares
 from openpai.simulator.simulate import matched, simulate
 from openpai.simulator.synthetic import SyntheticSpec, generate
 from openpai.simulator.whatif import changed, parse_what_if
@@ -44,7 +44,7 @@ def test_nodes_and_promises_count_in_gpus() -> None:
 
 @pytest.mark.parametrize(("nodes", "gpus"), [(1, 8), (7, 1), (45, 8), (64, 4), (279, 8), (16, 3)])
 def test_a_made_cluster_is_promised_to_the_last_gpu(nodes: int, gpus: int) -> None:
-    config = read_config(config_text(nodes, {"a": 0.6, "b": 0.3, "c": 0.1}, gpus))
+    config = generated(nodes, {"a": 0.6, "b": 0.3, "c": 0.1}, gpus)
     assert len(nodes_of(config)) == nodes
     assert sum(quotas_of(config).values()) == nodes * gpus
 
@@ -77,7 +77,7 @@ def test_more_gpus_come_then_from_new_nodes() -> None:
 
 def test_less_for_one_is_more_for_another_and_large_cells_are_cut() -> None:
     # Each has sixteen nodes: half of them in one rack.
-    after = changed(read_config(config_text(32, {"a": 1, "b": 1})), {"a": 72, "b": -72})
+    after = changed(generated(32, {"a": 1, "b": 1}), {"a": 72, "b": -72})
     assert quotas_of(after.config) == {"a": 200, "b": 56}
     assert not after.absent
     assert start_of(after.config, 200)
@@ -152,6 +152,6 @@ def test_a_private_cluster_has_what_was_promised() -> None:
     assert quotas_of(private) == {"a": 6}
     assert sorted(node.gpus for node in nodes_of(private)) == [2, 4]
     assert start_of(private, 4)
-    large = read_config(config_text(32, {"a": 1, "b": 1}))
+    large = generated(32, {"a": 1, "b": 1})
     assert quotas_of(private_config(large, "b")) == {"b": 128}
     assert start_of(private_config(large, "b"), 128, vc="b")

@@ -18,15 +18,14 @@ from openpai.backends.docker.execs import EngineExec
 from openpai.backends.host.attempts import HostAttempt
 from openpai.backends.host.listening import connect_to_task
 from openpai.backends.host.relays import RelayStream
+from openpai.backends.host.shells import EndsSessions
 from openpai.backends.host.streams import connect_inside
 from openpai.backends.host.task_use import cgroup_mounts, cgroup_places, processes_in
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.shells import STDERR, STDOUT, Output, ShellCommand, Stream, is_starting, not_running
 from openpai.protocol.errors import Unavailable
 from openpai.runtime.shell import end_words, relay_words, start_words
-from openpai.system.supervision import Background
 
-_GRACE_S: Final = 2.0
 _SIGNAL_PATIENCE_S: Final = 15.0
 _STDERR: Final = 2
 _END_OF_FILE: Final = b"\x04"
@@ -87,14 +86,14 @@ class ContainerShell:
             self._shells.end(self._name, self._session)
 
 
-class ContainerShells:
+class ContainerShells(EndsSessions):
     """Starts commands in the containers of one backend."""
 
     def __init__(self, engine: Engine, *, is_on_host_network: bool = False) -> None:
+        super().__init__()
         self._engine = engine
         self._is_on_host_network = is_on_host_network
         self._mounts = cgroup_mounts()
-        self._ending = Background()
 
     async def start(self, attempt: HostAttempt, command: ShellCommand) -> ContainerShell:
         """Start a command; raise Refused if the container does not run, Unavailable if the Engine does not answer."""
@@ -124,24 +123,10 @@ class ContainerShells:
         command = ShellCommand(relay_words(port, is_own=self._is_on_host_network))
         return await RelayStream.open(await self.start(attempt, command), attempt.key, port)
 
-    def end(self, name: str, session: str) -> None:
-        """Begin to send SIGHUP to a session, and in a moment SIGKILL."""
-        self._ending.start("end a shell in a container", self._end(name, session))
-
-    async def close(self) -> None:
-        """Wait a moment for commands that are ended."""
-        await self._ending.drain(2 * _GRACE_S)
-        await self._ending.close()
-
-    async def _end(self, name: str, session: str) -> None:
-        await self._signal(name, session, "HUP")
-        await asyncio.sleep(_GRACE_S)
-        await self._signal(name, session, "KILL")
-
-    async def _signal(self, name: str, session: str, signal: str) -> None:
+    async def _signal(self, place: str, session: str, signal: str) -> None:
         with contextlib.suppress(EngineError, TimeoutError):
             async with asyncio.timeout(_SIGNAL_PATIENCE_S):
-                run = await self._engine.exec(name, end_words(session, signal), is_terminal=False)
+                run = await self._engine.exec(place, end_words(session, signal), is_terminal=False)
                 while await run.read() is not None:
                     pass
                 await run.close()

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from openpai.backends.host.relays import RelayStream
+from openpai.backends.host.shells import EndsSessions
 from openpai.backends.kubernetes.attempts import PodAttempt
 from openpai.backends.kubernetes.pods import CONTAINER
 from openpai.kube.client import KubeClient
@@ -22,9 +23,7 @@ from openpai.kube.exec import Output as Piece
 from openpai.ports.shells import Output, ShellCommand, Stream, not_running
 from openpai.protocol.errors import PaiError, Unavailable
 from openpai.runtime.shell import end_words, relay_words, start_words
-from openpai.system.supervision import Background
 
-_GRACE_S: Final = 2.0
 _SIGNAL_PATIENCE_S: Final = 15.0
 _END_OF_FILE: Final = b"\x04"
 _LOST: Final = 255
@@ -92,14 +91,14 @@ class PodShell:
             await self._run.close()
 
 
-class PodShells:
+class PodShells(EndsSessions):
     """Starts commands in the pods of one namespace."""
 
     def __init__(self, client: KubeClient, namespace: str, *, is_on_host_network: bool = False) -> None:
+        super().__init__()
         self._client = client
         self._is_on_host_network = is_on_host_network
         self._namespace = namespace
-        self._ending = Background()
 
     async def start(self, attempt: PodAttempt, command: ShellCommand) -> PodShell:
         """Start a command; raise Refused if the pod does not run, and Unavailable if it cannot be reached."""
@@ -122,23 +121,9 @@ class PodShells:
         words = relay_words(port, is_own=self._is_on_host_network)
         return await RelayStream.open(await self.start(attempt, ShellCommand(words)), attempt.key, port)
 
-    def end(self, pod: str, session: str) -> None:
-        """Begin to send SIGHUP to a session, and in a moment SIGKILL."""
-        self._ending.start("end a shell in a pod", self._end(pod, session))
-
-    async def close(self) -> None:
-        """Wait a moment for commands that are ended."""
-        await self._ending.drain(2 * _GRACE_S)
-        await self._ending.close()
-
-    async def _end(self, pod: str, session: str) -> None:
-        await self._signal(pod, session, "HUP")
-        await asyncio.sleep(_GRACE_S)
-        await self._signal(pod, session, "KILL")
-
-    async def _signal(self, pod: str, session: str, signal: str) -> None:
+    async def _signal(self, place: str, session: str, signal: str) -> None:
         with contextlib.suppress(PaiError, TimeoutError):
             async with asyncio.timeout(_SIGNAL_PATIENCE_S):
                 words = end_words(session, signal)
-                async with await self._client.exec(pod, self._namespace, words, container=CONTAINER) as run:
+                async with await self._client.exec(place, self._namespace, words, container=CONTAINER) as run:
                     await run.collect()

@@ -25,6 +25,33 @@ NAME_SHOWN_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
+class Guarantees:
+    """What administrators set: promises, or a whole configuration in HiveD's format."""
+
+    promises: tuple[Promise, ...] = ()
+    config: HivedConfig | None = None
+    text: str | None = ""
+    """The promises as they were written; None for a whole configuration."""
+
+    @property
+    def virtual_clusters(self) -> frozenset[str]:
+        """Return the virtual clusters that are named, and `default`."""
+        named = (
+            self.config.virtual_clusters if self.config is not None else [one.virtual_cluster for one in self.promises]
+        )
+        return frozenset({DEFAULT_VIRTUAL_CLUSTER, *named})
+
+
+def guarantees_in(body: Mapping[str, Any] | None) -> Guarantees:
+    """Read a stored setting. Raises Refused BadConfigurationError."""
+    hived = body.get("hived") if body is not None else None
+    if hived is not None:
+        return Guarantees(config=read_config(hived), text=None)
+    text = promised_text(body)
+    return Guarantees(promises_in(text), text=text)
+
+
+@dataclass(frozen=True, slots=True)
 class Arrangement:
     """The configuration in force, and which promises it keeps."""
 
@@ -50,40 +77,27 @@ class Arrangement:
         return spec.pinned if spec is not None else ()
 
 
-def names_in(body: Mapping[str, Any] | None) -> frozenset[str]:
-    """Return the virtual clusters that a stored setting names, and `default`."""
-    names: set[str] = {DEFAULT_VIRTUAL_CLUSTER}
-    if body is not None and body.get("hived") is not None:
-        names |= set(read_config(body["hived"]).virtual_clusters)
-    elif body is not None:
-        names |= {promise.virtual_cluster for promise in promises_in(promised_text(body))}
-    return frozenset(names)
-
-
-def check(body: Mapping[str, Any], nodes: Nodes) -> None:
+def check(wanted: Guarantees, nodes: Nodes) -> None:
     """Raise Refused BadConfigurationError, with every fault, for a setting that these nodes cannot keep."""
-    _check_names(body)
-    if body.get("hived") is not None:
-        return
-    promises = _with_rest(promises_in(promised_text(body)))
-    if nodes:
-        plan(nodes, promises)
+    _check_names(wanted)
+    if wanted.config is None and nodes:
+        plan(nodes, _with_rest(wanted.promises))
 
 
-def _check_names(body: Mapping[str, Any]) -> None:
+def _check_names(wanted: Guarantees) -> None:
     """Refuse names of virtual clusters that URLs and groups cannot use."""
-    for name in sorted(names_in(body)):
+    for name in sorted(wanted.virtual_clusters):
         if not re.fullmatch(VIRTUAL_CLUSTER_NAME, name):
             message = f"{cut(name, NAME_SHOWN_MAX)!r} cannot be the name of a virtual cluster"
             advice = "use up to 64 letters, digits, dots, dashes, blanks or _, starting with a letter or a digit"
             raise Refused("BadConfigurationError", message, advice)
 
 
-def arrange(body: Mapping[str, Any] | None, seen: Nodes, absent: Nodes) -> Arrangement:
-    """Return the configuration that follows from a stored setting and the nodes."""
-    if body is not None and body.get("hived") is not None:
-        return _as_written(body["hived"], seen)
-    promises = _with_rest(promises_in(promised_text(body)))
+def arrange(wanted: Guarantees, seen: Nodes, absent: Nodes) -> Arrangement:
+    """Return the configuration that follows from what is guaranteed and the nodes."""
+    if wanted.config is not None:
+        return _as_written(wanted.config, seen)
+    promises = _with_rest(wanted.promises)
     if not seen and not absent:
         return Arrangement(virtual_clusters=frozenset(promise.virtual_cluster for promise in promises))
     planned = _planned(seen, promises) if seen else None
@@ -96,8 +110,7 @@ def arrange(body: Mapping[str, Any] | None, seen: Nodes, absent: Nodes) -> Arran
     return _what_can_be_kept([*seen, *absent], promises, frozenset(node.name for node, _ in absent))
 
 
-def _as_written(text: str, seen: Nodes) -> Arrangement:
-    config = read_config(text)
+def _as_written(config: HivedConfig, seen: Nodes) -> Arrangement:
     named = {name for chain in config.chains.values() for name in chain.nodes}
     present = [node.name for node, _ in seen]
     unused = [name for name in present if name not in named]

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Gang, Node, Place, Preempt
 from openpai.scheduler.queue.moves import MOVED_AFTER_MS, MOVES_AN_HOUR
 from openpai.scheduler.queue.replay import resume
 from openpai.scheduler.queue.scheduler import HivedScheduler
-from openpai.simulator.cluster import config_text
+from openpai.simulator.cluster import generated
 from tests.scheduling.invariants import audit
 from tests.unit.scheduler.queue.queues import HOUR_MS, gang, placed
 
@@ -22,7 +21,7 @@ SAVES = {"is_interruptible": True, "checkpoint_every_ms": 60_000}
 
 def scattered(nodes: int = 2, **more: object) -> HivedScheduler:
     """Return a scheduler of nodes with 8 GPUs where a gang of one GPU is left on each, for two hours now."""
-    config = read_config(config_text(nodes, {"a": 1.0}))
+    config = generated(nodes, {"a": 1.0})
     scheduler = HivedScheduler(config)
     for name in scheduler.core.cluster.node_cells:
         scheduler.set_node(Node(name, 64, 1 << 20, 8))
