@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from pwdlib.hashers.argon2 import Argon2Hasher
 
+from openpai.identity import passwords
 from openpai.store.database import Database
 from openpai.store.opening import migrate
 
@@ -22,6 +24,7 @@ from .kube.server import control_plane, shared, why_not
 from .lacks import summary
 from .newest import fill
 from .postgres import fresh_database, postgres
+from .shared_sql import share_sql
 
 # Collection only adds objects, among which the collector would look for garbage again and again.
 gc.disable()
@@ -50,6 +53,11 @@ settings.register_profile(
 settings.register_profile("full", settings.get_profile("quick"), max_examples=300)
 settings.register_profile("search", settings.get_profile("full"), derandomize=False, phases=tuple(Phase))
 settings.load_profile("quick")
+
+share_sql()
+
+# A hash costs a tenth of a second on purpose. Servers that tests start hash as they do for users.
+passwords._hasher = Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
 def pytest_collection_finish() -> None:
