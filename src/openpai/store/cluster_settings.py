@@ -16,14 +16,18 @@ from openpai.store.locks import check_lease
 from openpai.store.schema import node_notes, settings
 
 _SIZE: Final = ("cpus", "memory_mb", "gpus", "gpu_model")
+# Made once: the leader reads settings in each round of its passes.
+_SETTING: Final = sa.select(settings).where(settings.c.name == sa.bindparam("setting"))
+_NODE_NOTES: Final = sa.select(node_notes).order_by(node_notes.c.name)
 
 
 class SqlSettingsStore(Stored):
     """`ports.cluster_settings.SettingsStore` over SQLite or PostgreSQL."""
 
     async def setting(self, name: str) -> Setting | None:
-        query = sa.select(settings).where(settings.c.name == name)
-        row = await self._database.read(lambda connection: connection.execute(query).mappings().first())
+        row = await self._database.read(
+            lambda connection: connection.execute(_SETTING, {"setting": name}).mappings().first()
+        )
         return Setting(**{**row, "body": json.loads(row["body"])}) if row else None
 
     async def set_setting(
@@ -61,8 +65,7 @@ class SqlSettingsStore(Stored):
         return await self._database.write(work)
 
     async def node_notes(self) -> tuple[NodeNote, ...]:
-        query = sa.select(node_notes).order_by(node_notes.c.name)
-        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+        found = await self._database.read(lambda connection: connection.execute(_NODE_NOTES).mappings().all())
         return tuple(NodeNote(**{**row, "bad_devices": frozenset(json.loads(row["bad_devices"]))}) for row in found)
 
     async def learn_nodes(self, notes: tuple[NodeNote, ...], epoch: int | None) -> None:

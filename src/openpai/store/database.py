@@ -204,7 +204,10 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get("writes", False)
     # The event loop must not block while another process writes.
     patience_s = 0 if writes == AT_ONCE else BUSY_TIMEOUT_S
-    connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(patience_s * 1000)}")
+    # The connection keeps it, and most transactions want the same as the one before.
+    if connection.info.get("patience_s") != patience_s:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(patience_s * 1000)}")
+        connection.info["patience_s"] = patience_s
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 

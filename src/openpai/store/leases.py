@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from openpai.store.database import Database
 from openpai.store.locks import LEADER, check_lease
 from openpai.store.schema import lease
+
+# Made once: servers ask for the lease every second, and making a statement takes longer than what the database does.
+_IS_LEADER: Final = lease.c.name == LEADER
+_HELD: Final = sa.select(lease).where(_IS_LEADER).with_for_update()
+_RENEW: Final = (
+    sa.update(lease)
+    .where(_IS_LEADER)
+    .values({name: sa.bindparam(f"new_{name}") for name in ("holder", "epoch", "until_ms", "url")})
+)
+_LEADING: Final = sa.select(lease).where(_IS_LEADER, lease.c.holder.is_not(None))
 
 
 class SqlLeases:
@@ -28,7 +38,7 @@ class SqlLeases:
 
     async def lease(self, holder: str, now_ms: int, ttl_ms: int, url: str = "") -> int | None:
         def work(connection: sa.Connection) -> int | None:
-            row = connection.execute(sa.select(lease).where(lease.c.name == LEADER).with_for_update()).first()
+            row = connection.execute(_HELD).first()
             if row is None:
                 first = {"name": LEADER, "holder": holder, "epoch": 1, "until_ms": now_ms + ttl_ms, "url": url}
                 connection.execute(lease.insert(), first)
@@ -39,15 +49,14 @@ class SqlLeases:
             until_ms = now_ms + ttl_ms
             # Other servers must see a renewal even if a clock that was set back shows the same time again.
             until_ms += row.until_ms == until_ms
-            renewed = {"holder": holder, "epoch": epoch, "until_ms": until_ms, "url": url}
-            connection.execute(sa.update(lease).where(lease.c.name == LEADER).values(renewed))
+            renewed = {"new_holder": holder, "new_epoch": epoch, "new_until_ms": until_ms, "new_url": url}
+            connection.execute(_RENEW, renewed)
             return epoch
 
         return await self._database.write(work)
 
     async def leader_url(self, ttl_ms: int) -> str:
-        query = sa.select(lease).where(lease.c.name == LEADER, lease.c.holder.is_not(None))
-        row = await self._database.read(lambda connection: connection.execute(query).first())
+        row = await self._database.read(lambda connection: connection.execute(_LEADING).first())
         return row.url or "" if row is not None and self._is_alive(row, ttl_ms) else ""
 
     async def check_lease(self, epoch: int) -> None:
