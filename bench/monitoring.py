@@ -4,6 +4,9 @@
 the server does, in virtual time; then a day of 100 tasks, of which it reads the whole life of one. The values are those
 of training jobs with noise: processors, memory, GPU and tensor activity, power, temperature, disk, network and steps.
 The bars: less than 2 % of a core, 60 MB and 1 byte per sample on disk, and 50 ms for a chart.
+
+Eight GPUs are read as tasks and checks of the node read them, both every ten seconds: through NVML where a driver
+answers, otherwise as cards of AMD whose files are copies in a directory here. The bar: less than 0.5 % of a core.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.server import answer
+from openpai.backends.host.gpu_use import AmdGpus, NoGpus, amd_cards, open_gpus
 from openpai.metrics.history import KeptHistory
 from openpai.metrics.service import MeasuredMetrics
 from openpai.series.labels import Labels, matching
@@ -42,6 +46,7 @@ _NAMES: Final = (
     "pai_job_memory_used_bytes",
 )
 _HOUR: Final = 360
+_GPUS: Final = 8
 _PROFILES: Final = 50
 _START_MS: Final = 1_790_000_000_000 // 86_400_000 * 86_400_000
 
@@ -159,6 +164,35 @@ def _sizes(path: Path) -> tuple[int, int]:
     return size, int(kept)
 
 
+def read_gpus(directory: Path, rounds: int) -> dict[str, Any]:
+    """Return what it costs to read eight GPUs every ten seconds."""
+    reader = open_gpus()
+    if isinstance(reader, NoGpus):
+        for number in range(_GPUS):
+            _make_card(directory / f"card{number}" / "device")
+        reader = AmdGpus(amd_cards(directory))
+    there = len(reader.read(range(_GPUS)))
+    began_s = time.process_time()
+    for _ in range(rounds):
+        if len(reader.read(range(_GPUS))) != there or len(reader.health(range(_GPUS))) != there:
+            raise RuntimeError("a GPU was not read")
+    spent_s = time.process_time() - began_s
+    each = spent_s / rounds / max(1, there) * _GPUS
+    return {"gpus": there, "reader": type(reader).__name__, "gpus_core_percent": round(each / 10 * 100, 4)}
+
+
+def _make_card(device: Path) -> None:
+    texts = {
+        "vendor": "0x1002", "gpu_busy_percent": "93", "mem_info_vram_total": "206141652992",
+        "mem_info_vram_used": "150323855360", "hwmon/hwmon1/power1_average": "612000000",
+        "hwmon/hwmon1/power1_cap": "750000000", "ras/umc_err_count": "ue: 0\nce: 3",
+    }  # fmt: skip
+    sensors = {f"hwmon/hwmon1/temp{number}_{kind}": "64000" for number in (1, 2, 3) for kind in ("input", "crit")}
+    for name, text in {**texts, **sensors}.items():
+        (device / name).parent.mkdir(parents=True, exist_ok=True)
+        (device / name).write_text(f"{text}\n")
+
+
 def main() -> None:
     """Measure with the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -170,8 +204,10 @@ def main() -> None:
         hour = asyncio.run(keep(Path(directory), options.tasks, options.rounds))
     with tempfile.TemporaryDirectory() as directory:
         day = asyncio.run(keep(Path(directory), 100, 24 * _HOUR * options.days)) if options.days else {}
+    with tempfile.TemporaryDirectory() as directory:
+        gpus = read_gpus(Path(directory), options.rounds)
     flat = {f"{span}_{name}": value for span, found in (("hour", hour), ("day", day)) for name, value in found.items()}
-    answer(**flat)
+    answer(**flat, **gpus)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from openpai.ports.alerts import Changes, Channel, Message, Notice
 from openpai.ports.store import Event, LeaseLost
 from openpai.protocol.errors import PaiError, Refused, Unavailable
 from openpai.protocol.placement import asks_for_notice
+from openpai.protocol.wording import plural
 
 EVERY_S: Final = 5.0
 AT_ONCE: Final = 200
@@ -132,7 +133,7 @@ def _waiting(leader: Leader, users: Mapping[str, User], mail: str, now_ms: int) 
         if minutes >= wanted.waiting_minutes and key not in watch.waited:
             watch.waited.add(key)
             name = record.full_name
-            waited = f"job {name} has been waiting in {record.virtual_cluster} for {minutes:.0f} minutes"
+            waited = f"job {name} has been waiting in {record.virtual_cluster} for {plural(round(minutes), 'minute')}"
             text = f"{waited}\nnext: pai job why {name}"
             message = Message(key, f"job {name} waits for a long time", text, user=record.user)
             yield from _addressed(watch, users[record.user], wanted, mail, message, now_ms)

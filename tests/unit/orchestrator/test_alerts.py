@@ -264,7 +264,7 @@ def test_users_hear_of_their_own_jobs_as_they_asked_to() -> None:
     async def tell(servers: Servers, alerting: Alerting) -> None:
         def ask(user: User) -> User:
             return User(**{name: getattr(user, name) for name in user.__slots__} | {
-                "extension": {"notifications": {"on": ["end", "waiting"], "waitingMinutes": 2}}
+                "extension": {"notifications": {"on": ["end", "waiting"], "waitingMinutes": 1}}
             })  # fmt: skip
 
         await alerting.users.change_user("ann", ask)
@@ -279,6 +279,8 @@ def test_users_hear_of_their_own_jobs_as_they_asked_to() -> None:
         to = ("ann@example.org",)
         assert ("mail", to, "job ann~short succeeded") in heard
         assert ("mail", to, "job ann~late waits for a long time") in heard
+        waited = next(sent.text for _, sent in alerting.sender.sent if "waits for a long time" in sent.subject)
+        assert waited.startswith("job ann~late has been waiting in default for 1 minute\n")
         assert len(heard) == 2
 
     story(tell)
