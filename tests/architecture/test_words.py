@@ -144,7 +144,7 @@ def test_pages_are_part_of_what_is_searched() -> None:
     }
 
 
-@pytest.mark.parametrize("folder", ["src", "bench"])
+@pytest.mark.parametrize("folder", ["src", "bench", "tests"])
 def test_no_name_is_a_word_of_our_own(folder: str) -> None:
     found = {
         f"{path.relative_to(ROOT)}:{line}": name

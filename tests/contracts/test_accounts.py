@@ -226,10 +226,10 @@ async def test_a_new_token_takes_away_those_that_expired(accounts: SqlAccountSto
 async def test_a_reserved_token_is_remembered_once_whatever_became_of_it(accounts: SqlAccountStore) -> None:
     await accounts.add_user(user("ann"))
     token = Token("a" * 64, "ann", False, 1, None)
-    await accounts.add_token(token, is_foretold=True)
-    assert await refused(lambda: accounts.add_token(token, is_foretold=True)) == "ConflictTokenError"
+    await accounts.add_token(token, is_predetermined=True)
+    assert await refused(lambda: accounts.add_token(token, is_predetermined=True)) == "ConflictTokenError"
     assert await accounts.revoke(token.digest)
-    assert await refused(lambda: accounts.add_token(token, is_foretold=True)) == "ConflictTokenError"
+    assert await refused(lambda: accounts.add_token(token, is_predetermined=True)) == "ConflictTokenError"
     assert await accounts.tokens("ann") == ()
 
 

@@ -34,7 +34,7 @@ async def files_after(harness: Harness, backend: Backend) -> dict[str, str]:
     return {str(path.relative_to(top)): path.read_text() for path in top.rglob("*") if path.is_file()}
 
 
-def said(harness: Harness) -> str:
+def printed(harness: Harness) -> str:
     return (harness.logs / a_key().path() / "runtime.log").read_text()
 
 
@@ -44,7 +44,7 @@ async def test_what_a_failed_task_left_is_kept_and_its_log_says_so(keeping: Harn
     (report,) = await Watch(backend).until_over(a_key())
     assert report.code == 3
     assert await files_after(keeping, backend) == {"model/part/last": "weights\n", "odd name": "a b\n"}
-    assert "pai job fetch" in said(keeping)
+    assert "pai job fetch" in printed(keeping)
 
 
 async def test_what_a_stopped_task_left_is_kept(keeping: Harness) -> None:
@@ -79,7 +79,7 @@ async def test_a_task_that_leaves_nothing_ends_without_a_word_about_files(keepin
     (report,) = await Watch(backend).until_over(a_key())
     assert report.code == 0
     assert await files_after(keeping, backend) == {}
-    assert "files" not in said(keeping)
+    assert "files" not in printed(keeping)
 
 
 async def test_of_too_much_a_part_is_kept_and_the_log_names_what_is_lost(keeping: Harness) -> None:
@@ -93,4 +93,4 @@ async def test_of_too_much_a_part_is_kept_and_the_log_names_what_is_lost(keeping
     await backend.apply([a_launch(keeping, a_key(), commands, outputs=("out",))])
     await Watch(backend).until_over(a_key())
     assert await files_after(keeping, backend) == {"out/small": "kept\n"}
-    assert "larger than 1 MiB: out/big" in said(keeping)
+    assert "larger than 1 MiB: out/big" in printed(keeping)

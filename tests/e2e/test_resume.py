@@ -1,4 +1,4 @@
-"""A job that is preempted is told why and until when, saves its work, and ends with the result of one that was not."""
+"""A job that is preempted learns why and until when, saves its work, and ends with the result of one that was not."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.end()
 
 
-def said(server: Server, name: str, stream: str = "stdout", role: str = "worker") -> str:
+def log_of(server: Server, name: str, stream: str = "stdout", role: str = "worker") -> str:
     return server.http.get(f"/jobs/admin~{name}{LOG.format(role=role, stream=stream)}").text
 
 
@@ -54,18 +54,18 @@ def test_the_jobs_of_openpai_runtimes_own_tests_run_to_their_end(server: Server)
         answer = server.http.post("/jobs", content=file.read_bytes())
         assert answer.status_code == 202, (file.name, answer.text)
     for name in ("cmd_test_job", "cmd_with_callbacks_test_job", "cmd_with_prerequisites_test_job"):
-        assert server.ended(name) == "SUCCEEDED", said(server, name, "stderr")
-        lines = said(server, name).splitlines()
+        assert server.ended(name) == "SUCCEEDED", log_of(server, name, "stderr")
+        lines = log_of(server, name).splitlines()
         assert [line for line in lines if line.endswith("start ...")] == [
             "PreCommands start ...", "Commands start ...", "PostCommands start ...",
         ]  # fmt: skip
-    assert server.ended("sshbarrier_test_job") == "SUCCEEDED", said(server, "sshbarrier_test_job", "stderr", "master")
-    assert "trained with -np 4 -H master-0:2,worker-0:2" in said(server, "sshbarrier_test_job", role="master")
-    assert "all tasks of the job can be reached" in said(server, "sshbarrier_test_job", "stderr", "master")
+    assert server.ended("sshbarrier_test_job") == "SUCCEEDED", log_of(server, "sshbarrier_test_job", "stderr", "master")
+    assert "trained with -np 4 -H master-0:2,worker-0:2" in log_of(server, "sshbarrier_test_job", role="master")
+    assert "all tasks of the job can be reached" in log_of(server, "sshbarrier_test_job", "stderr", "master")
     # These two sleep for hours.
     for name in ("ssh_test_job", "ubuntu"):
         until(lambda name=name: server.state(name) == "RUNNING", f"{name} runs")  # type: ignore[misc]
-    until(lambda: "ssh:" in said(server, "ssh_test_job", "stderr"), "the plugin ssh has run")
+    until(lambda: "ssh:" in log_of(server, "ssh_test_job", "stderr"), "the plugin ssh has run")
     for name in ("ssh_test_job", "ubuntu"):
         server.http.put(f"/jobs/admin~{name}/executionType", json={"value": "STOP"})
         assert server.ended(name) == "STOPPED"
@@ -122,9 +122,9 @@ def test_plugins_of_several_kinds_work_together(server: Server, repository: Path
     assert server.http.post("/jobs", content=good).status_code == 202
     assert server.http.post("/jobs", content=bad.replace("name: whole", "name: broken")).status_code == 202
     assert (server.ended("whole"), server.ended("broken")) == ("SUCCEEDED", "FAILED")
-    lines = [line for line in said(server, "whole", role="first").splitlines() if not line.startswith("[openpai")]
+    lines = [line for line in log_of(server, "whole", role="first").splitlines() if not line.startswith("[openpai")]
     assert lines == ["before two", "of the first version", "reached", "well", "after 0"]
-    assert said(server, "broken", role="first").splitlines()[-1] == "after 3"
+    assert log_of(server, "broken", role="first").splitlines()[-1] == "after 3"
     status = server.get("/jobs/admin~broken")["taskRoles"]["first"]["taskStatuses"][0]
     assert status["containerExitCode"] == 3
 
@@ -133,7 +133,7 @@ def test_a_repository_that_does_not_exist_fails_the_task_with_its_address(server
     text = JOB.format(code=0, repository="/no/such/repository").replace("name: whole", "name: lost")
     assert server.http.post("/jobs", content=text).status_code == 202
     assert server.ended("lost") == "FAILED"
-    assert "/no/such/repository cannot be read" in said(server, "lost", "stderr", "first")
+    assert "/no/such/repository cannot be read" in log_of(server, "lost", "stderr", "first")
 
 
 def test_an_unknown_plugin_is_refused(server: Server) -> None:

@@ -65,13 +65,13 @@ class Asking:
 
     def __init__(self, url: str) -> None:
         self._http = httpx.Client(base_url=f"{url}/api/v2", timeout=60)
-        self.said: list[str] = []
+        self.printed: list[str] = []
         self.tokens: list[str] = []
 
     def __call__(self, method: str, path: str, **more: Any) -> httpx.Response:
         """Return an answer."""
         answer = self._http.request(method, path, **more)
-        self.said.append(f"{method} {path}: {answer.headers} {answer.text}")
+        self.printed.append(f"{method} {path}: {answer.headers} {answer.text}")
         return answer
 
     def login(self, user: str, password: str) -> httpx.Response:
@@ -81,7 +81,7 @@ class Asking:
             self.tokens.append(answer.json()["token"])
             self._http.headers["Authorization"] = f"Bearer {self.tokens[-1]}"
         else:
-            self.said.append(answer.text)
+            self.printed.append(answer.text)
         return answer
 
     def token(self, name: str) -> None:
@@ -161,7 +161,7 @@ def test_no_planted_secret_is_found_in_clear(server: Server, tmp_path: Path) -> 
 
     secrets = (*PLANTED, *ask.tokens)
     assert {name.rpartition("/")[2] for name in files_with(server.data_dir, (LOGGED,))} == {"stderr.log"}
-    output = [*ask.said, *(f"{each.out} {each.err}" for each in message)]
+    output = [*ask.printed, *(f"{each.out} {each.err}" for each in message)]
     # The one that revoked a token said which.
     heard = [text for text in output if any(secret in text.partition(": ")[2] for secret in (*secrets, LOGGED))]
     assert heard == []

@@ -1,4 +1,4 @@
-"""Announcements over HTTP: what all users are told, from a time on and until another one."""
+"""Announcements over HTTP: what all users see, from a time on and until another one."""
 
 from __future__ import annotations
 

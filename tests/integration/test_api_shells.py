@@ -1,4 +1,4 @@
-"""Who may open a session in a task, how, for how long, and what the audit log has of it."""
+"""Sessions in tasks: the rights they need, how they begin and end, and what the audit log has of them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Socket:
         await self.task
         return start["status"], json.loads(body["body"])["code"]
 
-    async def said(self) -> tuple[bytes, dict[str, Any]]:
+    async def printed(self) -> tuple[bytes, dict[str, Any]]:
         """Return standard output until the end, and the last message."""
         assert (await self.next())["type"] == "websocket.accept"
         out = b""
@@ -105,7 +105,7 @@ async def _entries(world: World) -> list[Any]:
 async def test_a_session_has_output_exit_code_and_two_entries(world: World) -> None:
     async with playing(world) as api:
         socket = Socket(api, f"{PATH}/exec", await world.login("ann"), command=["sh", "-c", "exit 3"])
-        assert await socket.said() == (b"", {"exitCode": 3})
+        assert await socket.printed() == (b"", {"exitCode": 3})
         await socket.task
         start, end = await _entries(world)
         assert (start.actor, start.target, start.owner, start.address) == ("ann", "ann~train", "ann", "10.9.9.9")
@@ -123,7 +123,7 @@ async def test_what_is_typed_and_shown_is_in_no_entry(world: World) -> None:
         socket.send(b"\x07?")
         socket.send(b"")
         socket.send(b"\xff")
-        assert await socket.said() == (b"secret words", {"exitCode": 0})
+        assert await socket.printed() == (b"secret words", {"exitCode": 0})
         await socket.task
         assert "secret" not in repr(await _entries(world))
 
@@ -164,7 +164,7 @@ async def test_a_ticket_opens_one_socket_of_its_path_once(world: World) -> None:
 
         uri = await ticket()
         opened = Socket(api, f"{uri}&command=true", {})
-        assert await opened.said() == (b"", {"exitCode": 0})
+        assert await opened.printed() == (b"", {"exitCode": 0})
         await opened.task
         assert (await Socket(api, f"{uri}&command=true", {}).refused())[0] == 401
         other = (await ticket()).replace("/exec?", "/ports/80?")
@@ -197,7 +197,7 @@ async def test_pages_of_other_origins_are_refused(world: World, origin: str, may
         headers = {**await world.login("ann"), "Origin": origin}
         socket = Socket(api, f"{PATH}/exec", headers, command="true")
         if may:
-            assert (await socket.said())[1] == {"exitCode": 0}
+            assert (await socket.printed())[1] == {"exitCode": 0}
             await socket.task
         else:
             assert await socket.refused() == (403, "ForbiddenUserError")
@@ -239,7 +239,7 @@ async def test_sessions_are_limited_and_freed(world: World) -> None:
         assert await Socket(api, f"{PATH}/exec", headers).refused() == (429, "TooManyRequestsError")
         await open_[0].leave()
         again = Socket(api, f"{PATH}/exec", headers, command=["true"])
-        assert (await again.said())[1] == {"exitCode": 0}
+        assert (await again.printed())[1] == {"exitCode": 0}
         await again.task
         await open_[1].leave()
         ends = [entry.detail for entry in await _entries(world) if entry.detail.get("event") == "end"]
@@ -249,7 +249,7 @@ async def test_sessions_are_limited_and_freed(world: World) -> None:
 async def test_an_idle_session_is_closed_with_a_reason(world: World) -> None:
     async with playing(world, shell_idle_s=0.05) as api:
         socket = Socket(api, f"{PATH}/exec", await world.login("ann"), command=["sleep", "infinity"])
-        assert (await socket.said())[1]["code"] == "IdleSessionError"
+        assert (await socket.printed())[1]["code"] == "IdleSessionError"
         await socket.task
 
 
@@ -259,7 +259,7 @@ async def test_a_session_ends_when_its_login_does(world: World, monkeypatch: pyt
         headers = await world.login("ann")
         socket = Socket(api, f"{PATH}/exec", headers, command=["sleep", "infinity"])
         await world.ask("DELETE", "/authn/basic/logout")
-        assert (await socket.said())[1]["code"] == "UnauthorizedUserError"
+        assert (await socket.printed())[1]["code"] == "UnauthorizedUserError"
         await socket.task
 
 
@@ -268,5 +268,5 @@ async def test_a_port_passes_bytes_in_both_directions(world: World) -> None:
         socket = Socket(api, f"{PATH}/ports/8080", await world.login("ann"))
         socket.send(b"\x00ping")
         socket.send(b"\xff")
-        assert await socket.said() == (b"ping", {"exitCode": 0})
+        assert await socket.printed() == (b"ping", {"exitCode": 0})
         await socket.task

@@ -188,16 +188,16 @@ async def test_groups_are_joined_and_left(world: World) -> None:
 
 
 async def test_the_right_of_an_administrator_comes_and_goes_with_groups(world: World) -> None:
-    def said(is_admin: bool) -> dict[str, Any]:
+    def printed(is_admin: bool) -> dict[str, Any]:
         return {"json": {"admin": is_admin}}
 
-    lone = await world.ask("PUT", "/users/root/admin", "root", **said(False))
+    lone = await world.ask("PUT", "/users/root/admin", "root", **printed(False))
     assert (lone.status_code, lone.json()["code"]) == (403, "RemoveAdminError")
-    assert (await world.ask("PUT", "/users/ann/admin", "root", **said(True))).status_code == 201
+    assert (await world.ask("PUT", "/users/ann/admin", "root", **printed(True))).status_code == 201
     assert (await world.get("/users/ann"))["grouplist"] == ["default", "admingroup"]
     removed = await world.ask("DELETE", "/users/root", "ann")
     assert (removed.status_code, removed.json()["code"]) == (403, "RemoveAdminError")
-    assert (await world.ask("PUT", "/users/root/admin", "ann", **said(False))).status_code == 201
+    assert (await world.ask("PUT", "/users/root/admin", "ann", **printed(False))).status_code == 201
     assert (await world.ask("GET", "/groups/default/userlist", "root")).status_code == 403
     assert (await world.ask("DELETE", "/users/root", "ann")).status_code == 200
 

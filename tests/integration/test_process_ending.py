@@ -19,8 +19,8 @@ from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.seen import Watch, a_key, a_launch, forget
 
 
-@pytest.mark.parametrize("whom", ["wrapper", "group"])
-async def test_a_stopped_task_ends_as_soon_as_any_other(host: ProcessHarness, whom: str) -> None:
+@pytest.mark.parametrize("stopped", ["wrapper", "group"])
+async def test_a_stopped_task_ends_as_soon_as_any_other(host: ProcessHarness, stopped: str) -> None:
     key = a_key()
     backend = await host.start()
     watch = Watch(backend)
@@ -30,7 +30,7 @@ async def test_a_stopped_task_ends_as_soon_as_any_other(host: ProcessHarness, wh
     assert ticket is not None
     wrapper = ticket.pid
     assert wrapper is not None
-    if whom == "group":
+    if stopped == "group":
         os.killpg(wrapper, signal.SIGSTOP)
     else:
         os.kill(wrapper, signal.SIGSTOP)

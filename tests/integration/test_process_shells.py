@@ -23,7 +23,7 @@ echo "$HOME $USER $PAI_WORK_DIR $PWD $OPENPAI_TASK_DIRECTORY"
 """
 
 
-async def _said(backend: Backend, user: str, command: ShellCommand) -> str:
+async def _printed(backend: Backend, user: str, command: ShellCommand) -> str:
     assert isinstance(backend, Shells)
     shell = await backend.shell(job_of(user), command)
     out = b""
@@ -38,8 +38,8 @@ async def test_a_shell_is_confined_as_its_task_is(world: PeopleHarness) -> None:
     backend = await world.begin("ann", f"{LOOK}\necho done")
     task = world.output(job_of("ann")).partition("done")[0]
     assert "NoNewPrivs:\t1" in task
-    assert await _said(backend, "ann", ShellCommand(("sh", "-c", LOOK))) == task
-    assert await _said(backend, "ann", ShellCommand(("sh", "-c", LOOK), is_terminal=True)) == task
+    assert await _printed(backend, "ann", ShellCommand(("sh", "-c", LOOK))) == task
+    assert await _printed(backend, "ann", ShellCommand(("sh", "-c", LOOK), is_terminal=True)) == task
 
 
 async def test_a_shell_keeps_no_way_out_of_its_task(world: PeopleHarness) -> None:
@@ -51,7 +51,7 @@ async def test_a_shell_keeps_no_way_out_of_its_task(world: PeopleHarness) -> Non
         f"echo >{world.directory('ann')}/exit 2>&1 || echo refused",
         "nsenter -t 1 -m true 2>&1 && echo entered; grep -c . /proc/1/environ 2>&1",
     )
-    message = [await _said(backend, "ann", ShellCommand(("sh", "-c", each))) for each in tries]
+    message = [await _printed(backend, "ann", ShellCommand(("sh", "-c", each))) for each in tries]
     # No file of the server or of a namespace; what the server was started with, a task has as well.
     assert message[0].split() == world.output(job_of("ann")).split()[:-1]
     assert "cat:" in message[1]
@@ -64,4 +64,4 @@ async def test_a_shell_after_a_restart_is_confined_too(world: PeopleHarness) -> 
     task = world.output(job_of("ann")).partition("done")[0]
     await world.crash()
     backend = await world.start()
-    assert await _said(backend, "ann", ShellCommand(("sh", "-c", LOOK))) == task
+    assert await _printed(backend, "ann", ShellCommand(("sh", "-c", LOOK))) == task

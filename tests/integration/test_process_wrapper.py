@@ -76,7 +76,7 @@ class Attempt:
         assert message is not None
         return message.code
 
-    def said(self, stream: str = "stdout") -> str:
+    def printed(self, stream: str = "stdout") -> str:
         path = self.directory / f"{stream}.log"
         return path.read_text() if path.exists() else ""
 
@@ -96,8 +96,8 @@ def attempt(tmp_path: Path, shell: tuple[str, ...]) -> Attempt:
 @pytest.mark.parametrize("code", [0, 1, 42, 255])
 def test_the_users_exit_code_is_reported(attempt: Attempt, code: int) -> None:
     assert attempt.run(f"echo out\necho err >&2\nexit {code}") == code
-    assert (attempt.said(), attempt.said("stderr")) == ("out\n", "err\n")
-    assert f"exit code {code}" in attempt.said("runtime")
+    assert (attempt.printed(), attempt.printed("stderr")) == ("out\n", "err\n")
+    assert f"exit code {code}" in attempt.printed("runtime")
 
 
 def test_a_program_that_a_signal_ended_is_reported_as_128_and_its_number(attempt: Attempt) -> None:
@@ -119,7 +119,7 @@ def test_of_many_wrappers_one_runs(attempt: Attempt) -> None:
     processes = [attempt.start() for _ in range(12)]
     for process in processes:
         process.wait(PATIENCE_S)
-    assert attempt.said() == "ran\n"
+    assert attempt.printed() == "ran\n"
     assert sorted(process.returncode for process in processes)[1:] == [75] * 11
 
 
@@ -127,7 +127,7 @@ def test_a_fenced_attempt_never_begins(attempt: Attempt) -> None:
     attempt.write("echo ran")
     (attempt.directory / "ticket").write_text("fenced\n")
     assert attempt.start().wait(PATIENCE_S) == 75
-    assert attempt.said() == ""
+    assert attempt.printed() == ""
     assert not (attempt.directory / "exit").exists()
 
 
@@ -155,11 +155,11 @@ def test_without_a_log_directory_the_wrapper_passes_its_own_streams_on(attempt: 
 def test_without_a_grace_period_of_its_own_the_wrapper_waits_for_the_task(attempt: Attempt) -> None:
     attempt.write("trap 'sleep 0.2; echo saved; exit 6' TERM\necho ready\nwhile :; do sleep 0.05; done")
     process = attempt.start("-")
-    until(lambda: "ready" in attempt.said())
+    until(lambda: "ready" in attempt.printed())
     process.send_signal(signal.SIGTERM)
     process.wait(PATIENCE_S)
-    assert (attempt.code(), attempt.said()) == (6, "ready\nsaved\n")
-    assert "the task is to end" in attempt.said("runtime")
+    assert (attempt.code(), attempt.printed()) == (6, "ready\nsaved\n")
+    assert "the task is to end" in attempt.printed("runtime")
 
 
 @pytest.mark.parametrize("thing", ["mkdir ../exit", "mkfifo ../exit", "ln -s /nowhere/at/all ../exit"])
@@ -175,41 +175,41 @@ def test_a_wrapper_that_shares_its_group_with_strangers_does_not_begin(attempt: 
     # The trailing command keeps the outer shell, which leads the group, from becoming the wrapper.
     outer = subprocess.run(["sh", "-c", '"$@"; exit $?', "sh", *inner], check=False, start_new_session=True)
     assert outer.returncode == 64
-    assert attempt.said() == ""
+    assert attempt.printed() == ""
 
 
 def test_a_program_saves_its_work_on_sigterm_and_the_script_goes_no_further(attempt: Attempt) -> None:
     program = "trap 'sleep 0.3; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
     attempt.write(f'sh -c "{program}"\necho never')
     process = attempt.start()
-    until(lambda: "ready" in attempt.said())
+    until(lambda: "ready" in attempt.printed())
     process.send_signal(signal.SIGTERM)
     process.wait(PATIENCE_S)
     assert attempt.code() == 143
-    assert attempt.said() == "ready\nsaved\n"
+    assert attempt.printed() == "ready\nsaved\n"
 
 
 def test_a_script_may_say_itself_what_sigterm_means(attempt: Attempt) -> None:
     attempt.write("trap 'echo saved; exit 5' TERM\necho ready\nwhile :; do sleep 0.02; done")
     process = attempt.start()
-    until(lambda: "ready" in attempt.said())
+    until(lambda: "ready" in attempt.printed())
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGTERM)
     process.wait(PATIENCE_S)
-    assert (attempt.code(), attempt.said()) == (5, "ready\nsaved\n")
+    assert (attempt.code(), attempt.printed()) == (5, "ready\nsaved\n")
 
 
 @pytest.mark.parametrize("from_file", [False, True], ids=["as launched", "as written later"])
 def test_who_ignores_sigterm_is_killed_after_the_grace_period(attempt: Attempt, from_file: bool) -> None:
     attempt.write("trap '' TERM\necho ready\nwhile :; do sleep 0.02; done")
     process = attempt.start("600" if from_file else "0.3")
-    until(lambda: "ready" in attempt.said())
+    until(lambda: "ready" in attempt.printed())
     if from_file:
         (attempt.directory / "grace").write_text("0.3\n")
     process.send_signal(signal.SIGTERM)
     process.wait(PATIENCE_S)
     assert attempt.code() == 137
-    assert "0.3 s" in attempt.said("runtime")
+    assert "0.3 s" in attempt.printed("runtime")
 
 
 def test_background_processes_do_not_outlive_the_script(attempt: Attempt) -> None:
@@ -221,19 +221,19 @@ def test_background_processes_do_not_outlive_the_script(attempt: Attempt) -> Non
 def test_signals_to_the_own_group_do_not_disturb_the_wrapper(attempt: Attempt) -> None:
     commands = "trap 'echo hup' HUP\ntrap 'echo usr1' USR1\nkill -HUP 0\nkill -USR1 0\necho on\nexit 4"
     assert attempt.run(commands) == 4
-    assert attempt.said() == "hup\nusr1\non\n"
+    assert attempt.printed() == "hup\nusr1\non\n"
 
 
 def test_a_pipe_ends_when_its_reader_does(attempt: Attempt) -> None:
     assert attempt.run("set +o pipefail 2>/dev/null || true\nyes | head -n 1") == 0
-    assert attempt.said() == "y\n"
+    assert attempt.printed() == "y\n"
 
 
 def test_a_failing_command_in_a_pipe_ends_a_script_run_by_bash(attempt: Attempt) -> None:
     if shutil.which("bash") is None:
         pytest.skip("bash is not installed here")
     assert attempt.run("false | true\necho never") == 1
-    assert attempt.said() == ""
+    assert attempt.printed() == ""
 
 
 def test_an_image_with_a_shell_and_nothing_else_is_enough(attempt: Attempt) -> None:
@@ -245,10 +245,10 @@ def test_an_image_with_a_shell_and_nothing_else_is_enough(attempt: Attempt) -> N
     busy = "n=0; while [ $n -lt 200000 ]; do n=$((n + 1)); done"
     attempt.write(f"trap '{busy}; echo saved; exit 7' TERM\necho ready\nwhile :; do :; done")
     process = attempt.start()
-    until(lambda: "ready" in attempt.said())
+    until(lambda: "ready" in attempt.printed())
     process.send_signal(signal.SIGTERM)
     process.wait(PATIENCE_S)
-    assert (attempt.code(), attempt.said()) == (7, "ready\nsaved\n")
+    assert (attempt.code(), attempt.printed()) == (7, "ready\nsaved\n")
 
 
 def test_postcommands_run_however_the_task_ended_and_callbacks_after_success_only(attempt: Attempt) -> None:
@@ -259,11 +259,11 @@ def test_postcommands_run_however_the_task_ended_and_callbacks_after_success_onl
     role = TaskRole("worker", "image", Resources(1, 1, 0), ("main",))
     spec = JobSpec("job", (role,), extras={PLUGIN_PREFIX: [plugin]})
     assert attempt.run(with_plugins(spec, WORKER, "echo main\nexit 0", same)) == 0
-    assert attempt.said() == "pre\nmain\nsucceeded\npost 0\n"
+    assert attempt.printed() == "pre\nmain\nsucceeded\npost 0\n"
     failing = Attempt(attempt.directory / "failing", attempt.shell)
     failing.directory.mkdir()
     assert failing.run(with_plugins(spec, WORKER, "(exit 7)\necho never", same)) == 7
-    assert failing.said() == "pre\npost 7\n"
+    assert failing.printed() == "pre\npost 7\n"
 
 
 def test_a_plugins_ignored_failure_lets_the_task_go_on(attempt: Attempt) -> None:
@@ -272,7 +272,7 @@ def test_a_plugins_ignored_failure_lets_the_task_go_on(attempt: Attempt) -> None
         "job", (TaskRole("worker", "image", Resources(1, 1, 0), ("main",)),), extras={PLUGIN_PREFIX: [plugin]}
     )
     assert attempt.run(with_plugins(spec, WORKER, "echo main\nfalse\necho never", same)) == 1
-    assert attempt.said() == "on\nmain\n"
+    assert attempt.printed() == "on\nmain\n"
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_what_a_plugin_does_to_its_shell_stays_there(
         "job", (TaskRole("worker", "image", Resources(1, 1, 0), ("main",)),), extras={PLUGIN_PREFIX: [plugin, after]}
     )
     own = '[ "$PWD" != / ] && [ -z "${LEAK-}" ] && [ "$(umask)" != 0077 ] && echo main\nexport OWN=leak\ncd /'
-    assert (attempt.run(with_plugins(spec, WORKER, own, same)), attempt.said()) == (code, output)
+    assert (attempt.run(with_plugins(spec, WORKER, own, same)), attempt.printed()) == (code, output)
 
 
 def test_a_failing_postcommand_fails_the_task_unless_it_is_ignored(attempt: Attempt) -> None:
@@ -322,10 +322,10 @@ def test_postcommands_run_after_a_program_that_sigterm_ended_has_saved_its_work(
     program = "trap 'sleep 0.3; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
     attempt.write(with_plugins(spec, WORKER, f'sh -c "{program}"', same))
     process = attempt.start()
-    until(lambda: "ready" in attempt.said())
+    until(lambda: "ready" in attempt.printed())
     process.send_signal(signal.SIGTERM)
     process.wait(PATIENCE_S)
-    assert (attempt.code(), attempt.said()) == (143, "ready\nsaved\npost\n")
+    assert (attempt.code(), attempt.printed()) == (143, "ready\nsaved\npost\n")
 
 
 def test_a_failing_postcommand_does_not_replace_the_tasks_own_exit_code(attempt: Attempt) -> None:

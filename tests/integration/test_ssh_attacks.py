@@ -26,7 +26,7 @@ async def _is_refused(ssh: SshWorld, name: str, key: asyncssh.SSHKey) -> bool:
         return True
 
 
-async def _said(ssh: SshWorld, name: str, key: asyncssh.SSHKey, command: str = "true") -> tuple[int | None, str]:
+async def _printed(ssh: SshWorld, name: str, key: asyncssh.SSHKey, command: str = "true") -> tuple[int | None, str]:
     async with ssh.client(name, client_keys=[key]) as client:
         done = await client.run(command)
         return done.exit_status, str(done.stderr)
@@ -72,7 +72,7 @@ async def test_tasks_of_others_unknown_and_finished_ones_are_refused_with_a_reas
 ) -> None:
     async with ssh_world(world, tmp_path) as ssh:
         await ssh.add_key("bob", KEY)
-        code, message = await _said(ssh, "bob+ann~train", KEY)
+        code, message = await _printed(ssh, "bob+ann~train", KEY)
         assert code == 255
         assert "bob may not" in message
         [entry] = await ssh.entries()
@@ -83,12 +83,12 @@ async def test_tasks_of_others_unknown_and_finished_ones_are_refused_with_a_reas
             ("ann+train+worker+7", "no running task worker/7"),
             ("ann+train+other", "no running task other/0"),
         ):
-            code, message = await _said(ssh, name, ssh.key)
+            code, message = await _printed(ssh, name, ssh.key)
             assert (code, part in message) == (255, True), message
         await ssh.add_key("root", KEY)
-        assert await _said(ssh, "root+ann~train", KEY) == (0, "")
+        assert await _printed(ssh, "root+ann~train", KEY) == (0, "")
         ssh.platform.running.clear()
-        code, message = await _said(ssh, "ann+train", ssh.key)
+        code, message = await _printed(ssh, "ann+train", ssh.key)
         assert (code, "does not run" in message) == (255, True)
         async with ssh.client() as client:
             with pytest.raises(asyncssh.ChannelOpenError):
@@ -151,7 +151,7 @@ async def test_failed_logins_and_sessions_are_limited(world: World, tmp_path: Pa
             assert (done.exit_status, "allowed" in str(done.stderr)) == (255, True)
         # The sessions of a connection that is gone end.
         async with asyncio.timeout(30):
-            while await _said(ssh, "ann+train", ssh.key) != (0, ""):  # noqa: ASYNC110
+            while await _printed(ssh, "ann+train", ssh.key) != (0, ""):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
 
@@ -175,7 +175,7 @@ async def test_connections_without_a_login_do_not_keep_others_out_for_long(world
             await asyncio.gather(*ended, return_exceptions=True)
         for _, writer in opened:
             writer.close()
-        assert await _said(ssh, "ann+train", ssh.key) == (0, "")
+        assert await _printed(ssh, "ann+train", ssh.key) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ async def test_what_is_no_ssh_is_disconnected(world: World, tmp_path: Path, sent
             with contextlib.suppress(ConnectionError):
                 assert len(await reader.read()) < 4096
         writer.close()
-        assert await _said(ssh, "ann+train", ssh.key) == (0, "")
+        assert await _printed(ssh, "ann+train", ssh.key) == (0, "")
 
 
 async def test_nothing_is_forwarded_to_other_hosts_and_nothing_listens(world: World, tmp_path: Path) -> None:

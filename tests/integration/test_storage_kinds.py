@@ -31,7 +31,7 @@ class Served:
 
     def __init__(self, service: StorageService, definition: dict[str, Any], secret: str) -> None:
         self.service = service
-        self.said = definition
+        self.definition = definition
         self.secret = secret
 
     async def area(self, user: str = "ann") -> Area:
@@ -141,7 +141,7 @@ async def test_directories_are_not_files_and_files_not_directories(it: Served) -
 async def test_removing_a_directory_removes_no_other(it: Served) -> None:
     area = await it.area()
     # Patterns to fsspec, names to everybody else.
-    names = ["ab", "b", "[ab]"] + (["a*", "a?b"] if "password" not in it.said["data"] else [])
+    names = ["ab", "b", "[ab]"] + (["a*", "a?b"] if "password" not in it.definition["data"] else [])
     for name in names:
         await area.write(f"{name}/file", pieces(b"x"))
     for gone in sorted(names):
@@ -167,7 +167,7 @@ async def test_of_several_uploads_at_once_one_stays_and_nothing_else(it: Served)
     )
     acknowledged = [each * 5 for each, size in zip(written, done, strict=True) if size == 1_500_000]
     # Azure lets nobody finish whose blocks somebody else's end took away.
-    assert len(acknowledged) == len(written) or "accountKey" in it.said["data"]
+    assert len(acknowledged) == len(written) or "accountKey" in it.definition["data"]
     assert await all_of(area, "same") in acknowledged
     opened = await it.service._open(await it.service.get("it"))
     assert opened.connection
@@ -189,7 +189,7 @@ async def test_no_reader_gets_parts_of_two_files(it: Served) -> None:
 
 
 async def test_every_user_has_their_own_folder(it: Served) -> None:
-    await it.service.change("it", {**it.said, "share": False})
+    await it.service.change("it", {**it.definition, "share": False})
     ann, bob = await it.area("ann"), await it.area("bob")
     assert await ann.list("") == ()
     await ann.write("diary", pieces(b"ann"))
@@ -205,7 +205,7 @@ async def test_a_wrong_secret_is_reported_and_not_shown(it: Served) -> None:
     if it.secret in ("", "secretAccessKey"):
         pytest.skip("nobody asks for a secret here" if not it.secret else "moto lets everybody in")
     wrong = "dGhpcyBpcyB3cm9uZw=="
-    await it.service.change("it", {**it.said, "data": {**it.said["data"], it.secret: wrong}})
+    await it.service.change("it", {**it.definition, "data": {**it.definition["data"], it.secret: wrong}})
     steps = await it.service.check("it")
     assert steps[-1].is_ok is False
     with pytest.raises(PaiError) as message:
@@ -217,12 +217,12 @@ async def test_a_wrong_secret_is_reported_and_not_shown(it: Served) -> None:
 
 
 async def test_a_server_that_is_gone_is_unavailable(it: Served) -> None:
-    data = dict(it.said["data"])
+    data = dict(it.definition["data"])
     for key, value in (("endpoint", "http://127.0.0.1:9"), ("port", 9), ("path", "/surely/not/there")):
         if key in data and not (key == "path" and "port" in data):
             data[key] = value
             break
-    await it.service.change("it", {**it.said, "data": data})
+    await it.service.change("it", {**it.definition, "data": data})
     steps = await it.service.check("it")
     assert [(step.what, step.is_ok) for step in steps] == [("connect", False)]
     assert SECRET not in steps[0].message
@@ -230,25 +230,27 @@ async def test_a_server_that_is_gone_is_unavailable(it: Served) -> None:
 
 @pytest.mark.parametrize("key", ["bucket", "containerName", "share", "password"])
 async def test_what_is_wrong_is_named(it: Served, key: str) -> None:
-    data = dict(it.said["data"])
+    data = dict(it.definition["data"])
     if "address" in data:
         data |= {"server": "127.0.0.1", "share": "data", "path": "below"}
         del data["address"]
     if key not in data:
         pytest.skip("this kind has none")
-    await it.service.change("it", {**it.said, "data": {**data, it.secret: it.said["data"][it.secret], key: "other"}})
+    await it.service.change(
+        "it", {**it.definition, "data": {**data, it.secret: it.definition["data"][it.secret], key: "other"}}
+    )
     (step,) = await it.service.check("it")
     assert not step.is_ok
     assert ("password" if key == "password" else "other") in step.message
 
 
 async def test_who_has_no_name_is_a_guest(it: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    if it.said["type"] != "smb":
+    if it.definition["type"] != "smb":
         pytest.skip("only SMB has guests")
     # Credentials of the server's own, which no storage may use.
     (tmp_path / "own").write_text(f":root:{SECRET}\n")
     monkeypatch.setenv("NTLM_USER_FILE", str(tmp_path / "own"))
-    place = {"server": "127.0.0.1", "port": it.said["data"]["port"]}
+    place = {"server": "127.0.0.1", "port": it.definition["data"]["port"]}
     await it.service.add({"name": "guests", "type": "smb", "data": {**place, "share": "open"}})
     assert all(step.is_ok for step in await it.service.check("guests"))
     await it.service.add({"name": "closed", "type": "smb", "data": {**place, "share": "data"}})

@@ -45,8 +45,8 @@ class Replica:
     def leads(self) -> bool:
         """Return whether its log says that it leads and not that it stopped to."""
         lines = self.log.read_text().splitlines()
-        said = [line for line in lines if "this server leads" in line]
-        return bool(said) and "no longer" not in said[-1]
+        printed = [line for line in lines if "this server leads" in line]
+        return bool(printed) and "no longer" not in printed[-1]
 
     async def state(self, name: str) -> str:
         """Return a job's state."""

@@ -28,7 +28,7 @@ echo "step of attempt" >"$PAI_CHECKPOINT_DIR/step"
 """
 
 
-async def said(node: RealNode, logs: Path, pods: PodOptions, keys: Sequence[AttemptKey], *mounts: Mount) -> list[str]:
+async def output(node: RealNode, logs: Path, pods: PodOptions, keys: Sequence[AttemptKey], *mounts: Mount) -> list[str]:
     """Return what attempts say that run one after another, each on a server of its own."""
     found = []
     for grant, key in enumerate(keys, start=1):
@@ -62,7 +62,7 @@ async def test_each_task_finds_its_own_directory_in_the_claim(kube_node: RealNod
     place.mkdir()
     async with KubeClient(cluster_access(kube_node.plane.kubeconfig)) as kube, bound_claim(kube, str(place)) as claim:
         pods = PodOptions(checkpoint_claim=claim)
-        assert await said(kube_node, tmp_path / "logs", pods, attempts("saves-claim")) == FOUND
+        assert await output(kube_node, tmp_path / "logs", pods, attempts("saves-claim")) == FOUND
         assert (place / "saves-claim" / "worker.0" / "step").exists()
 
 
@@ -71,5 +71,5 @@ async def test_each_task_finds_its_own_directory_on_a_storage(kube_node: RealNod
     place.mkdir()
     mount = Mount("shared", str(place), "/mnt/shared")
     keys = attempts("saves-shared")
-    assert await said(kube_node, tmp_path / "logs", PodOptions(), keys, mount) == FOUND
+    assert await output(kube_node, tmp_path / "logs", PodOptions(), keys, mount) == FOUND
     assert (place / ".pai-checkpoints" / "saves-shared" / "worker.1" / "step").exists()

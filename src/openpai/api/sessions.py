@@ -142,10 +142,10 @@ class Sessions:
         """
         now_ms = self._clock.now_ms()
         until_ms = None if lifetime_s is None else now_ms + lifetime_s * 1000
-        is_foretold = bool(token)
+        is_predetermined = bool(token)
         token = token or new_token(user, is_application=is_application, created_at_ms=now_ms, expires_at_ms=until_ms)
         remembered = Token(digest_of(token), user, is_application, now_ms, until_ms, scope, name)
-        await self._users.add_token(remembered, is_foretold=is_foretold)
+        await self._users.add_token(remembered, is_predetermined=is_predetermined)
         return token
 
     async def revoke(self, digest: str) -> bool:

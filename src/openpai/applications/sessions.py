@@ -1,4 +1,4 @@
-"""Who may enter an application: a ticket in an address, once, then a cookie that is worth nothing elsewhere.
+"""Lets users into an application: by a ticket in an address, once, then a cookie that is worth nothing elsewhere.
 
 A cookie is sealed with the server's key and names one application and one login, so it survives a restart of the
 server and ends with that login. The right is the one of `job.exec`, and is asked for again every few seconds.

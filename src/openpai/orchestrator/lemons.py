@@ -37,7 +37,7 @@ MARK: Final = "lemon: "
 STRIKES_MAX: Final = 2000
 SUSPECTS_MAX: Final = 1000
 LATELY_MS: Final = 28 * 86_400_000
-"""Who ran a job within this time counts as a user."""
+"""Users who ran a job within this time are counted."""
 _AUDITED: Final = "node.change"
 _UNKNOWN: Final = ("", "unknown")
 log: Final = structlog.get_logger(__name__)

@@ -62,10 +62,10 @@ class AccountStore(Protocol):
     async def remove_group(self, name: str) -> None:
         """Delete a group and its memberships. Raises NoGroupError and RemoveAdminError."""
 
-    async def add_token(self, token: Token, *, is_foretold: bool = False) -> None:
+    async def add_token(self, token: Token, *, is_predetermined: bool = False) -> None:
         """Add a token, and delete expired tokens of its owner. Raises NoUserError.
 
-        Raises ConflictTokenError for one that exists, and for a foretold one also if it existed before.
+        Raises ConflictTokenError for one that exists, and for a predetermined one also if it existed before.
         """
 
     async def token(self, digest: str) -> tuple[Token, User] | None:

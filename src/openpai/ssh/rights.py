@@ -1,4 +1,4 @@
-"""Who logs in with a key, and which task they reach: the same rights as those of `pai job exec`.
+"""Finds the user that a key logs in and the task they reach, with the same rights as those of `pai job exec`.
 
 Nothing is remembered between two questions: a key that was removed from a profile, a user who was removed, and a right
 that was lost are noticed at the next one.

@@ -137,7 +137,7 @@ class SqlAccountStore(Stored):
 
         await self._database.write(work, _PEOPLE)
 
-    async def add_token(self, token: Token, *, is_foretold: bool = False) -> None:
+    async def add_token(self, token: Token, *, is_predetermined: bool = False) -> None:
         columns = {name: getattr(token, name) for name in _TOKEN} | {"owner": token.user}
         expired = sa.delete(tokens).where(tokens.c.owner == token.user, tokens.c.expires_at_ms <= token.created_at_ms)
 
@@ -150,7 +150,7 @@ class SqlAccountStore(Stored):
             try:
                 with connection.begin_nested():
                     connection.execute(tokens.insert(), columns)
-                    if is_foretold:
+                    if is_predetermined:
                         connection.execute(idempotency.insert(), _opened_once(token))
             except exc.IntegrityError as error:
                 raise Refused("ConflictTokenError", "this token exists already", "make a new one") from error

@@ -37,8 +37,8 @@ def job(server: Server) -> Iterator[str]:
 
 
 def _exec(pai: Person, job: str, *words: str) -> tuple[int, str, str]:
-    said = pai("job", "exec", job, "--", *words)
-    return said.code, said.out, said.err
+    printed = pai("job", "exec", job, "--", *words)
+    return printed.code, printed.out, printed.err
 
 
 def test_a_command_has_its_output_and_its_exit_code(pai: Person, job: str) -> None:
@@ -52,8 +52,8 @@ def test_a_command_has_its_output_and_its_exit_code(pai: Person, job: str) -> No
 def test_wrong_tasks_and_jobs_are_named(pai: Person, server: Server, job: str) -> None:
     code, _, err = _exec(pai, "no-such-job", "true")
     assert (code, "no-such-job" in err) == (3, True)
-    said = pai("job", "exec", job, "--task", "worker/9", "--", "true")
-    assert said.code == 3
+    printed = pai("job", "exec", job, "--task", "worker/9", "--", "true")
+    assert printed.code == 3
     server.submit("shells-over", "true")
     server.ended("shells-over")
     code, _, err = _exec(pai, "shells-over", "true")
@@ -88,17 +88,17 @@ class _Terminal:
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
-        self.said = b""
+        self.printed = b""
 
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
 
     def until(self, text: str) -> None:
         deadline = time.monotonic() + 90
-        while text.encode() not in self.said:
-            assert time.monotonic() < deadline, self.said
+        while text.encode() not in self.printed:
+            assert time.monotonic() < deadline, self.printed
             if select.select([self.master], [], [], 1.0)[0]:
-                self.said += os.read(self.master, 65536)
+                self.printed += os.read(self.master, 65536)
 
     def end(self) -> int:
         code = self.process.wait(90)
@@ -181,9 +181,9 @@ def test_an_archive_that_a_task_made_up_writes_nothing_outside(pai: Person, job:
     goal.mkdir(parents=True)
     send = task_files._SEND.replace("exec tar", "exec ./tar")
     with patch.object(task_files, "_SEND", send):
-        said = pai("job", "cp", f"{job}:.", str(goal), "--json")
-    assert said.code == 0, said.err
-    assert len(said.json()["skipped"]) == 3
+        printed = pai("job", "cp", f"{job}:.", str(goal), "--json")
+    assert printed.code == 0, printed.err
+    assert len(printed.json()["skipped"]) == 3
     assert not (tmp_path / "goal" / "evil").exists()
     assert not Path("/tmp/pai-evil").exists()
     assert (goal / "fine").read_bytes() == b"evil"

@@ -71,8 +71,8 @@ def test_a_refusal_is_tied_to_its_field_and_takes_the_focus(visitor: Visitor) ->
     page.get_by_role("button", name="Submit", exact=True).click()
     expect(name).to_have_attribute("aria-invalid", "true", timeout=WITHIN_MS)
     expect(name).to_be_focused()
-    told = name.get_attribute("aria-describedby") or ""
-    assert page.locator(f"[id='{told.split()[-1]}']").inner_text().strip()
+    shown_text = name.get_attribute("aria-describedby") or ""
+    assert page.locator(f"[id='{shown_text.split()[-1]}']").inner_text().strip()
     name.fill("a-name")
     expect(name).not_to_have_attribute("aria-invalid", "true", timeout=WITHIN_MS)
 

@@ -40,7 +40,7 @@ class Container:
     is_unique: bool
     started_at: str
     code: int | None = None
-    said: dict[str, str] = field(default_factory=dict)
+    printed: dict[str, str] = field(default_factory=dict)
     """What its status says beside the code: reason and message of the pod."""
     ended_at: str = ""
     turn: int = 0
@@ -203,8 +203,8 @@ def ended_status(one: Container) -> Object:
         "startedAt": one.started_at,
         "finishedAt": one.ended_at,
     }
-    phase = "Failed" if one.code or one.said else "Succeeded"
-    return {"phase": phase, "containerStatuses": [container({"terminated": terminated})], **one.said}
+    phase = "Failed" if one.code or one.printed else "Succeeded"
+    return {"phase": phase, "containerStatuses": [container({"terminated": terminated})], **one.printed}
 
 
 def unknown_status() -> Object:

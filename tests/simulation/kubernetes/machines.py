@@ -111,7 +111,7 @@ class Machines(Control):
     def evict(self, one: Container) -> None:
         """Evict a pod as a kubelet under pressure does."""
         self._blame(one.key, "evicted")
-        one.said = {"reason": "Evicted", "message": "The node was low on resource: memory."}
+        one.printed = {"reason": "Evicted", "message": "The node was low on resource: memory."}
         self._ended(one, 137)
 
     def catch_up(self) -> None:

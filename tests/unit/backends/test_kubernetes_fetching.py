@@ -17,8 +17,8 @@ class Fetcher(WorkFetcher):
 
     def __init__(self, root: Path) -> None:
         client: Any = None
-        self.said: list[tuple[str, ...]] = []
-        super().__init__(client, "default", root, 1000, lambda pod, *step: self.said.append((pod.uid, *step)))
+        self.printed: list[tuple[str, ...]] = []
+        super().__init__(client, "default", root, 1000, lambda pod, *step: self.printed.append((pod.uid, *step)))
         self.may_end = asyncio.Event()
         self.started: list[str] = []
         self.begun: list[str] = []
@@ -36,7 +36,7 @@ class Fetcher(WorkFetcher):
         return self.result
 
     async def _end(self, attempt: PodAttempt, sentence: str) -> None:
-        self.said.append((attempt.uid, sentence))
+        self.printed.append((attempt.uid, sentence))
 
 
 def pod(number: int) -> PodAttempt:
@@ -79,7 +79,7 @@ async def test_files_that_are_lost_are_a_step_of_their_task_before_its_container
         fetcher.result = f"sentence {number}", is_lost
         fetcher.fetch(pod(number))
         await asyncio.gather(*fetcher._tasks.values())
-    assert fetcher.said == [
+    assert fetcher.printed == [
         ("u0", "sentence 0", FILES_LOST), ("u0", "sentence 0"), ("u1", "sentence 1"),
     ]  # fmt: skip
 

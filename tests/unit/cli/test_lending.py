@@ -32,8 +32,8 @@ def test_what_is_lent_and_borrowed_is_shown_in_eighty_columns(pai, platform):
 
 def test_why_says_how_much_is_lent_to_whom_and_when_it_comes_back(pai, platform):
     lent = [{"virtualCluster": "speech", "gpu": 8, "cpu": 64}, {"virtualCluster": "[nlp]", "gpu": 0, "cpu": 1}]
-    told = wait(lent=lent, lentBackSeconds=30, interruptible=True)
-    platform.on("GET", "/jobs/ann~train/why", {"waits": [told]})
+    shown_text = wait(lent=lent, lentBackSeconds=30, interruptible=True)
+    platform.on("GET", "/jobs/ann~train/why", {"waits": [shown_text]})
     out = " ".join(pai("job", "why", "train").out.split())
     assert "8 GPUs to speech, 1 CPU to [nlp]; returned within 30s" in out
     assert "interruptible" in out

@@ -1,4 +1,4 @@
-"""Who sees and changes an item, and what edits and reviews make of it."""
+"""The rights to see and change an item, and what edits and reviews make of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANN, BOB, ROOT = Reader("ann"), Reader("bob"), Reader("root", is_admin=True)
 ITEM = Item("1", "train", Kind.TEMPLATE, "ann", 100, Content("Train"))
 
 
-def told(number: int, title: str, by: str = "ann") -> Revision:
+def shown_text(number: int, title: str, by: str = "ann") -> Revision:
     return Revision(number, 200, by, "", Content(title))
 
 
@@ -55,28 +55,28 @@ def test_only_what_others_would_see_needs_approval() -> None:
 
 
 def test_an_edit_of_an_approved_item_waits_and_leaves_what_others_see() -> None:
-    waiting = edited(ITEM, told(2, "New"), waits=True)
+    waiting = edited(ITEM, shown_text(2, "New"), waits=True)
     assert (waiting.content.title, waiting.revision, waiting.newest, waiting.status) == ("Train", 1, 2, Status.APPROVED)
     assert is_waiting(waiting)
-    approved = reviewed(waiting, told(2, "New"), is_approved=True, reason="")
+    approved = reviewed(waiting, shown_text(2, "New"), is_approved=True, reason="")
     assert (approved.content.title, approved.revision, is_waiting(approved)) == ("New", 2, False)
-    rejected = reviewed(waiting, told(2, "New"), is_approved=False, reason="no")
+    rejected = reviewed(waiting, shown_text(2, "New"), is_approved=False, reason="no")
     assert (rejected.content.title, rejected.status, rejected.reason) == ("Train", Status.APPROVED, "no")
     assert not is_waiting(rejected)
-    again = edited(rejected, told(3, "Newer"), waits=True)
+    again = edited(rejected, shown_text(3, "Newer"), waits=True)
     assert is_waiting(again)
 
 
 def test_a_rejected_item_waits_again_after_an_edit() -> None:
     pending = replace(ITEM, status=Status.PENDING)
-    rejected = reviewed(pending, told(1, "Train"), is_approved=False, reason="")
+    rejected = reviewed(pending, shown_text(1, "Train"), is_approved=False, reason="")
     assert (rejected.status, rejected.reason) == (Status.REJECTED, "no reason was given")
-    again = edited(rejected, told(2, "New"), waits=True)
+    again = edited(rejected, shown_text(2, "New"), waits=True)
     assert (again.status, again.content.title, again.revision) == (Status.PENDING, "New", 2)
-    assert edited(rejected, told(2, "New"), waits=False).status is Status.APPROVED
+    assert edited(rejected, shown_text(2, "New"), waits=False).status is Status.APPROVED
 
 
 def test_an_approved_item_can_be_taken_back() -> None:
-    taken = reviewed(ITEM, told(1, "Train"), is_approved=False, reason="broken")
+    taken = reviewed(ITEM, shown_text(1, "Train"), is_approved=False, reason="broken")
     assert taken.status is Status.REJECTED
     assert not may_see(BOB, taken)

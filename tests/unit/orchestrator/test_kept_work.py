@@ -43,7 +43,7 @@ class World:
         leader.kept = KeptLimit(self.work, self.servers.queries, user_bytes_max)
         await watch_kept_work(leader, self.watch)
 
-    async def said(self, job: str) -> list[tuple[str, str]]:
+    async def printed(self, job: str) -> list[tuple[str, str]]:
         events = [each.event for each in await self.servers.events(job)]
         return [(event.reason, event.message) for event in events if event.reason.startswith("Files")]
 
@@ -61,16 +61,16 @@ def test_each_job_says_once_what_of_it_is_kept_and_that_it_is_removed(tmp_path: 
             await world.left("train", index, 10)
         await world.look()
         await world.look()
-        ((reason, message),) = await world.said("train")
+        ((reason, message),) = await world.printed("train")
         assert reason == "FilesKept"
         assert message.startswith("the files that worker-0, worker-1 left (2, with 20 bytes) are kept until 20")
         # Another server says nothing again.
         world.watch = KeptWatch()
         await world.look()
-        assert len(await world.said("train")) == 1
+        assert len(await world.printed("train")) == 1
         world.work.expire(is_scarce=True)
         await world.look()
-        ((reason, message),) = (await world.said("train"))[1:]
+        ((reason, message),) = (await world.printed("train"))[1:]
         assert (reason, message.rpartition(": ")[2]) == ("FilesRemoved", "the platform's disk was almost full")
 
     tell(tmp_path, story)
@@ -82,10 +82,10 @@ def test_of_a_user_who_keeps_too_much_the_oldest_is_removed_and_the_job_says_so(
         new = await world.left("new", 0, 600)
         await world.look(LIMIT)
         assert (old.exists(), new.exists()) == (False, True)
-        kept, (reason, message) = await world.said("old")
+        kept, (reason, message) = await world.printed("old")
         assert (kept[0], reason) == ("FilesKept", "FilesRemoved")
         assert "of user ann at most" in message
-        assert [reason for reason, _ in await world.said("new")] == ["FilesKept"]
+        assert [reason for reason, _ in await world.printed("new")] == ["FilesKept"]
         # More than the limit in one attempt is not kept, either.
         huge = await world.left("huge", 0, LIMIT + 1)
         await world.look(LIMIT)
@@ -104,7 +104,7 @@ def test_files_whose_time_is_over_and_those_of_deleted_jobs(tmp_path: Path) -> N
         assert gone.exists()
         world.work.remove(list(world.watch.known))
         await world.look(LIMIT)
-        (_, (reason, message)) = await world.said("train")
+        (_, (reason, message)) = await world.printed("train")
         assert reason == "FilesRemoved"
         assert ": they were kept until 20" in message
 

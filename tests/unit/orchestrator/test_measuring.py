@@ -103,7 +103,7 @@ def test_a_job_reports_values_under_few_names_however_often_it_changes_them() ->
         kept = {"loss": float(turn)} | ({f"made-up-{turn}": 1.0} if turn < NAMES_MAX - 1 else {})
         assert measures.reported(KEY.job) == kept
     assert measures.reported("b" * 32) == {}
-    # What runs again after it had ended begins anew.
+    # What runs again after it had ended begins again.
     measures.learn([])
     measures.learn([replace(sample(1, 0.0), progress=Progress(1, 100, {"other": 2.0}))])
     assert measures.reported(KEY.job) == {"other": 2.0}
