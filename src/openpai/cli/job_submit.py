@@ -16,7 +16,7 @@ from openpai.protocol.errors import InvalidParameters, InvalidProtocol, Refused
 if TYPE_CHECKING:
     from openpai.cli.job_edit import Edited
     from openpai.client import Client, JobDetail
-    from openpai.client.model import Submitted, SubmittedSweep
+    from openpai.client.model import CheckedJob, Submitted, SubmittedSweep
     from openpai.client.sending import Listed
 
 File = Annotated[str, argument("FILE", "Job file (YAML, or OpenPAI's v1 JSON); - reads standard input.")]
@@ -160,11 +160,11 @@ def check(
     file: File,
     changes: Changes,
     online: Annotated[
-        bool, option("--online", "Also ask the platform whether jobs of its virtual cluster may be interrupted.")
+        bool, option("--online", "Also ask the platform: whether it would accept the job, and start it now or why not.")
     ] = False,
     json: output.Json = False,
 ) -> int:
-    """Check a job file offline: every fault, with its line.
+    """Check a job file, offline unless --online is given: every fault, with its line.
 
     The options are those of submit, and the check is of what submit would send.
     """
@@ -185,11 +185,15 @@ def check(
         raise
     warnings = [edited.remark(warning) for warning in found.warnings]
     own = by_cluster = placement_of(found.spec).is_interruptible
-    if own is None and online:
+    answer = None
+    if online:
         with session.connect() as pai:
-            by_cluster = pai.virtual_cluster(found.spec.virtual_cluster).is_interruptible
+            answer = pai.check_job(edited.content)
+            if own is None:
+                by_cluster = pai.virtual_cluster(found.spec.virtual_cluster).is_interruptible
     if json:
         document = {"name": found.spec.name, "faults": [], "warnings": warnings, "interruptible": by_cluster}
+        document |= {"waits": answer.document.get("waits")} if answer is not None else {}
         output.document({**document, "jobs": jobs} if jobs else document)
         return Exit.OK
     for warning in warnings:
@@ -203,8 +207,26 @@ def check(
     if by_cluster:
         why = "" if own else f", as all jobs of virtual cluster {spec.virtual_cluster} unless they say otherwise"
         output.say(f"It may borrow idle resources of others and be preempted there{why}.")
+    if answer is not None:
+        _say_when(answer)
     output.next_step(f"pai job submit {file} --watch")
     return Exit.OK
+
+
+def _say_when(answer: CheckedJob) -> None:
+    """Say whether a job would start now, or why it would wait."""
+    import time
+
+    from openpai.cli.job_tables import wait_text
+
+    if answer.would_start is None:
+        output.say("Whether it would start now is not known: no server leads at the moment.")
+    elif answer.would_start:
+        output.say("It would start now.")
+    else:
+        output.say("It would wait:")
+        for wait in answer.waits:
+            output.say_marked_up(wait_text(wait, int(time.time() * 1000)))
 
 
 @fields_as_options(Changes, "changes", without={"name"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.cli.test_sharing import EMPTY, VISION, resources, wait
 
 JOB = """
@@ -51,6 +53,7 @@ def test_show_says_that_a_job_may_be_interrupted(pai, platform):
 
 def test_check_asks_the_platform_about_interruption_only_when_it_is_to(pai, platform, tmp_path):
     platform.on("GET", "/virtual-clusters/vision", VISION | {"interruptible": True})
+    platform.on("POST", "/jobs/check", {"name": "train", "virtualCluster": "vision", "waits": []})
     file = tmp_path / "job.yaml"
     file.write_text(JOB)
     assert "borrow" not in pai("job", "check", str(file)).out
@@ -62,6 +65,20 @@ def test_check_asks_the_platform_about_interruption_only_when_it_is_to(pai, plat
     assert pai("job", "check", str(file), "--online", "--json").json()["interruptible"] is False
     file.write_text(JOB + "extras: {hivedScheduler: {interruptible: true}}\n")
     assert "may borrow" in pai("job", "check", str(file)).out
+
+
+@pytest.mark.parametrize(
+    ("waits", "expected"),
+    [([], "It would start now."), ([wait()], "It would wait: vision has 0 of 24"), (None, "is not known")],
+)
+def test_check_says_whether_the_job_would_start_now(pai, platform, tmp_path, waits, expected):
+    platform.on("GET", "/virtual-clusters/vision", VISION)
+    platform.on("POST", "/jobs/check", {"name": "train", "virtualCluster": "vision", "waits": waits})
+    file = tmp_path / "job.yaml"
+    file.write_text(JOB)
+    assert expected in " ".join(pai("job", "check", str(file), "--online").out.split())
+    assert pai("job", "check", str(file), "--online", "--json").json()["waits"] == waits
+    assert "waits" not in pai("job", "check", str(file), "--json").json()
 
 
 def test_how_good_guesses_were_is_said_with_the_virtual_cluster_and_the_estimate(pai, platform):

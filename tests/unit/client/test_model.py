@@ -126,6 +126,7 @@ DOCUMENTS = {
     "Revised": revisions.Revised,
     "Revision": exit_specs.ExitSpecChange,
     "StorageView": storages.StorageDetail,
+    "CheckedJob": jobs.CheckedJob,
     "Submitted": jobs.Submitted,
     "SubmittedSweep": sweeps.SubmittedSweep,
     "Sweep": sweeps.Sweep,

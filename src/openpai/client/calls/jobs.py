@@ -84,6 +84,15 @@ class Jobs(Naming):
         )  # fmt: skip
 
     @asks
+    def check_job(self, text: bytes | str) -> Call[model.CheckedJob]:
+        """Check a job file as a submission would, and say why it would wait; submits nothing."""
+        content = text.encode() if isinstance(text, str) else text
+        headers = {"Content-Type": "text/yaml"}
+        return Call(
+            "POST", "/jobs/check", whole(model.CheckedJob.read), content=content, headers=headers, is_repeatable=True
+        )
+
+    @asks
     def jobs(self, /, *, limit: int = 20, offset: int = 0, **where: Unpack[JobFilters]) -> Call[model.JobPage]:
         """Return one page of jobs, newest first. `where` takes the filters of `JobFilters`; others are refused."""
         return self._page(where, limit, offset)

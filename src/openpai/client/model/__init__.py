@@ -46,7 +46,7 @@ _PLACE: Final = {
     "exit_specs": "ExitSpec ExitSpecChange ExitSpecTest",
     "groups": "Group",
     "job_events": "Estimate Event JobChanges Wait",
-    "jobs": "JobDetail JobPage JobSummary Result Results Submitted",
+    "jobs": "CheckedJob JobDetail JobPage JobSummary Result Results Submitted",
     "market": "MarketCategory MarketDetail MarketEdit MarketItem MarketPage MarketRevision MarketRun MarketSettings",
     "metrics": "JobEfficiency MetricChart MetricInfo MetricSeries ResourceEfficiency RoleEfficiency",
     "nodes": "Amount Held Holding NodeCheck NodeDetail NodeView",

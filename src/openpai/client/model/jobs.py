@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from openpai.client.model import reading as field
 from openpai.client.model.applications import Application
+from openpai.client.model.job_events import Wait
 from openpai.client.model.reading import Answer, Document
 from openpai.client.model.tasks import FINAL_STATES, Cause, TaskProgress, TaskView, as_cause, as_progress
 
@@ -31,6 +32,24 @@ class Submitted(_Named, Answer):
     name: str = field.text("name")
     warnings: tuple[str, ...] = field.texts("warnings")
     document: Document = field.whole()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedJob(Answer):
+    """A job file that could be submitted."""
+
+    name: str = field.text("name")
+    virtual_cluster: str = field.text("virtualCluster")
+    gpus_total: int = field.amount("totalGpuNumber")
+    warnings: tuple[str, ...] = field.texts("warnings")
+    waits: tuple[Wait, ...] = field.parts(Wait, "waits")
+    """Why it would wait if it were submitted now."""
+    document: Document = field.whole()
+
+    @property
+    def would_start(self) -> bool | None:
+        """Whether it would start now; None where the platform does not know."""
+        return None if self.document.get("waits") is None else not self.waits
 
 
 @dataclass(frozen=True, slots=True)
