@@ -7,7 +7,8 @@
 
 The nodes are given to the virtual clusters in proportion to the GPU time that they ask for. `private` is what HiveD is
 measured against: each virtual cluster alone on its own part. `first-fit` is quotas in numbers of GPUs where whatever
-fits starts, the oldest first; with `quota` a job that has waited for half an hour is passed no more. WORST VC is the
+fits starts, the oldest first; with `quota` a job that has waited for half an hour is passed no more. `hived, first-fit`
+keeps no cells for jobs that wait: what is stranded there is due to the choice of nodes alone. WORST VC is the
 largest ratio of a virtual cluster's mean wait to its mean wait in its private cluster under the same policy, a minute
 added to both. `--perturb` moves each submission by up to a minute and changes each run time by up to 2 %: what differs
 between such copies is chance.
@@ -61,6 +62,7 @@ WAYS: Final = (
     Way("quota", "quota"),
     Way("first-fit", "first-fit"),
     Way("hived", "hived", private="private"),
+    Way("hived, first-fit", "hived-first-fit"),
     Way("hived, borrowing", "hived", is_interruptible=True, private="private"),
     Way("hived, moving", "hived", is_interruptible=True, moves_jobs=True, private="private"),
     Way("private, shortest", "hived-shortest", is_private=True),

@@ -63,7 +63,9 @@ def simulate(
     scheduler: Annotated[
         list[str] | None,
         option(
-            "--scheduler", "hived, hived-by-age, quota, quota-spread, first-fit; several to compare [default: hived]."
+            "--scheduler",
+            "hived, hived-by-age, hived-fifo, hived-shortest, hived-first-fit, quota, quota-spread, first-fit; "
+            "several to compare [default: hived].",
         ),
     ] = None,
     what_if: Annotated[

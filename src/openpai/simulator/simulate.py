@@ -43,11 +43,14 @@ def _in_order(order: Order) -> Callable[[HivedConfig], Scheduler]:
     return made
 
 
+NEVER_MS: Final = 1 << 60
+
 SCHEDULERS: Final[dict[str, Callable[[HivedConfig], Scheduler]]] = {
     "hived": _hived,
     "hived-by-age": _by_age,
     "hived-fifo": _in_order(Order.FIFO),
     "hived-shortest": _in_order(Order.SHORTEST),
+    "hived-first-fit": lambda config: HivedScheduler(config, patience_ms=NEVER_MS),
     "quota": lambda config: QuotaScheduler(quotas_of(config)),
     "first-fit": lambda config: QuotaScheduler(quotas_of(config), patience_ms=None),
     "quota-spread": lambda config: QuotaScheduler(quotas_of(config), is_spreading=True),
@@ -55,7 +58,8 @@ SCHEDULERS: Final[dict[str, Callable[[HivedConfig], Scheduler]]] = {
 """By name: HiveD with the orders of the configuration, or with one order for all; quotas on the fullest or on the
 emptiest nodes.
 
-`first-fit` is quotas where the oldest job that fits always starts, however long a larger one has waited.
+`first-fit` is quotas where the oldest job that fits always starts, however long a larger one has waited, and
+`hived-first-fit` the same with cells: none are kept for a job that waits.
 """
 
 

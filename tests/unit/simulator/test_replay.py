@@ -206,3 +206,13 @@ def test_the_report_says_how_good_guesses_are() -> None:
     assert any("starts that were estimated" in sentence for sentence in report_sentences(asked))
     assert any("within a factor of 2" in sentence for sentence in report_sentences(plain))
     assert simulate(config, jobs, "quota", "quota").accuracy == Accuracy()
+
+
+def test_without_kept_cells_a_large_job_is_passed_for_ever() -> None:
+    small = [job(f"s{at}", 30 * at, 60, 8) for at in range(60)]
+    jobs = trace(job("large", 1, 60, 16), *small)
+    found = {}
+    for scheduler in ("hived", "hived-first-fit"):
+        delays = simulate(cluster(2), jobs, "one", scheduler).vc_delays_ms["a"]
+        found[scheduler] = max(delays) / 60_000
+    assert found["hived"] < 600 < 1_700 < found["hived-first-fit"]

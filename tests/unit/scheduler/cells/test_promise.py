@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from openpai.protocol.errors import Refused
+from openpai.scheduler.cells import guarantees
 from openpai.scheduler.cells.inspection import affinity_groups, cluster_status
 from openpai.scheduler.cells.model import Bind, GangRequest, NodeHealth, Preempt, State, Wait
 from openpai.scheduler.cells.placing import Placement
+from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Spot, Topology
 from tests.costs import lines_run
@@ -33,6 +35,16 @@ def test_a_gang_that_must_lie_together_starts_when_another_virtual_cluster_leave
         assert isinstance(driver.ask("pair", "vision", 4, 4, topology=IN_A_RACK), Wait)
     driver.end("one")
     assert isinstance(driver.ask("pair", "vision", 4, 4, topology=IN_A_RACK), Bind)
+
+
+def test_a_gang_beside_bad_hardware_starts_when_another_virtual_cluster_leaves_a_sound_node(racks: Make) -> None:
+    driver = racks(1, {"vision": {"RACK.NODE": 1}, "speech": {"RACK.NODE": 1}})
+    driver.run("other", "speech", 4, nodes=frozenset({"r0n1"}))
+    driver.core.set_node("r0n0", is_healthy=False)
+    for _ in range(2):
+        assert isinstance(driver.ask("waits", "vision", 4), Wait)
+    driver.end("other")
+    assert isinstance(driver.ask("waits", "vision", 4), Bind)
 
 
 @pytest.mark.parametrize("promise", [IN_A_RACK, Topology("RACK"), None])
@@ -59,6 +71,21 @@ def test_opportunistic_gangs_beside_bad_hardware_block_no_guarantee(
     assert {spot.node for spot in decision.spots} == {"r0n1", "r2n0", "r2n1"}
 
 
+@pytest.mark.parametrize("without", [None, "_is_quick", "_solved"])
+def test_opportunistic_gangs_on_every_sound_node_beside_bad_hardware_must_leave(
+    racks: Make, monkeypatch: pytest.MonkeyPatch, without: str | None
+) -> None:
+    driver = racks(3, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1, "RACK": 1}})
+    driver.core.set_node("r0n0", is_healthy=False)
+    for node in ("r0n1", "r1n0", "r1n1", "r2n0", "r2n1"):
+        driver.run(f"guest-{node}", "a", 4, priority=-1, nodes=frozenset({node}))
+    if without is not None:
+        monkeypatch.setattr(Placement, without, lambda *_, **__: False)
+    decision = driver.ask("three", "b", 4, 4, 4)
+    assert isinstance(decision, Preempt), decision
+    assert len(decision.victims) == 3
+
+
 def test_named_nodes_beside_bad_hardware_are_taken_from_opportunistic_gangs(racks: Make) -> None:
     driver = racks(3, {"a": {"RACK.NODE": 1}, "b": {"RACK.NODE": 1, "RACK": 1}})
     driver.core.set_node("r0n0", is_healthy=False)
@@ -69,13 +96,31 @@ def test_named_nodes_beside_bad_hardware_are_taken_from_opportunistic_gangs(rack
     assert decision.victims == ("guest-r1n0", "guest-r1n1")
 
 
-def test_the_same_promises_keep_every_right_beside_bad_hardware(racks: Make) -> None:
+@pytest.mark.parametrize("is_built_anew", [False, True])
+def test_the_same_promises_keep_every_right_beside_bad_hardware(
+    racks: Make, monkeypatch: pytest.MonkeyPatch, is_built_anew: bool
+) -> None:
+    if is_built_anew:
+        monkeypatch.setattr(HivedConfig, "has_cells_of", lambda *_: False)
     driver = racks(2, {"a": {"RACK.NODE": 3}, "b": {"RACK.NODE": 1}})
     driver.run("running", "a", 4, nodes=frozenset({"r0n0"}))
     driver.core.set_nodes({"r0n0": NodeHealth(is_draining=True), "r0n1": NodeHealth(False), "r1n0": NodeHealth(False)})
     report = driver.core.reconfigure(driver.core.cluster.config)
     driver.look()
     assert (report.kept, report.demoted) == (("running",), ())
+
+
+def test_of_equal_priority_the_gang_that_runs_longer_goes_first(racks: Make, text_of_racks: Make) -> None:
+    driver = racks(2, {"a": {"RACK.NODE": 3}})
+    for at_ms, name in enumerate(("oldest", "older", "newer"), 1):
+        driver.run(name, "a", 4, at_ms=at_ms)
+    report = driver.core.reconfigure(read_config(text_of_racks(2, {"a": {"RACK.NODE": 1}})))
+    driver.look()
+    assert (report.kept, report.demoted) == (("oldest",), ("newer", "older"))
+    driver.end("oldest")
+    gangs = driver.core.cluster.gangs
+    assert gangs["older"].lazily_preempted_by is None
+    assert gangs["newer"].lazily_preempted_by is not None
 
 
 @pytest.mark.parametrize("order", [("low", "high"), ("high", "low")])
@@ -107,6 +152,24 @@ def test_a_restart_from_records_gives_every_gang_the_promise_it_had(racks: Make,
     for name in ("small", "whole"):
         record = driver.core.cluster.gangs[name]
         assert bare.restore(record.request, record.spots)
+
+
+def test_what_was_recorded_of_a_promise_is_enough_to_find_it_again(
+    racks: Make, text_of_racks: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without serving gangs from other cells, which a virtual cluster with many gangs does not try."""
+    monkeypatch.setattr(guarantees, "_serve_from_other_cells", lambda *_: False)
+    promises = {"a": {"RACK.NODE": 1, "RACK.NODE.SWITCH": 1}}
+    driver = racks(2, promises)
+    driver.run("whole", "a", 4)
+    driver.run("small", "a", 1)
+    driver.core.release("whole")
+    driver.run("one", "a", 1, nodes=frozenset({"r0n0", "r1n0", "r1n1"}))
+    again = core_of(text_of_racks(2, promises))
+    for name in ("one", "small"):
+        record = driver.core.cluster.gangs[name]
+        assert again.restore(record.request, record.spots, cell_types=driver.core.binding(name))
+        assert again.binding(name) == driver.core.binding(name)
 
 
 def test_a_gang_without_a_guarantee_before_a_restart_takes_none_from_others(text_of_racks: Make) -> None:
