@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from tests.scheduling.history import core_of, replay
 
@@ -40,3 +43,29 @@ def test_steps_are_answered_in_plain_data_and_the_same_every_time(text_of_racks:
     assert answers[12]["kept"] == ("low",)
     plain = json.loads(json.dumps(answers))
     assert json.loads(json.dumps(list(replay(core_of(text), steps)))) == plain
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {}, {"op": None}, {"op": ["schedule"]}, [], {"op": "schedule"}, {"op": "schedule", "gang": {"id": "g"}},
+        {"op": "schedule", "gang": {"id": "g", "virtual_cluster": "a", "members": [[1]]}},
+        {"op": "schedule", "gang": {"id": "g", "virtual_cluster": "a", "members": [["1", 2]]}},
+        {"op": "schedule", "gang": {"id": 5, "virtual_cluster": "a", "members": [[1, 2]]}},
+        {"op": "schedule", "gang": {"id": "g", "virtual_cluster": [], "members": [[1, 2]]}},
+        {"op": "commit"}, {"op": "commit", "gang": []}, {"op": "release"},
+        {"op": "release", "gang": "g", "members": 3},
+        {"op": "release", "gang": "g", "members": ["0"]}, {"op": "cancel", "gang": {}},
+        {"op": "checkpoint", "gang": "g"},
+        {"op": "nodes"}, {"op": "nodes", "nodes": ["r0n0"]}, {"op": "nodes", "nodes": {"r0n0": None}},
+        {"op": "nodes", "nodes": {"r0n0": {"bad_devices": ["x"]}}}, {"op": "restore", "gang": {}, "spots": []},
+        {"op": "restore", "gang": {"id": "g", "virtual_cluster": "a", "members": [[1, 2]]}, "spots": [["r0n0"]]},
+        {"op": "reconfigure"}, {"op": "reconfigure", "config": 7},
+    ],
+)  # fmt: skip
+def test_a_step_that_cannot_be_read_is_refused_and_changes_nothing(racks: Callable[..., Any], step: Any) -> None:
+    driver = racks(1, {"a": {"RACK": 1}})
+    before = driver.core.snapshot()
+    (answer,) = replay(driver.core, [step])
+    assert answer["answer"] == "refused"
+    assert driver.core.snapshot() == before

@@ -18,7 +18,7 @@ from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Spot, Topology
 from tests.costs import lines_run
-from tests.scheduling.history import core_of, replay
+from tests.scheduling.history import core_of
 from tests.scheduling.invariants import audit
 
 Make = Callable[..., Any]
@@ -259,6 +259,25 @@ def test_a_machine_in_two_chains_may_leave_one(racks: Make) -> None:
     assert audit(core.cluster) == []
 
 
+def test_a_device_of_another_chain_with_the_same_number_is_not_taken_for_one_that_left() -> None:
+    core = core_of(TWO_CHAINS)
+    core.schedule(GangRequest("gpu", "a", ((1, 2),), leaf_type="K80"))
+    core.commit("gpu")
+    core.reconfigure(read_config(TWO_CHAINS.replace("  - {cellType: GPU-NODE, cellAddress: m0}\n", "")))
+    assert core.cluster.gangs["gpu"].parts == [None]
+
+
+def test_a_gang_that_is_given_a_higher_priority_takes_the_guarantee_of_a_lower_one(
+    racks: Make, text_of_racks: Make
+) -> None:
+    driver = racks(1, {"a": {"RACK.NODE": 2}})
+    driver.run("low", "a", 4, priority=1)
+    driver.run("high", "a", 4, priority=2)
+    driver.core.reconfigure(read_config(text_of_racks(1, {"a": {"RACK.NODE": 1}})))
+    assert driver.core.change(GangRequest("low", "a", ((1, 4),), 5))
+    assert driver.core.cluster.gangs["high"].lazily_preempted_by is not None
+
+
 def test_a_new_priority_leaves_a_gang_on_the_device_it_has() -> None:
     core = core_of(TWO_CHAINS)
     for name, leaf_type in (("gpu", "K80"), ("any", None)):
@@ -353,32 +372,6 @@ def test_looking_at_the_books_shows_no_proposal_and_drops_none(racks: Make) -> N
     assert (cluster_status(cluster), affinity_groups(cluster)) == between
     driver.core.commit_all()
     driver.look()
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        {}, {"op": None}, {"op": ["schedule"]}, [], {"op": "schedule"}, {"op": "schedule", "gang": {"id": "g"}},
-        {"op": "schedule", "gang": {"id": "g", "virtual_cluster": "a", "members": [[1]]}},
-        {"op": "schedule", "gang": {"id": "g", "virtual_cluster": "a", "members": [["1", 2]]}},
-        {"op": "schedule", "gang": {"id": 5, "virtual_cluster": "a", "members": [[1, 2]]}},
-        {"op": "schedule", "gang": {"id": "g", "virtual_cluster": [], "members": [[1, 2]]}},
-        {"op": "commit"}, {"op": "commit", "gang": []}, {"op": "release"},
-        {"op": "release", "gang": "g", "members": 3},
-        {"op": "release", "gang": "g", "members": ["0"]}, {"op": "cancel", "gang": {}},
-        {"op": "checkpoint", "gang": "g"},
-        {"op": "nodes"}, {"op": "nodes", "nodes": ["r0n0"]}, {"op": "nodes", "nodes": {"r0n0": None}},
-        {"op": "nodes", "nodes": {"r0n0": {"bad_devices": ["x"]}}}, {"op": "restore", "gang": {}, "spots": []},
-        {"op": "restore", "gang": {"id": "g", "virtual_cluster": "a", "members": [[1, 2]]}, "spots": [["r0n0"]]},
-        {"op": "reconfigure"}, {"op": "reconfigure", "config": 7},
-    ],
-)  # fmt: skip
-def test_a_step_that_cannot_be_read_is_refused_and_changes_nothing(racks: Make, step: Any) -> None:
-    driver = racks(1, {"a": {"RACK": 1}})
-    before = driver.core.snapshot()
-    (answer,) = replay(driver.core, [step])
-    assert answer["answer"] == "refused"
-    assert driver.core.snapshot() == before
 
 
 def test_that_no_promised_cell_is_left_is_seen_without_serving_all_gangs_anew(racks: Make) -> None:
