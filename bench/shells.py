@@ -37,8 +37,10 @@ taskRoles:
 """
 EXEC: Final = "/api/v2/jobs/hold/attempts/0/taskRoles/worker/taskIndex/0/attempts/0/exec"
 PASTED: Final = 10_000_000
-# A terminal echoes by itself; here a program does, as an editor would.
-ECHO: Final = "stty raw -echo; exec cat"
+# A terminal echoes by itself; here a program does, as an editor would. It says when the terminal has stopped, because a
+# key that is typed before comes back twice.
+ECHO: Final = "stty raw -echo; echo ready; exec cat"
+READY: Final = b"ready\n"
 Type = Callable[[bytes], Awaitable[bytes]]
 
 
@@ -54,14 +56,20 @@ async def typing_over_websocket(server: Server) -> Type:
     """Return what types a key into a shell over a WebSocket, and awaits its echo."""
     socket = await over_websocket(server, ECHO, "true")
 
-    async def type_(key: bytes) -> bytes:
-        await socket.send(b"\x00" + key)
+    async def output() -> bytes:
         while True:
             message = await socket.recv()
             assert isinstance(message, bytes)
             if len(message) > 1:
                 return message[1:]
 
+    async def type_(key: bytes) -> bytes:
+        await socket.send(b"\x00" + key)
+        return await output()
+
+    shown = b""
+    while not shown.endswith(READY):
+        shown += await output()
     return type_
 
 
@@ -73,6 +81,7 @@ async def typing_over_ssh(client: asyncssh.SSHClientConnection) -> Type:
         process.stdin.write(key)
         return await process.stdout.read(100)
 
+    await process.stdout.readuntil(READY)
     return type_
 
 
