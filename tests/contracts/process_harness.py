@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 from openpai.app.clock import SystemClock
 from openpai.backends.host.directory import TaskDirectory
@@ -39,6 +40,13 @@ class ProcessHarness(Harness):
 
     def make(self) -> Backend:
         return ProcessBackend(self.root, self.logs, SystemClock(), gpus_per_node=4, keeps_work=self.keeps_work)
+
+    async def start(self) -> Backend:
+        # Shells read no files of whoever runs the tests.
+        home = self.root.parent / "home"
+        home.mkdir(exist_ok=True)
+        with patch.dict(os.environ, HOME=str(home)):
+            return await super().start()
 
     async def destroy(self) -> None:
         await self.stop()

@@ -49,7 +49,9 @@ class Server:
     @classmethod
     def start(cls, data_dir: Path, port: int = 0, *options: str, path: Path = PROGRAMS) -> Server:
         """Start a platform and return once it answers; its tasks find the programs in `path` first."""
-        data_dir.mkdir(parents=True, exist_ok=True)
+        # Shells of tasks read no files of whoever runs the tests.
+        home = data_dir / "home"
+        home.mkdir(parents=True, exist_ok=True)
         ready = data_dir / "ready.json"
         ready.unlink(missing_ok=True)
         where = ["--port", str(port), "--ready-file", str(ready)]
@@ -58,7 +60,8 @@ class Server:
         search = f"{path}{os.pathsep}{os.environ['PATH']}"
         with (data_dir / "server.log").open("ab") as log:
             words = ["up", *where, "--nodes", "4", *options]
-            process = start_pai(words, environment(PAI_ADMIN_PASSWORD=PASSWORD, PATH=search), log)
+            own = environment(PAI_ADMIN_PASSWORD=PASSWORD, PATH=search, HOME=str(home))
+            process = start_pai(words, own, log)
         server = cls(process, data_dir, "", options, path)
         try:
             until(lambda: ready.exists() or process.poll() is not None, "it answers")
