@@ -88,7 +88,7 @@ function Queue({ vc }: { vc: string }) {
         return (
           <>
             <div className={css.said} role="status">
-              {done ? <>{done.word === "before" ? i18n.t("{job} goes before {beside}.", { ...done }) : i18n.t("{job} goes after {beside}.", { ...done })} <CopyCommand words={["job", "move", done.job, `--${done.word}`, done.beside]} /></> : mayMove && i18n.t("Drag a job to another place, or use its arrows. A job that fits may still start before others that do not.")}
+              {done ? <>{done.word === "before" ? i18n.t("{job} goes before {beside}.", { job: done.job, beside: done.beside }) : i18n.t("{job} goes after {beside}.", { job: done.job, beside: done.beside })} <CopyCommand words={["job", "move", done.job, `--${done.word}`, done.beside]} /></> : mayMove && i18n.t("Drag a job to another place, or use its arrows. A job that fits may still start before others that do not.")}
             </div>
             <Table label={i18n.t("Queue")} heads={[i18n.t("Place"), i18n.t("Job"), i18n.t("Priority"), i18n.t("Needs"), i18n.t("Waits since"), i18n.t("Why"), ""]}>
               {jobs.map((job, place) => (
