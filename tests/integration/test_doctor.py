@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import socket
 import sqlite3
 import tarfile
@@ -20,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from openpai.app.datadir import open_data_dir
+from openpai.app.datadir import note_address, open_data_dir
 from openpai.app.support_bundle import Hiding
 from openpai.store.database import Database
 from openpai.store.vault import key_from
@@ -113,6 +114,21 @@ def test_a_port_of_another_program_is_named(root: Path, other_program: int, monk
         monkeypatch.setenv("PAI_PORT", str(bound.getsockname()[1]))
         state, message = examined("--data-dir", root)[f"port {bound.getsockname()[1]}"]
         assert (state, "could listen there" in message) == ("fault", True)
+
+
+def test_a_running_server_is_looked_for_where_it_listens(root: Path, other_program: int) -> None:
+    with (root / "lock").open("a") as lock:
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+    note_address(root, f"http://127.0.0.1:{other_program}")
+    found = examined("--data-dir", root)
+    configured = os.environ["PAI_PORT"]
+    assert "another program" in found[f"port {other_program}"][1]
+    assert f"port {configured}" not in found
+    assert f"these settings say {configured}" in found["settings of the server"][1]
+    # One that was killed does not matter any more.
+    (root / "lock").write_text(f"{2**22 + 1}\nhttp://127.0.0.1:{other_program}\n")
+    assert examined("--data-dir", root)[f"port {configured}"][0] == "warning"
 
 
 def test_the_age_of_the_last_backup_counts(root: Path, tmp_path: Path) -> None:

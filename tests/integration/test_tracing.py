@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import threading
@@ -12,17 +13,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.trace import SpanContext
+from structlog.testing import capture_logs
 
 from openpai.app.settings import Settings
+from openpai.app.tracing import Collector as Spans
 from openpai.app.tracing import traces
 from openpai.protocol.errors import Refused
 from openpai.system import tracing
+from tests.ports import free_port
 
 from .api_world import World
 from .test_api_forwarding import follower
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+A_SPAN = ReadableSpan(
+    "a",
+    context=SpanContext(1, 2, is_remote=False),
+    resource=Resource({"service.name": "openpai"}),
+    start_time=1,
+    end_time=2,
+)
 TRACE = bytes.fromhex("0af7651916cd43dd8448eb211c80319c")
 
 
@@ -133,6 +149,31 @@ async def test_a_collector_that_is_away_delays_no_request(world: World) -> None:
     with traces(Settings(Path("/data"), traces_url="http://127.0.0.1:9")):
         assert (await world.http.get("/healthz")).status_code == 200
         tracing.install(None)
+
+
+def test_the_log_says_once_that_the_collector_is_away_and_when_it_is_back(
+    collector: Collector, caplog: pytest.LogCaptureFixture
+) -> None:
+    url, now_s = f"http://127.0.0.1:{free_port()}/v1/traces", [0.0]
+    exporter = OTLPSpanExporter(url, timeout=0.01)
+    spans = Spans(exporter, is_sent=lambda result: result is SpanExportResult.SUCCESS, clock_s=lambda: now_s[0])
+    library = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    with spans.in_place_of(library), capture_logs() as logs:
+        for _ in range(3):
+            spans.export([A_SPAN, A_SPAN])
+        now_s[0] = 3601
+        spans.export([A_SPAN])
+        exporter._client._endpoint = f"{collector.settings.traces_url}v1/traces"
+        for _ in range(2):
+            spans.export([A_SPAN])
+    assert [(one["event"], one["spans_lost"]) for one in logs] == [
+        ("traces cannot be sent to the collector", 2),
+        ("traces cannot be sent to the collector", 7),
+        ("the collector of traces answers again", 7),
+    ]
+    assert "refused" in logs[0]["error"] or "timeout" in logs[0]["error"]
+    assert caplog.records == []
+    assert library.filters == []
 
 
 @pytest.mark.parametrize("wrong", [{"traces_url": "127.0.0.1:4318"}, {"traces_ratio": 1.5}, {"traces_ratio": -1}])

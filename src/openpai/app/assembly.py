@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +24,7 @@ from openpai.app.clock import SystemClock, SystemIdentities
 from openpai.app.datadir import DataDir, open_data_dir, refuse_half_restored, visit_data_dir
 from openpai.app.disk_guard import Reserve, Room, RoomGuard, require_room_to_start
 from openpai.app.health import DatabaseHealth, Readiness
+from openpai.app.housekeeping import DAY_MS, Housekeeping, limits_of
 from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.keys import unlock
 from openpai.app.leadership import Follower, Leadership
@@ -31,7 +32,7 @@ from openpai.app.log_places import LogPlaces
 from openpai.app.market import open_market
 from openpai.app.metrics import measuring, open_metrics
 from openpai.app.runtime_plugins import installed_plugins
-from openpai.app.settings import DAYS_MAX, GB_MAX, Settings
+from openpai.app.settings import Settings
 from openpai.app.startup import promise, promised_at_start
 from openpai.backends.host.checkpoints import CHECKPOINTS
 from openpai.backends.host.directory import KEPT
@@ -40,7 +41,7 @@ from openpai.lifecycle.model import TASK_FINAL, AttemptKey
 from openpai.logs.checkpoints import KeptCheckpoints
 from openpai.logs.files import FileLogs
 from openpai.logs.kept_work import KeptDirectories
-from openpai.logs.retention import Limits, Retention
+from openpai.logs.retention import Retention
 from openpai.logs.write_times import Moments
 from openpai.orchestrator.alert_state import AlertParts
 from openpai.orchestrator.commands import PlatformCommands
@@ -66,9 +67,6 @@ from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault
 from openpai.system.garbage import loading
 from openpai.system.supervision import supervise
-
-DAY_MS = 86_400_000
-KEYS_KEPT_MS = 7 * DAY_MS
 
 MOMENT_S: Final = 1.0
 PORTAL: Final = Path(openpai.__file__).parent / "portal"
@@ -247,14 +245,18 @@ async def _leadership(
         first_port=PORT_FIRST + secrets.randbelow(PORT_END - PORT_FIRST),
     )
     holder = f"{socket.gethostname()}:{rooms.data.root}/{os.getpid()}-{secrets.token_hex(4)}"
-    clean_up = _housekeeping(settings, rooms)
+    housekeeping = Housekeeping(
+        settings, rooms.clock, rooms.store, rooms.usage, rooms.alerts,
+        logs=Retention(rooms.data.logs, rooms.queries, rooms.clock, limits_of(settings)),
+        others=(partial(asyncio.to_thread, rooms.work.expire), rooms.checkpoints.expire, rooms.code.expire),
+    )  # fmt: skip
     return Leadership(
         rooms.store,
         rooms.clock,
         rooms.commands,
         new_leader,
         holder=holder,
-        housekeeping=clean_up,
+        housekeeping=housekeeping.clean_up,
         term=term,
         loading=loading,
     )
@@ -358,27 +360,3 @@ class _IsOver:
             return not is_current(record.job, key)
         rows = await self._queries.task_attempts(key.job, key.job_attempt, key.task)
         return any(row.key == key and row.phase in TASK_FINAL for row in rows)
-
-
-def _housekeeping(settings: Settings, rooms: _Rooms) -> Callable[[], Awaitable[object]]:
-    """Return the hourly pass that removes old logs, events, audit entries and idempotency keys."""
-    limits = Limits(
-        int((settings.log_retention_days or DAYS_MAX) * DAY_MS), int((settings.log_retention_gb or GB_MAX) * (1 << 30))
-    )
-    retention = Retention(rooms.data.logs, rooms.queries, rooms.clock, limits)
-
-    async def clean_up() -> None:
-        now_ms = rooms.clock.now_ms()
-        await rooms.store.forget_keys(now_ms - KEYS_KEPT_MS)
-        if settings.event_retention_days:
-            await rooms.store.forget_events(now_ms - int(settings.event_retention_days * DAY_MS))
-        if settings.audit_retention_days:
-            await rooms.usage.forget_audit(now_ms - int(settings.audit_retention_days * DAY_MS))
-        await retention.run_once()
-        await asyncio.to_thread(rooms.work.expire)
-        await rooms.checkpoints.expire()
-        if settings.alert_retention_days:
-            await rooms.alerts.forget(now_ms - int(settings.alert_retention_days * DAY_MS))
-        await rooms.code.expire()
-
-    return clean_up

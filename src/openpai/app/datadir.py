@@ -232,7 +232,7 @@ def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         lock.seek(0)
-        by = lock.read().strip() or "another process"
+        by = ", ".join(lock.read().split()) or "another process"
         lock.close()
         raise BadConfiguration(
             f"another server (process {by}) uses the data directory {root}",
@@ -253,6 +253,25 @@ def open_data_dir(root: Path, *, may_pass: bool = False) -> DataDir:
         message = f"the data directory {root} cannot be used: {error.filename}: {error.strerror}"
         raise BadConfiguration(message, "correct that, or choose another with --data-dir") from error
     return data
+
+
+def note_address(root: Path, url: str) -> None:
+    """Record at which address the server answers that holds a data directory."""
+    with (root / "lock").open("a") as lock:
+        lock.write(f"{url}\n")
+
+
+def running_address(root: Path) -> str | None:
+    """Return at which address the server answers that holds a data directory; None if none runs."""
+    try:
+        pid, url = (root / "lock").read_text("utf-8").split()
+        os.kill(int(pid), 0)
+    except PermissionError:
+        # It runs as another user.
+        return url
+    except (OSError, ValueError):
+        return None
+    return url
 
 
 def _refuse_directories(root: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, get_type_hints
 
 from openpai.app.check import Finding, of_database_and_files, report
 from openpai.app.config_file import ENVIRONMENT_PREFIX, options_of
-from openpai.app.datadir import LAST_BACKUP, look_at_data_dir
+from openpai.app.datadir import LAST_BACKUP, look_at_data_dir, running_address
 from openpai.app.identity import read_identity
 from openpai.app.machine_check import (
     check_certificates,
@@ -109,8 +109,7 @@ def _of_machine(settings: Settings, root: Path) -> Iterator[Finding]:
     if root.exists():
         yield check_clock(root)
         yield check_inodes(root)
-    if settings.port:
-        yield check_port(settings)
+    yield from check_port(settings, running_address(root))
     engine = check_engine(settings)
     if engine is not None:
         yield engine

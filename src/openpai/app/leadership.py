@@ -35,7 +35,7 @@ class Leadership:
         new_leader: Callable[..., Leader],
         *,
         holder: str,
-        housekeeping: Callable[[], Awaitable[object]],
+        housekeeping: Callable[[], Awaitable[float | None]],
         term: Callable[[int], AbstractAsyncContextManager[object]] = nullcontext,
         loading: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:

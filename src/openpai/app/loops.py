@@ -49,6 +49,7 @@ CHECKPOINTS_EVERY_S: Final = 15.0
 HANGS_EVERY_S: Final = 5.0
 INBOX_EVERY_S: Final = 1.0
 RENEW_EVERY_S: Final = 2.0
+FIRST_CLEAN_UP_S: Final = 60.0
 PAUSE_AFTER_ERROR_S: Final = 1.0
 log: Final = structlog.get_logger(__name__)
 
@@ -57,7 +58,7 @@ class Resync(Exception):
     """The leader's copy of the active jobs is outdated: take over again from the store."""
 
 
-async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable[object]]) -> None:
+async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable[float | None]]) -> None:
     """Run every loop until this server leads no longer; raises LeaseLost or Resync."""
     loops = (
         _turns(leader),
@@ -78,7 +79,7 @@ async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable
         _every(leader, WEEKLY_EVERY_S, lambda: mail_reports(leader)),
         _every(leader, INBOX_EVERY_S, lambda: take_inbox(leader)),
         _every(leader, RENEW_EVERY_S, lambda: _renew(leader, holder)),
-        _every(leader, 3600.0, housekeeping),
+        _clean_up(leader, housekeeping),
     )
     try:
         async with asyncio.TaskGroup() as group:
@@ -134,6 +135,15 @@ async def _every(leader: Leader, every_s: float, one_pass: Callable[[], Awaitabl
         work = one_pass()
         with span(f"leader.{getattr(work, '__name__', 'pass')}"):
             await _guarded(leader, work)
+
+
+async def _clean_up(leader: Leader, housekeeping: Callable[[], Awaitable[float | None]]) -> None:
+    """Remove what is kept no longer: soon after this server began to lead, and whenever the pass asks for it."""
+    wait_s: float | None = None
+    while True:
+        await asyncio.sleep(wait_s or FIRST_CLEAN_UP_S)
+        with span("leader.clean_up"):
+            wait_s = await _guarded(leader, housekeeping())
 
 
 async def _renew(leader: Leader, holder: str) -> None:

@@ -69,17 +69,30 @@ def check_inodes(root: Path) -> Finding:
     return Finding("files", "fault", f"only {found.f_favail} more fit on the disk", "remove files that are not needed")
 
 
-def check_port(settings: Settings) -> Finding:
-    """Return whether the server answers on its port, or could listen there."""
-    what = f"port {settings.port}"
-    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::", "") else settings.host  # noqa: S104  it is only compared
+def check_port(settings: Settings, running: str | None) -> Iterator[Finding]:
+    """Yield whether the server answers on its port, or could listen there; `running` is the address of one that runs.
+
+    A server may listen elsewhere than these settings say: its options are not known here.
+    """
+    at = urlsplit(running or "")
+    host, port = at.hostname or settings.host, at.port or settings.port
+    if port:
+        yield _of_port(host, port)
+    if running and settings.port not in (0, port):
+        message = f"the server listens on port {port}, and these settings say {settings.port}"
+        yield Finding("settings of the server", "warning", message, "name its file with --config, as for `pai up`")
+
+
+def _of_port(host: str, port: int) -> Finding:
+    what = f"port {port}"
+    host = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104  it is only compared
     shown = f"[{host}]" if ":" in host else host
     try:
         with httpx.Client(trust_env=False, timeout=PATIENCE_S) as http:
-            health = http.get(f"http://{shown}:{settings.port}/healthz")
-            parts = http.get(f"http://{shown}:{settings.port}/readyz")
+            health = http.get(f"http://{shown}:{port}/healthz")
+            parts = http.get(f"http://{shown}:{port}/readyz")
     except httpx.ConnectError:
-        return _free_port(what, host, settings.port)
+        return _free_port(what, host, port)
     except httpx.HTTPError as error:
         message = f"what listens there does not answer as a server does: {type(error).__name__}"
         return Finding(what, "fault", message, "find it: ss -ltnp; stop it, or choose another --port")

@@ -25,6 +25,7 @@ from openpai.api.shell_frames import MESSAGE_MAX
 from openpai.app.application_ports import application_entrance, ports_in
 from openpai.app.assembly import Server, build
 from openpai.app.console import Console
+from openpai.app.datadir import note_address
 from openpai.app.http_guard import BoundedSocket, bounded_heads
 from openpai.app.settings import Settings, is_loopback
 from openpai.app.ssh_gateway import described, read_host_key, ssh_gateway
@@ -185,6 +186,8 @@ def _announce(
     settings: Settings, built: Server, listener: socket.socket, made_up: str | None, console: Console
 ) -> None:
     url = _url(settings.host, listener)
+    if not settings.api_only:
+        note_address(built.root, url)
     if settings.ready_file is not None:
         unfinished = settings.ready_file.with_suffix(".part")
         unfinished.write_text(

@@ -1,4 +1,4 @@
-"""Chooses the logs to remove, and removes them in bounded rounds.
+"""Chooses the logs to remove, and removes them a few hundred at a time.
 
 Logs of attempts that ended first are removed first: those older than a limit, then as many more as needed to keep the
 rest below a size. The logs of a running attempt are never touched. The choice is a pure function; the pass only lists,
@@ -19,11 +19,12 @@ from typing import Final
 import structlog
 
 from openpai.lifecycle.model import AttemptKey
+from openpai.logs.capping import cap_logs
 from openpai.logs.removing import remove_leftovers, remove_logs
 from openpai.ports.clock import Clock
 from openpai.ports.queries import JobQueries
 
-REMOVED_PER_PASS: Final = 500
+REMOVED_AT_ONCE: Final = 500
 _FILES_MAX: Final = 1000
 _DAY_MS: Final = 86_400_000
 
@@ -36,6 +37,8 @@ class Limits:
 
     age_max_ms: int = 30 * _DAY_MS
     bytes_max: int = 100 * 1024**3
+    attempt_bytes_max: int = 0
+    """The limit on the logs of one attempt; 0 sets none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +64,9 @@ def plan(kept: Sequence[Kept], bytes_total: int, limits: Limits, now_ms: int) ->
 
 
 def suspects(found: Sequence[Kept], bytes_total: int, limits: Limits, now_ms: int) -> tuple[Kept, ...]:
-    """Return the logs that may be removable, longest unwritten first."""
+    """Return those of some logs that may be removable, by their last write."""
     is_full = bytes_total > limits.bytes_max
-    oldest = sorted(found, key=lambda logs: (logs.written_at_ms, logs.key))
-    return tuple(
-        logs for logs in oldest[:REMOVED_PER_PASS] if is_full or now_ms - logs.written_at_ms > limits.age_max_ms
-    )
+    return tuple(logs for logs in found if is_full or now_ms - logs.written_at_ms > limits.age_max_ms)
 
 
 def _oldest_first(kept: Iterable[Kept]) -> list[tuple[Kept, int]]:
@@ -75,34 +75,44 @@ def _oldest_first(kept: Iterable[Kept]) -> list[tuple[Kept, int]]:
 
 
 class Retention:
-    """Removes logs beyond the limits, a bounded number per round."""
+    """Removes logs beyond the limits."""
 
     def __init__(self, root: Path, jobs: JobQueries, clock: Clock, limits: Limits) -> None:
         self._root = root
         self._jobs = jobs
         self._clock = clock
         self._limits = limits
-        self._spared: frozenset[AttemptKey] = frozenset()
 
     async def run_once(self) -> int:
-        """Remove logs beyond the limits, of at most a few hundred attempts; return how many were removed."""
+        """Remove the logs beyond the limits, a few hundred attempts at a time; return how many were removed."""
         now_ms = self._clock.now_ms()
         with contextlib.suppress(FileNotFoundError):
             await asyncio.to_thread(remove_leftovers, self._root)
-        found = await asyncio.to_thread(scan, self._root)
-        # Attempts that still ran last time come last, or a few hundred of them would hide the rest.
-        others = [logs for logs in found if logs.key not in self._spared]
+        found = await asyncio.to_thread(self._scanned)
         bytes_total = sum(logs.bytes for logs in found)
-        suspected = suspects(others, bytes_total, self._limits, now_ms)
-        chosen = await self._ended(suspected)
-        over = {logs.key for logs in chosen if logs.ended_at_ms is not None}
-        running = frozenset(logs.key for logs in suspected if logs.key not in over)
-        self._spared = self._spared | running if running else frozenset()
-        going = plan(chosen, bytes_total, self._limits, now_ms)
-        await asyncio.to_thread(_remove, self._root, going)
-        if going:
-            _log.info("removed logs", attempts=len(going), oldest=going[0].path())
-        return len(going)
+        removed = 0
+        for start in range(0, len(found), REMOVED_AT_ONCE):
+            suspected = suspects(found[start : start + REMOVED_AT_ONCE], bytes_total, self._limits, now_ms)
+            if not suspected:
+                break
+            going = plan(await self._ended(suspected), bytes_total, self._limits, now_ms)
+            await asyncio.to_thread(_remove, self._root, going)
+            gone = frozenset(going)
+            bytes_total -= sum(logs.bytes for logs in suspected if logs.key in gone)
+            removed += len(going)
+        if removed:
+            _log.info("removed logs", attempts=removed)
+        return removed
+
+    def _scanned(self) -> tuple[Kept, ...]:
+        """Return the logs, after those are cut that their attempts wrote too fast for who watches them."""
+        found, most = scan(self._root), self._limits.attempt_bytes_max
+        for logs in found:
+            if 0 < most < logs.bytes:
+                # Who watches the logs of what runs says when a file system cannot do this.
+                with contextlib.suppress(OSError):
+                    cap_logs(str(self._root / logs.key.path()), most)
+        return scan(self._root) if any(0 < most < logs.bytes for logs in found) else found
 
     async def _ended(self, chosen: Sequence[Kept]) -> tuple[Kept, ...]:
         """Return the logs with the time their attempts ended; those the store does not know are left out."""
@@ -116,7 +126,7 @@ class Retention:
 
 
 def scan(root: Path) -> tuple[Kept, ...]:
-    """Return the logs under `root`, one directory per attempt. Blocks: meant for a thread."""
+    """Return the logs under `root`, one directory per attempt, longest unwritten first. Blocks: meant for a thread."""
     kept: list[Kept] = []
     with contextlib.suppress(FileNotFoundError):
         for path in root.iterdir():
@@ -124,7 +134,7 @@ def scan(root: Path) -> tuple[Kept, ...]:
             # An unreadable directory, which a task may own, must not hide the others.
             with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
                 kept.append(_measure(AttemptKey.parse(path.name), path))
-    return tuple(kept)
+    return tuple(sorted(kept, key=lambda logs: (logs.written_at_ms, logs.key)))
 
 
 def _measure(key: AttemptKey, path: Path) -> Kept:

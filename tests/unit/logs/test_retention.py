@@ -43,8 +43,8 @@ def test_the_oldest_go_until_the_rest_is_small_enough() -> None:
 def test_logs_that_may_stay_are_not_looked_up() -> None:
     logs = [Kept(key(hours), 10, NOW_MS - hours * HOUR_MS) for hours in (1, 24, 25, 30)]
     limits = Limits(24 * HOUR_MS, 1000)
-    assert [each.key for each in suspects(logs, 40, limits, NOW_MS)] == [key(30), key(25)]
-    assert [each.key for each in suspects(logs, 1001, limits, NOW_MS)] == [key(30), key(25), key(24), key(1)]
+    assert [each.key for each in suspects(logs, 40, limits, NOW_MS)] == [key(25), key(30)]
+    assert [each.key for each in suspects(logs, 1001, limits, NOW_MS)] == [key(1), key(24), key(25), key(30)]
 
 
 ENDS = st.lists(st.tuples(st.none() | st.integers(0, 100), st.integers(0, 50)), max_size=20)
@@ -147,13 +147,24 @@ async def test_a_full_disk_loses_its_oldest_logs(disk: Disk) -> None:
 
 
 async def test_attempts_that_run_silently_do_not_hide_the_others(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("openpai.logs.retention.REMOVED_PER_PASS", 2)
+    monkeypatch.setattr("openpai.logs.retention.REMOVED_AT_ONCE", 2)
     for number in range(3):
         disk.put(number, 50, is_over=False)
     disk.put(3, 40)
     retention = disk.retention(Limits(24 * HOUR_MS, 10**9))
-    assert [await retention.run_once() for _ in range(3)] == [0, 1, 0]
+    assert [await retention.run_once() for _ in range(2)] == [1, 0]
     assert disk.left() == [0, 1, 2]
+
+
+async def test_one_pass_removes_all_that_is_beyond_the_limits(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openpai.logs.retention.REMOVED_AT_ONCE", 2)
+    for number in range(7):
+        disk.put(number, 40 + number)
+    disk.put(7, 3)
+    disk.put(8, 2)
+    size = scan(disk.root)[0].bytes
+    assert await disk.retention(Limits(24 * HOUR_MS, size)).run_once() == 8
+    assert disk.left() == [8]
 
 
 def test_logs_that_their_task_locked_hide_no_others() -> None:
@@ -175,3 +186,12 @@ async def test_what_is_no_log_is_left_alone(disk: Disk) -> None:
     disk.age(strange, 10_000)
     assert await disk.retention(Limits(0, 0)).run_once() == 0
     assert (strange / "file").exists()
+
+
+async def test_the_log_of_an_attempt_that_wrote_too_much_in_a_moment_is_cut(disk: Disk) -> None:
+    disk.put(0, 1, size=9 << 20)
+    disk.put(1, 1, size=3 << 20)
+    assert await disk.retention(Limits(24 * HOUR_MS, 10**9, 4 << 20)).run_once() == 0
+    sizes = {logs.key.index: logs.bytes for logs in scan(disk.root)}
+    assert sizes[0] <= 4 << 20
+    assert sizes[1] == 3 << 20
