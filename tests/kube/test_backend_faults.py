@@ -15,13 +15,14 @@ from openpai.backends.kubernetes import cluster, leases, leftovers, watching
 from openpai.backends.kubernetes.backend import KubernetesBackend, KubernetesOptions
 from openpai.backends.kubernetes.names import FINALIZER
 from openpai.backends.kubernetes.node_health import NodeRules
+from openpai.backends.kubernetes.pods import PodOptions
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError, silent
 from openpai.kube.objects import NAMESPACES, PODS, SECRETS, SERVICES, kind
 from openpai.kube.objects.kinds import Kind
 from openpai.kube.objects.pods import Pod
 from openpai.lifecycle.model import ExitReason, ExitReport
-from openpai.ports.backend import Backend, KillTask, RegistryAuth
+from openpai.ports.backend import FILES_LOST, Backend, KillTask, RegistryAuth
 from tests.contracts.kubernetes_harness import KubernetesHarness
 from tests.contracts.seen import PATIENCE_S, Watch, a_key, a_launch, forget, observed
 from tests.kube import fake_nodes
@@ -63,7 +64,7 @@ class World(KubernetesHarness):
     def make(self) -> KubernetesBackend:
         assert self.nodes is not None
         options = KubernetesOptions(namespace=self.namespace, nodes=NodeRules({LABEL: self.nodes.id}), **self.options)
-        return KubernetesBackend(self.access, self.secret, SystemClock(), options)
+        return KubernetesBackend(self.access, self.secret, SystemClock(), options, kept_root=self.kept)
 
     @property
     def kube(self) -> KubeClient:
@@ -121,6 +122,17 @@ async def test_a_pod_deleted_by_hand_is_lost_and_stays_until_that_is_recorded(wo
     assert FINALIZER in ((await world.the_pod()).metadata.finalizers or ())
     await forget(backend, a_key())
     await until(lambda: is_false(world.pod()))
+
+
+async def test_what_a_pod_removed_by_force_takes_along_is_reported(world: World) -> None:
+    world.options = {"pods": PodOptions(fetch_mb_max=1)}
+    backend = await world.start()
+    watch = await world.run(backend)
+    pod = await world.the_pod()
+    await world.kube.delete(PODS, pod.name, world.namespace, grace_s=0)
+    assert (await the_end(watch)).reason is ExitReason.LOST
+    seen = watch.seen[a_key()]
+    assert (seen.step, "before the server could fetch it" in seen.message) == (FILES_LOST, True)
 
 
 async def test_a_pod_deleted_while_no_server_runs_is_reported_by_the_next(world: World) -> None:

@@ -6,10 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from openpai.backends.kubernetes.attempts import PodAttempt
 from openpai.backends.kubernetes.fetching import BEGUN_MAX, WorkFetcher
-from openpai.lifecycle.model import AttemptKey, ExitReport
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import FILES_LOST
+from tests.unit.backends.test_kubernetes_verdicts import BEGAN, a_pod
 
 
 class Fetcher(WorkFetcher):
@@ -82,6 +85,34 @@ async def test_files_that_are_lost_are_a_step_of_their_task_before_its_container
     assert fetcher.printed == [
         ("u0", "sentence 0", FILES_LOST), ("u0", "sentence 0"), ("u1", "sentence 1"),
     ]  # fmt: skip
+
+
+def test_files_that_went_with_their_pod_are_a_step_unless_they_were_fetched(tmp_path: Path) -> None:
+    fetcher = Fetcher(tmp_path)
+    lost = ExitReport(137, ExitReason.NODE_LOST)
+    begun, fetched, kept, waiting = (pod(number) for number in range(4))
+    begun.started_at_ms = fetched.started_at_ms = kept.started_at_ms = 1
+    fetched.is_fetched = True
+    # An earlier server fetched them.
+    (tmp_path / kept.key.path()).mkdir(parents=True)
+    for each in (begun, fetched, kept, waiting):
+        fetcher.ended(each, lost)
+    # Its wrapper has waited for the server.
+    fetcher.ended(begun, ExitReport(1))
+    ((name, sentence, step),) = fetcher.printed
+    assert (name, "is lost" in sentence, step) == ("u0", True, FILES_LOST)
+
+
+@pytest.mark.parametrize(("grace_s", "begun"), [(30, ["u0"]), (0, [])])
+async def test_a_pod_that_anybody_deletes_is_fetched_within_its_grace_period(
+    tmp_path: Path, grace_s: int, begun: list[str]
+) -> None:
+    fetcher = Fetcher(tmp_path)
+    fetcher.may_end.set()
+    deletion = {"deletionTimestamp": BEGAN, "deletionGracePeriodSeconds": grace_s}
+    fetcher.look(pod(0), a_pod("Running", {"running": {"startedAt": BEGAN}}, metadata=deletion))
+    await asyncio.gather(*fetcher._tasks.values())
+    assert fetcher.begun == begun
 
 
 def test_the_step_that_files_are_lost_is_reported_with_the_end_and_no_other_one_is() -> None:

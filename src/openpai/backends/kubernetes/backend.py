@@ -39,7 +39,6 @@ from openpai.backends.kubernetes.received import ReceivedDevices
 from openpai.backends.kubernetes.seals import Seals
 from openpai.backends.kubernetes.shells import PodShells
 from openpai.backends.kubernetes.tainting import Taints
-from openpai.backends.kubernetes.verdicts import container
 from openpai.backends.kubernetes.watching import LOG_PATIENCE_S, Watcher
 from openpai.backends.kubernetes.writes import CREATING, ENDING, Writes, until_answered
 from openpai.kube.client import KubeClient
@@ -266,7 +265,9 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         self._deletions.end(attempt, 0.0)
 
     def ended(self, attempt: PodAttempt, report: ExitReport) -> None:
-        """Keep nothing: the pod shows how it ended until it is removed."""
+        """Keep nothing: the pod shows how it ended until it is removed. What went with it is reported."""
+        if self._fetcher is not None:
+            self._fetcher.ended(attempt, report)
         self._cluster.table.hold(attempt.node, attempt.uid, ())
         self._received.forget(attempt)
 
@@ -293,8 +294,8 @@ class KubernetesBackend(RunsShells[PodAttempt]):
 
     def _began(self, attempt: PodAttempt, pod: Pod) -> None:
         self._received.look(attempt, pod)
-        if self._fetcher is not None and container(pod).ready:
-            self._fetcher.fetch(attempt)
+        if self._fetcher is not None:
+            self._fetcher.look(attempt, pod)
 
     def _go_on(self) -> None:
         """Go on with what an earlier server left: pods that hold devices, or are not bound to their node yet."""

@@ -23,9 +23,12 @@ import structlog
 from openpai.backends.kubernetes.archives import Unpacked, unpack
 from openpai.backends.kubernetes.attempts import PodAttempt
 from openpai.backends.kubernetes.pods import CONTAINER, TASK, WORK
+from openpai.backends.kubernetes.verdicts import container, is_deleted_while_running
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.exec import STDOUT
+from openpai.kube.objects.pods import Pod
+from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import FILES_LOST
 from openpai.protocol.shown_text import shown_line
 from openpai.runtime.outputs import COLLECT, TAKEN
@@ -44,6 +47,11 @@ _NAMED: Final = 5
 _PATIENCE_S: Final = 900.0
 _AGAIN_S: Final = (1.0, 3.0, 10.0, 0.0)
 """The pauses between tries, while the container waits."""
+_TAKEN_ALONG: Final = (
+    "what it left in its working directory, if anything, is lost: its pod ended before the server could fetch it"
+)
+_HANDED_OVER: Final = frozenset({ExitReason.EXITED, ExitReason.PORT_TAKEN})
+"""Ends before which the wrapper itself has waited for the server, or has not run the task at all."""
 _NOTHING: Final = 3
 _NO_TAR: Final = 5
 Report = Callable[[PodAttempt, str, str], None]
@@ -78,6 +86,14 @@ class WorkFetcher:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
+    def look(self, attempt: PodAttempt, pod: Pod) -> None:
+        """Begin to fetch what a task left if its pod waits for that, or was deleted, by whomever."""
+        if not is_deleted_while_running(pod):
+            if container(pod).ready:
+                self.fetch(attempt)
+        elif grace_s := pod.metadata.deletion_grace_period_seconds:
+            self.fetch(attempt, patience_s=grace_s)
+
     def fetch(self, attempt: PodAttempt, patience_s: float = 0.0) -> None:
         """Begin to fetch what a task left, once it has ended: within `patience_s`."""
         uid = attempt.uid
@@ -89,6 +105,12 @@ class WorkFetcher:
         else:
             self._ready.setdefault(uid, (attempt, patience_s))
         self._begin()
+
+    def ended(self, attempt: PodAttempt, report: ExitReport) -> None:
+        """Report that the files are lost if a task that ran ended with its pod, before anything could be fetched."""
+        ran = attempt.started_at_ms is not None and report.reason not in _HANDED_OVER
+        if ran and not attempt.is_fetched and not os.path.lexists(self._goal(attempt)):
+            self._report(attempt, _TAKEN_ALONG, FILES_LOST)
 
     def _begin(self) -> None:
         while (waiting := self._ending or self._ready) and len(self._tasks) < BEGUN_MAX:
