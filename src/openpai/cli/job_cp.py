@@ -46,7 +46,7 @@ def cp(
     for name in copied.skipped[:10]:
         output.warn(f"left out: {name}")
     files = formatting.plural(copied.files, "file")
-    output.done(json, result, f"{files}, {formatting.size(copied.bytes)}, from {source} to {target}.")
+    output.done(json, result, f"Copied {source} to {target} ({files}, {formatting.size(copied.bytes)}).")
 
 
 def _remote(text: str) -> _Remote | None:

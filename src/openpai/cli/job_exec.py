@@ -13,7 +13,7 @@ from openpai.cli.options import argument, option
 from openpai.protocol.errors import InvalidParameters
 
 Task = Annotated[
-    str | None, option("--task ROLE/INDEX", "Task, as `worker/0` or `worker`; needed if the job has several.")
+    str | None, option("--task ROLE-INDEX", "Task, as `worker-0` or `worker`; needed if the job has several.")
 ]
 Attempt = Annotated[int | None, option("--attempt N", "Attempt of the task [default: the newest].", min=1)]
 

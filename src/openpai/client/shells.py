@@ -109,11 +109,11 @@ class RemoteShell:
 
 
 def task_of(pai: Client, job: str, task: str | None = None, attempt: int | None = None) -> TaskPlace:
-    """Return the newest attempt of a task, or another one; `task` is `role`, `role/index`, or the only one if None."""
+    """Return the newest attempt of a task, or another one; `task` is `role-index`, `role`, or the only one if None."""
     detail = pai.job(job)
     role, index = _chosen(detail, task)
     found, job_attempt = newest(detail, role, index, attempt)
-    return TaskPlace(f"{task_path(pai.path(job), role, index, job_attempt)}/{found}", f"{role}/{index}", job)
+    return TaskPlace(f"{task_path(pai.path(job), role, index, job_attempt)}/{found}", f"{role}-{index}", job)
 
 
 def open_shell(
@@ -183,14 +183,16 @@ def _chosen(job: JobDetail, task: str | None) -> tuple[str, int]:
         running = [(one.role, one.index) for one in job.tasks if not one.is_final] or known
         if len(running) == 1:
             return running[0]
-        shown = ", ".join(f"{role}/{index}" for role, index in running[:5])
+        shown = ", ".join(f"{role}-{index}" for role, index in running[:5])
         if not running:
             raise Refused("NoTaskLogError", f"job {job.full_name} has no tasks yet", "try again later")
         more = " and more" if len(running) > 5 else ""
         raise InvalidParameters(
             f"job {job.full_name} has {len(running)} tasks: {shown}{more}", f"choose one: --task {shown.split(',')[0]}"
         )
-    role, slash, number = task.partition("/")
-    if slash and not (number.isascii() and number.isdecimal() and len(number) < 10):
-        raise InvalidParameters(f"{task!r} is not a task", "name it role/index, such as worker/0")
-    return role, int(number) if slash else 0
+    role, mark, number = task.partition("/")
+    if not mark and "-" in task and task not in {role for role, _ in known}:
+        role, mark, number = task.rpartition("-")
+    if mark and not (number.isascii() and number.isdecimal() and len(number) < 10):
+        raise InvalidParameters(f"{task!r} is not a task", "name it as `pai job show` does, such as worker-0")
+    return role, int(number) if mark else 0
