@@ -13,7 +13,7 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.metrics.history import KeptHistory
 from openpai.metrics.service import MeasuredMetrics
 from openpai.series.labels import Labels
-from openpai.series.model import Reading
+from openpai.series.model import Answer, Query, Reading
 
 from .api_world import Here, World
 
@@ -159,3 +159,16 @@ async def test_a_job_that_never_ran_was_not_measured(world: World, measured: Mea
     found = (await get(world, "ann", "/api/v2/jobs/train/efficiency")).json()
     assert found["measuredSeconds"] == 0
     assert {each["share"] for each in found["taskRoles"][0].values() if isinstance(each, dict)} == {None}
+
+
+async def test_a_chart_of_more_series_than_are_read_says_so(
+    world: World, measured: MeasuredMetrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def counted(query: Query) -> Answer:
+        return Answer((), query.step_ms, 1_000_000)
+
+    monkeypatch.setattr(measured, "range", counted)
+    refused = await get(world, "root", "/api/v2/metrics/task_cpu_percent")
+    assert (refused.status_code, refused.json()["code"]) == (400, "InvalidParametersError")
+    assert "task_cpu_percent has 1,000,000 such series" in refused.json()["message"]
+    assert "narrow it by labels" in refused.json()["advice"]

@@ -17,6 +17,8 @@ from openpai.series.rounds import Round
 
 _PATIENCE: Final = httpx.Timeout(20.0, connect=5.0)
 _ANSWER_MAX: Final = 64 << 20
+SERIES_MAX: Final = 10_000
+"""The series of one query that are read; each takes some KB here."""
 _NOT_OURS: Final = frozenset({"__name__", "instance", "job"})
 """Labels that a scrape adds."""
 _SCRAPE_S: Final = 30
@@ -40,10 +42,14 @@ class PrometheusHistory:
         """Leave it to the other server to keep values."""
 
     async def range(self, query: Query, now_ms: int) -> Answer:
-        """Return the past of the matching series."""
-        means, lows, highs = await asyncio.gather(
-            *(self._ask(query, text) for text in (_over("avg", query), _over("min", query), _over("max", query)))
-        )
+        """Return the past of the matching series; none, but their number, if there are too many to be read."""
+        matched = await self._count(query)
+        if matched > max(query.series_max, SERIES_MAX):
+            return Answer((), query.step_ms, matched)
+        means = await self._ask(query, _over("avg", query))
+        lows = highs = means
+        if query.has_range:
+            lows, highs = [await self._ask(query, _over(how, query)) for how in ("min", "max")]
         # A point of ours is about the time after it, one of Prometheus about the time before.
         start_ms = query.start_ms // query.step_ms * query.step_ms
         length = max(1, -(-(query.end_ms - start_ms) // query.step_ms))
@@ -55,6 +61,11 @@ class PrometheusHistory:
             ]
             series.append(Series(query.name, labels, start_ms, query.step_ms, *columns))
         return Answer(tuple(series), query.step_ms, len(means))
+
+    async def _count(self, query: Query) -> int:
+        """Return how many series match at the moment when most do: a million would not fit into memory."""
+        counts = await self._ask(query, f"count({selector(query.name, query.matchers)})")
+        return int(max((count for points in counts.values() for count in points.values()), default=0))
 
     async def _ask(self, query: Query, text: str) -> dict[Labels, dict[int, float]]:
         start_ms = (query.start_ms // query.step_ms + 1) * query.step_ms
@@ -71,7 +82,8 @@ class PrometheusHistory:
         except httpx.HTTPError as error:
             message = f"the server of metrics at {self._client.base_url.host} does not answer: {type(error).__name__}"
             raise Unavailable(message, "an administrator has to check --metrics-url") from error
-        return _read(answer.status_code, bytes(body))
+        # Some MiB take a while, and the event loop has other work.
+        return await asyncio.to_thread(_read, answer.status_code, body)
 
 
 def selector(name: str, matchers: Sequence[Matcher]) -> str:
@@ -100,7 +112,7 @@ def _literal(value: str) -> str:
     return plain.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _read(status: int, body: bytes) -> dict[Labels, dict[int, float]]:
+def _read(status: int, body: bytearray) -> dict[Labels, dict[int, float]]:
     try:
         document: Any = json.loads(body)
         if document["status"] != "success":

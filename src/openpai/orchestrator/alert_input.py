@@ -98,7 +98,7 @@ def at(past: Mapping[Selector, Fetched], facts: Facts, wanted: Iterable[Selector
 
 async def _past(metrics: Metrics, selector: Selector, from_ms: int, to_ms: int, step_ms: int = 0) -> Fetched:
     step_ms = max(STEP_MIN_MS, min(selector.range_ms or to_ms - from_ms, to_ms - from_ms) // POINTS, step_ms // 2)
-    query = Query(selector.name, _exact(selector), from_ms, to_ms, step_ms, SERIES_MAX + 1)
+    query = Query(selector.name, _exact(selector), from_ms, to_ms, step_ms, SERIES_MAX, has_range=False)
     answer = await metrics.range(query)
     numbered = {_named(each.labels.pairs): float(number) for number, each in enumerate(answer.series)}
     kept = matching(numbered, selector.matchers)
@@ -107,7 +107,8 @@ async def _past(metrics: Metrics, selector: Selector, from_ms: int, to_ms: int, 
     for labels, number in kept.newest.items():
         series = answer.series[int(number)].points()
         points[labels] = _added_up(series) if is_counter else series
-    return Fetched({}, points, kept.is_cut)
+    # Which of the others fit is not known, so a rule must not go on without them.
+    return Fetched({}, points, answer.matched > SERIES_MAX)
 
 
 def _added_up(rates: Points) -> Points:

@@ -43,6 +43,8 @@ class Query:
     """The least distance of points; a coarser one is chosen where the finer values are not kept."""
     series_max: int = 100
     """How many series are returned at most."""
+    has_range: bool = True
+    """Whether lows and highs are of interest, too; otherwise they may be the means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +72,4 @@ class Answer:
     series: tuple[Series, ...]
     step_ms: int
     matched: int
-    """How many series match; more than were asked for are counted only."""
+    """How many series match; more than were asked for are counted only, and very many are not read at all."""

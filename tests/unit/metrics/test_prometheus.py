@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from urllib.parse import parse_qs
 
 import httpx
 import pytest
@@ -30,6 +32,37 @@ async def test_an_answer_of_a_million_series_is_not_read_to_its_end(monkeypatch:
         await history.range(QUERY, 0)
     await history.close()
     assert sent < 30
+
+
+async def test_a_million_series_are_counted_and_not_asked_for() -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(parse_qs(request.content.decode())["query"][0])
+        rows = [{"metric": {}, "values": [[10, "12"], [20, "1000000"], [30, "7"]]}]
+        return httpx.Response(200, json={"status": "success", "data": {"result": rows}})
+
+    history = PrometheusHistory("http://mon", httpx.MockTransport(answer))
+    found = await history.range(QUERY, 0)
+    await history.close()
+    assert (found.series, found.matched) == ((), 1_000_000)
+    assert asked == ["count(node_filefd_allocated{})"]
+
+
+async def test_who_needs_no_lows_and_highs_asks_half_as_much() -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(parse_qs(request.content.decode())["query"][0].partition("(")[0])
+        return httpx.Response(
+            200, json={"status": "success", "data": {"result": [{"metric": {}, "values": [[10, "3"]]}]}}
+        )
+
+    history = PrometheusHistory("http://mon", httpx.MockTransport(answer))
+    whole, means = [(await history.range(replace(QUERY, has_range=wanted), 0)).series for wanted in (True, False)]
+    await history.close()
+    assert asked == ["count", "avg_over_time", "min_over_time", "max_over_time", "count", "avg_over_time"]
+    assert whole[0].points() == means[0].points() == [(0, 3.0)]
 
 
 async def test_a_metric_of_another_program_is_asked_for_as_a_gauge() -> None:

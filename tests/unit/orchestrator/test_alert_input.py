@@ -41,6 +41,21 @@ async def test_a_rule_finds_a_node_by_the_name_that_actions_know() -> None:
     assert data[wanted].newest == {labels: 2.0}
 
 
+class ManySeries(Measures):
+    """Measures of which so many match that nobody reads them."""
+
+    async def range(self, query: Query) -> Answer:
+        """Return their number."""
+        return Answer((), query.step_ms, 1_000_000)
+
+
+async def test_a_rule_that_matches_a_million_series_fails_and_says_what_to_do() -> None:
+    rule = parse("avg_over_time(node_cpu_seconds_total[10m]) > 0")
+    data = await fetch(selectors(rule), {}, ManySeries(), 600_000)  # type: ignore[arg-type]
+    with pytest.raises(ExpressionError, match="matches more than 10,000 series; narrow it by labels"):
+        evaluate(rule, data)
+
+
 class AwayHistory(Measures):
     """Measures whose past is kept by a server that does not answer."""
 

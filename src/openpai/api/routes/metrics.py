@@ -19,10 +19,12 @@ from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import metrics as shapes
 from openpai.metrics.exposition import CONTENT_TYPE, exposed
+from openpai.metrics.prometheus import SERIES_MAX as SERIES_READ
 from openpai.ports.metrics import Metrics
-from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 from openpai.series.catalogue import METRICS
 from openpai.series.labels import LABEL_MAX, Matcher, matching
+from openpai.series.model import Answer
 from openpai.series.model import Query as SeriesQuery
 from openpai.series.retention import chart_step_ms
 from openpai.wire.metrics import JobEfficiency, JobMetrics, MetricChart, MetricList
@@ -93,7 +95,7 @@ async def get_metric(
     """
     await context_of(request).services.platform.require_leader()
     query = _query(request, name, (start, end), (points, series), _matchers(label or ()))
-    return reply(shapes.chart(query, await _metrics(request).range(query)))
+    return reply(shapes.chart(query, await _answer(request, query)))
 
 
 @router.serves("GET /api/v2/jobs/{job}/metrics", "Show what a job used from its start on", "NoMetricError")
@@ -126,7 +128,7 @@ async def get_job_metrics(
         if one not in _JOB_METRICS:
             raise _unknown(one)
         query = _query(request, one, span, (points, series), matchers)
-        charts.append(shapes.chart(query, await _metrics(request).range(query)))
+        charts.append(shapes.chart(query, await _answer(request, query)))
     return reply({"charts": charts})
 
 
@@ -148,7 +150,7 @@ async def get_job_efficiency(
     if row.started_at_ms is not None:
         for name in shapes.EFFICIENCY_NAMES:
             span, most = (row.started_at_ms, row.ended_at_ms), (EFFICIENCY_POINTS, EFFICIENCY_SERIES)
-            found.add(name, await _metrics(request).range(_query(request, name, span, most, matchers)))
+            found.add(name, await _answer(request, _query(request, name, span, most, matchers)))
     roles = await asyncio.to_thread(found.efficiency, spec.task_roles)
     return reply(shapes.efficiency(roles, found.measured_ms, is_over=row.ended_at_ms is not None))
 
@@ -158,6 +160,14 @@ def _metrics(request: Request) -> Metrics:
     if metrics is None:
         raise Unavailable("this server measures nothing")
     return metrics
+
+
+async def _answer(request: Request, query: SeriesQuery) -> Answer:
+    answer = await _metrics(request).range(query)
+    if answer.matched > SERIES_READ and not answer.series:
+        message = f"{query.name} has {answer.matched:,} such series, more than are read of another server for a chart"
+        raise InvalidParameters(message, "narrow it by labels, such as --label job_name=USER~JOB")
+    return answer
 
 
 def _query(
