@@ -12,12 +12,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from openpai.protocol import schema
+from openpai.protocol.alternatives import KINDS, NEITHER, without_alternatives
 from openpai.protocol.applications import NAME_PATTERN, PATH_PATTERN
 from openpai.protocol.code import DIGEST
 from openpai.protocol.parsing import Path
+from openpai.protocol.schema_extras import Extras, OpenSection
 from openpai.protocol.spelling import nearest
 from openpai.protocol.templates import is_reference
-from openpai.protocol.wording import WORD_MAX, cut, listed
+from openpai.protocol.wording import WORD_MAX, cut, joined, listed
 
 FAULTS_MAX: Final = 100
 SHOWN_MAX: Final = 40
@@ -34,12 +36,9 @@ PATTERNS: Final = {
     PATH_PATTERN: "a path that begins with one /",
 }
 _KINDS: Final = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "bool_type": "true or false",
+    **KINDS,
     "list_type": "a list",
     "dict_type": "a mapping of keys to values",
-    "model_type": "a mapping of keys to values",
     "model_attributes_type": "a mapping of keys to values",
     "text_or_number": "text or a number",
 }
@@ -56,7 +55,8 @@ class Finding(NamedTuple):
 
 def findings_of(error: ValidationError) -> list[Finding]:
     """Return errors of the schema as findings, no more than a user would read."""
-    return [_finding_of(one) for one in islice(error.errors(include_url=False), FAULTS_MAX + 1)]
+    errors = without_alternatives(error.errors(include_url=False), _section_names())
+    return [_finding_of(one) for one in islice(errors, FAULTS_MAX + 1)]
 
 
 def _finding_of(error: ErrorDetails) -> Finding:
@@ -73,7 +73,12 @@ def _worded(error: ErrorDetails) -> Finding:
         return Finding(path, "is missing", _description(path))
     if kind == "extra_forbidden":
         keys = keys_of(_section(path[:-1]))
-        return Finding(path, "is not a key that is known here", listed(keys), nearest(path[-1], keys))
+        is_extra = len(path) == 1 and path[0] in keys_of(Extras)
+        meant = f"extras.{path[0]}" if is_extra else nearest(path[-1], keys)
+        return Finding(path, "is not a key that is known here", listed(keys), meant)
+    if kind == NEITHER:
+        allowed = joined(context["kinds"], "or")
+        return Finding(path, f"must be {allowed}, not {_shown(value, path)}", allowed)
     if kind in _KINDS:
         meant = "" if _is_secret(path) else _retyped(kind, value) or _in_mb(path, value)
         allowed = _KINDS[kind]
@@ -200,6 +205,12 @@ def _section(path: Path) -> type[BaseModel]:
             return schema.DeploymentSection
         case _:
             return schema.JobSection
+
+
+@cache
+def _section_names() -> frozenset[str]:
+    """Return the names of the sections of `extras`: elsewhere no value may be a section or something else."""
+    return frozenset(each.__name__ for each in OpenSection.__subclasses__())
 
 
 @cache
