@@ -34,6 +34,7 @@ from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.market import MarketService
 from openpai.ports.platform import Holding, NodeView
 from openpai.ports.store import Saved, Slot
+from openpai.scheduler.interface import Amount
 from openpai.scheduler.model import Wait, Why
 from openpai.storage.job_code import CodeFiles
 from openpai.storage.service import StorageService
@@ -79,6 +80,10 @@ class Here(PlatformCommands):
     async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
         """Return nothing: no server leads here."""
         return ()
+
+    async def borrowed(self, user: str, name: str) -> Amount:
+        """Return nothing, for the same reason."""
+        return Amount()
 
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
         return (self.wait,) if name == "second" else ()

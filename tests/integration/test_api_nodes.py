@@ -60,6 +60,7 @@ async def test_grants_are_shown_only_to_users_who_may_see_them(shared: Sharing) 
     assert (await shared.get("/jobs/big/why")) == {
         "waits": [],
         "held": {"jobs": [], "others": {"jobs": 0, "tasks": 0, "gpus": 0, "cpus": 0}},
+        "borrowed": {"cpu": 0, "memory": 0, "gpu": 0, "vCores": 0, "GPUs": 0},
     }
     name = next(node["name"] for node in await shared.get("/nodes") if node["virtualClusters"] == ["vision"])
     seen = await shared.get(f"/nodes/{name}")

@@ -9,9 +9,10 @@ from openpai.cli import output, session
 from openpai.cli.job import Name
 from openpai.cli.options import argument, option
 from openpai.protocol.errors import InvalidParameters
+from openpai.protocol.wording import plural
 
 if TYPE_CHECKING:
-    from openpai.client.model import Held, JobDetail
+    from openpai.client.model import Held, JobDetail, Resources
     from openpai.client.model.job_events import Wait
 
 REASONS_SHOWN: Final = 5
@@ -19,18 +20,21 @@ HOLDERS_SHOWN: Final = 8
 
 
 def why(name: Name, json: output.Json = False) -> None:
-    """Show why a job waits, which jobs are in its way, and when it may start; or why it failed."""
+    """Show why a job waits, which jobs are in its way, and when it may start; or why it failed, or what it borrows."""
     with session.connect() as pai:
         waits = pai.why(name)
         job = None if waits else pai.job(name)
+        borrowed = pai.borrowed(name) if job is not None and not job.is_final else None
         held = pai.in_the_way(name) if waits else None
     document: dict[str, Any] = {"waits": [wait.document for wait in waits], **({"held": held.document} if held else {})}
     if job is not None and job.cause:
         document["cause"] = job.document["jobStatus"]["appExitCause"]
+    if borrowed is not None:
+        document["borrowed"] = {"gpu": borrowed.gpus, "cpu": borrowed.cpus}
     if output.as_json(json, document):
         return
     if job is not None:
-        _print_over(name, job)
+        _print_over(name, job, borrowed)
         return
     from openpai.cli.job_tables import wait_text
 
@@ -46,8 +50,8 @@ def why(name: Name, json: output.Json = False) -> None:
     output.next_step("pai vc list", "pai node list", f"pai job stop {name}")
 
 
-def _print_over(name: str, job: JobDetail) -> None:
-    """Print why a job that does not wait failed, or else its state."""
+def _print_over(name: str, job: JobDetail, borrowed: Resources | None) -> None:
+    """Print why a job that does not wait failed, or else its state and what it borrows."""
     from openpai.cli.job_tables import diagnosis
 
     if why := diagnosis(job) if job.cause else "":
@@ -55,6 +59,10 @@ def _print_over(name: str, job: JobDetail) -> None:
         output.next_step(f"pai job show {name}", f"pai job logs {name}", f"pai job start {name}")
         return
     output.say(f"{name} is not waiting: it is {job.state}.")
+    if borrowed is not None and (borrowed.gpus or borrowed.cpus):
+        amount = plural(borrowed.gpus, "GPU") if borrowed.gpus else plural(borrowed.cpus, "CPU")
+        own = "" if job.priority == "oppo" else f", and gets a guarantee once {job.virtual_cluster} has room for it"
+        output.say(f"It borrows {amount}, until a job with a guarantee needs that{own}.")
     output.next_step(f"pai job show {name}")
 
 

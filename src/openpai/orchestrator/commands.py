@@ -7,8 +7,7 @@ it reaches the leader through the store's inbox.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from openpai.access.quotas import Quota, quotas_for
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.completion import plan_of
 from openpai.lifecycle.facts import Rescaled, StartRequested, StopRequested
-from openpai.lifecycle.model import Job, JobPhase, TaskPhase, Verdict
+from openpai.lifecycle.model import JobPhase, Verdict
 from openpai.lifecycle.rescaling import Scales
 from openpai.lifecycle.stepping import new_job
 from openpai.orchestrator import gangs
@@ -26,11 +25,10 @@ from openpai.orchestrator.applying import adopt
 from openpai.orchestrator.changes import JobUpdate, Remark
 from openpai.orchestrator.dependencies import waits_for, with_dependencies
 from openpai.orchestrator.exit_specs import ExitSpecCommands
-from openpai.orchestrator.holdings import in_the_way
+from openpai.orchestrator.holdings import borrowed_by, in_the_way
 from openpai.orchestrator.job_code import hold_code
 from openpai.orchestrator.job_keys import with_keys
 from openpai.orchestrator.job_storages import with_storages
-from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.measuring import TaskMeasures
 from openpai.orchestrator.nodes import NodeCommands
 from openpai.orchestrator.previewing import would_wait
@@ -50,8 +48,9 @@ from openpai.orchestrator.submitting import (
 )
 from openpai.orchestrator.sweeps import digest_of, sweep_again, sweep_jobs
 from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
+from openpai.orchestrator.waits import backing_off, silent, starting, waits_of
 from openpai.ports.accounts import AccountStore
-from openpai.ports.backend import NODE_SILENT, KillTask, TaskSeen
+from openpai.ports.backend import KillTask
 from openpai.ports.clock import Clock, Identities
 from openpai.ports.cluster_settings import SettingsStore
 from openpai.ports.code import CodeStore
@@ -69,11 +68,10 @@ from openpai.protocol.sweeps import MARKET_TAG, as_sent, is_sweep
 from openpai.protocol.writing import dump_masked
 from openpai.runtime.builtin_plugins import BUILT_IN
 from openpai.runtime.plugins import Plugins, plugin_faults, plugin_warnings
-from openpai.scheduler.model import Wait, Why
+from openpai.scheduler.interface import Amount
+from openpai.scheduler.model import Wait
 
 _WAITING: Final = (JobPhase.HELD, JobPhase.QUEUED, JobPhase.BACKING_OFF)
-WAITS_OF_A_ROLE: Final = 20
-"""The number of tasks of a role whose reasons to wait are reported; the others wait for the same reason."""
 
 
 class PlatformCommands(
@@ -288,10 +286,10 @@ class PlatformCommands(
         if found.job.phase is JobPhase.HELD:
             return await waits_for(leader, found)
         if found.job.phase is JobPhase.BACKING_OFF:
-            return (_backing_off(found, self._clock.now_ms()),)
+            return (backing_off(found, self._clock.now_ms()),)
         placed = [found.job.key(task) for task in found.job.tasks.values() if task.is_alive]
         seen = await leader.backend.observe(placed) if placed else ()
-        return (*_waits(leader, found.job), *_starting(found, seen), *_silent(found, seen))
+        return (*waits_of(leader, found.job), *starting(found, seen), *silent(found, seen))
 
     async def task_use(self, job: str) -> tuple[TaskUse, ...]:
         await self._leading()
@@ -305,6 +303,12 @@ class PlatformCommands(
         leader = await self._leading()
         found = leader.active.records.get(id_)
         return () if found is None or not gangs.waiting(found.job) else in_the_way(leader, found)
+
+    async def borrowed(self, user: str, name: str) -> Amount:
+        id_ = await self._find(user, name)
+        leader = await self._leading()
+        found = leader.active.records.get(id_)
+        return Amount() if found is None else borrowed_by(leader, found)
 
     async def _store_new(self, *new: NewJob) -> None:
         leader = self.leader
@@ -347,54 +351,7 @@ class PlatformCommands(
         await change_job(self._store, self._clock, self.leader, await self._find(user, name), update)
 
 
-def _waits(leader: Leader, job: Job) -> Iterator[Wait]:
-    """Yield why the gangs of a job wait; without gang allocation, for the first tasks of each role."""
-    by_role: dict[str, list[str]] = {}
-    for gang, tasks in gangs.waiting(job).items():
-        by_role.setdefault("" if job.plan.is_gang else tasks[0].role, []).append(gang)
-    for names in by_role.values():
-        found = (leader.scheduler.why(name) for name in names[:WAITS_OF_A_ROLE])
-        waits = [leader.steady.dated(wait) for wait in found if wait is not None]
-        yield from waits[:-1]
-        if waits:
-            yield replace(waits[-1], more=max(0, len(names) - WAITS_OF_A_ROLE))
-
-
 def _refuse_over(found: JobRecord) -> None:
     if found.job.is_final:
         message = f"job {found.full_name} is over"
         raise Refused("FinishedJobError", message, f"start it again first: pai job start {found.name}")
-
-
-def _silent(found: JobRecord, observed: Iterable[TaskSeen]) -> tuple[Wait, ...]:
-    """Return for which nodes the job waits because its tasks there may still run, each once."""
-    job = found.job
-    mine = {job.key(task) for task in job.tasks.values() if task.is_alive}
-    messages = {seen.message: None for seen in observed if seen.step == NODE_SILENT and seen.key in mine}
-    advice = "wait until the node answers, or take it out of service as above"
-    return tuple(Wait(f"{job.id}/{job.attempt}", Why.NODE_SILENT, message, advice) for message in messages)
-
-
-def _starting(found: JobRecord, observed: Iterable[TaskSeen]) -> tuple[Wait, ...]:
-    """Return why granted tasks do not run yet, each reason once."""
-    job = found.job
-    starting = {job.key(task): task for task in job.tasks.values() if task.phase is TaskPhase.STARTING}
-    if not starting:
-        return ()
-    steps = {seen.key: seen.message for seen in observed if seen.key in starting and seen.step != NODE_SILENT}
-    reasons = Counter((found.slots[task.id].node, steps.get(key, "")) for key, task in starting.items())
-    return tuple(
-        Wait(
-            f"{job.id}/{job.attempt}",
-            Why.STARTING,
-            f"{count} of its tasks {'is' if count == 1 else 'are'} being started on {node}{step and ': '}{step}",
-            "wait, or stop the job",
-        )
-        for (node, step), count in reasons.items()
-    )
-
-
-def _backing_off(found: JobRecord, now_ms: int) -> Wait:
-    left_s = max(0, (found.job.retry_at_ms or now_ms) - now_ms) / 1000
-    message = f"attempt {found.job.attempt + 1} failed and the job is tried again in {left_s:.0f} s"
-    return Wait(f"{found.job.id}/{found.job.attempt}", Why.BACKING_OFF, message, "wait, or stop the job")

@@ -8,6 +8,7 @@ from openpai.orchestrator import gangs
 from openpai.orchestrator.leader import Leader
 from openpai.ports.platform import Holding
 from openpai.ports.store import JobRecord, Slot
+from openpai.scheduler.interface import Amount
 
 
 def held_on(leader: Leader, node: str) -> tuple[Holding, ...]:
@@ -33,6 +34,11 @@ def in_the_way(leader: Leader, waiting: JobRecord) -> tuple[Holding, ...]:
     holders = {id_ for id_, found in leader.active.records.items() if found.slots and is_in_the_way(found)}
     own = {id_ for id_ in holders if leader.active.records[id_].virtual_cluster == waiting.virtual_cluster}
     return _sorted(_holdings(leader, lambda found, slot: found.job.id in (own or holders)))
+
+
+def borrowed_by(leader: Leader, found: JobRecord) -> Amount:
+    """Return what a job uses without a guarantee."""
+    return leader.scheduler.borrowed_by(gangs.holding(found))
 
 
 def _sorted(found: Iterator[Holding]) -> tuple[Holding, ...]:

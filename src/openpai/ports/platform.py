@@ -273,6 +273,9 @@ class Platform(AlertRules, Queues, Protocol):
     async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
         """Return the jobs that hold what a waiting job needs, largest first; empty when it does not wait."""
 
+    async def borrowed(self, user: str, name: str) -> Amount:
+        """Return what a job uses without a guarantee; nothing when it does not run."""
+
     async def task_use(self, job: str) -> tuple[TaskUse, ...]:
         """Return what each running task of a job, by its id, uses; empty where that is not measured."""
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, NotRequired
 from openpai.wire.answers import JobId, NullableMs, RoleName, Sentence
 from openpai.wire.doc import Doc, Document
 from openpai.wire.nodes import Holdings
+from openpai.wire.virtual_clusters import Resources
 
 
 class Event(Document):
@@ -83,6 +84,7 @@ class JobWaits(Document):
 
     waits: Sequence[Wait]
     held: Annotated[Holdings, Doc("the jobs that hold the resources, largest first")]
+    borrowed: Annotated[Resources, Doc("what the job uses without a guarantee, until others need that back")]
 
 
 class SshAddress(Document):

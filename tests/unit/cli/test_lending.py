@@ -43,6 +43,21 @@ def test_why_says_how_much_is_lent_to_whom_and_when_it_comes_back(pai, platform)
     assert "lent" not in pai("job", "why", "train").out
 
 
+def test_why_says_what_a_running_job_borrows(pai, platform):
+    def shown_for(borrowed, priority="prod"):
+        status = {"username": "ann", "state": "RUNNING", "virtualCluster": "vision"}
+        platform.on("GET", "/jobs/ann~train", {"name": "train", "jobPriority": priority, "jobStatus": status})
+        platform.on("GET", "/jobs/ann~train/why", {"waits": [], "borrowed": borrowed})
+        return " ".join(pai("job", "why", "train").out.split())
+
+    line = "It borrows 4 GPUs, until a job with a guarantee needs that"
+    assert f"{line}, and gets a guarantee once vision has room for it." in shown_for(resources(4, 8))
+    assert f"{line}." in shown_for(resources(4, 8), "oppo")
+    assert "borrows 8 CPUs" in shown_for(resources(0, 8))
+    assert "borrows" not in shown_for(resources(0, 0))
+    assert pai("job", "why", "train", "--json").json()["borrowed"] == {"gpu": 0, "cpu": 0}
+
+
 def test_show_says_that_a_job_may_be_interrupted(pai, platform):
     status = {"username": "ann", "state": "RUNNING", "virtualCluster": "vision"}
     platform.on("GET", "/jobs/ann~train", {"name": "train", "interruptible": True, "jobStatus": status})

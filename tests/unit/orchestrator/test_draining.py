@@ -93,6 +93,8 @@ def test_a_guaranteed_job_does_not_wait_for_those_that_must_leave_for_it() -> No
         await servers.in_phase("holder", "running")
         await servers.submit("guest", gpus=4, extras={"hivedScheduler": {"jobPriorityClass": "oppo"}})
         await servers.in_phase("guest", "running")
+        borrowed = [(await servers.commands.borrowed("ann", name)).gpus for name in ("holder", "guest")]
+        assert borrowed == [0, 4]
         # Too large beside the holder, however many borrowers leave.
         await servers.submit("waits", gpus=4, instances=2)
         await asyncio.sleep(5)

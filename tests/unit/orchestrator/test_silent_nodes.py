@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from openpai.lifecycle.model import AttemptKey, ExitReport, TaskPhase
-from openpai.orchestrator.commands import _silent
+from openpai.orchestrator.waits import silent
 from openpai.ports.backend import NODE_SILENT, TaskSeen
 from openpai.scheduler.model import Why
 
@@ -27,6 +27,6 @@ def test_why_names_each_silent_node_once_and_says_what_to_do() -> None:
     seen.append(TaskSeen(key(2), 1, 5))
     seen.append(TaskSeen(key(3), 1, 5, ExitReport(1), "another", NODE_SILENT))
     seen.append(TaskSeen(AttemptKey("other", 0, "worker", 0, 0), 1, 5, None, "of another job", NODE_SILENT))
-    (wait,) = _silent(found, seen)
+    (wait,) = silent(found, seen)
     assert (wait.code, wait.message) == (Why.NODE_SILENT, SAID)
     assert "out of service" in wait.unblock

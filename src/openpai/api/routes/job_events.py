@@ -20,8 +20,10 @@ from openpai.api.sessions import Caller
 from openpai.api.shapes import nodes
 from openpai.api.shapes.job_events import event, wait
 from openpai.api.shapes.tasks import TaskHistory, gateway_address, ssh_address
+from openpai.api.shapes.virtual_clusters import amount
 from openpai.ports.queries import JobRow
 from openpai.protocol.errors import Refused
+from openpai.scheduler.interface import Amount
 from openpai.wire.job_events import EventList, JobChanges, JobWaits, SshAddresses, SshGatewayAddress
 
 router = Router("jobs")
@@ -73,7 +75,8 @@ async def list_changes(
 async def explain_job(request: Request, caller: Annotated[Caller, needs("job.read")], job: str) -> Reply[JobWaits]:
     """Return why the job waits, what would change that, and which jobs hold the resources; empty unless it waits.
 
-    For jobs that the caller may not see, the answer has only their number and size.
+    For jobs that the caller may not see, the answer has only their number and size. Of a job that runs it says what the
+    job borrows.
     """
     row = await job_for(request, caller, job)
     # Another job may have the name of an archived job, and a finished job does not wait.
@@ -81,7 +84,8 @@ async def explain_job(request: Request, caller: Annotated[Caller, needs("job.rea
     waits = () if row.archived_at_ms is not None else await context.why(row.user, row.name)
     held = await context.in_the_way(row.user, row.name) if waits else ()
     shown, others = split_by_visibility(caller, held[:HOLDERS_MAX])
-    return reply(JobWaits(waits=[wait(view) for view in waits], held=nodes.held(shown, others)))
+    borrowed = amount(await context.borrowed(row.user, row.name) if row.archived_at_ms is None else Amount())
+    return reply(JobWaits(waits=[wait(view) for view in waits], held=nodes.held(shown, others), borrowed=borrowed))
 
 
 @router.serves("GET /api/v2/jobs/{job}/ssh", "Show how to reach a job's tasks", "NoJobConfigError NoJobSshInfoError")

@@ -40,6 +40,13 @@ class JobEvents(Naming):
         )
 
     @asks
+    def borrowed(self, name: str) -> Call[model.Resources]:
+        """Return what the job uses now without a guarantee, until others need that back."""
+        return Call(
+            "GET", f"{self.path(name)}/why", whole(lambda found: model.Resources.read(found.get("borrowed") or {}))
+        )
+
+    @asks
     def ssh(self, name: str) -> Call[tuple[model.SshTask, ...]]:
         """Return the SSH address of each running task; raise NoJobSshInfoError if there is none."""
         return Call("GET", f"{self.path(name)}/ssh", listed(model.SshTask.read, "containers"))

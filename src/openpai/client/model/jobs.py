@@ -167,6 +167,8 @@ class JobDetail(_Named, Answer):
     state: str = field.text("jobStatus.state")
     execution_type: str = field.text("jobStatus.executionType")
     virtual_cluster: str = field.text("jobStatus.virtualCluster")
+    priority: str = field.text("jobPriority")
+    """crit, prod, test or oppo; empty for the default."""
     retries: int = field.amount("jobStatus.retries")
     attempt: int | None = field.number("jobStatus.attemptId")
     submitted_at_ms: int | None = field.number("jobStatus.submissionTime")

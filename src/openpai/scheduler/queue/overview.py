@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -46,6 +46,17 @@ def lending_of(state: SchedulerState) -> Lending:
     for (name, user, kind), devices in sorted(borrowed_devices(state).items()):
         borrowed[name, user] = borrowed.get((name, user), Amount()) + _amount(skus, {kind: devices})
     return Lending(lent, borrowed)
+
+
+def borrowed_by(state: SchedulerState, gangs: Iterable[str]) -> Amount:
+    """Return what some running gangs use without a guarantee."""
+    devices: Counter[str] = Counter()
+    for held in (state.running.gangs.get(name) for name in gangs):
+        for request in held.requests if held is not None else ():
+            for part in state.core.cluster.gangs[request.id].parts:
+                if part is not None and part.guarantee is None:
+                    devices[part.node_cell.chain.spec.leaf_type] += part.mask.bit_count()
+    return _amount(state.machines.skus, devices)
 
 
 def _view(state: SchedulerState, name: str, running: int, waiting: int) -> VcView:

@@ -315,6 +315,10 @@ class HivedScheduler(Scheduler):
         """Return the gangs that run on borrowed devices until their own virtual cluster has room."""
         return frozenset(name for lent in self.state.lent.values() for name in lent)
 
+    def borrowed_by(self, gangs: Iterable[str]) -> Amount:
+        """Return what some running gangs use without a guarantee at this moment."""
+        return overview.borrowed_by(self.state, gangs)
+
     def lending(self) -> Lending:
         """Return what virtual clusters lend to each other now, and what each user borrows."""
         return overview.lending_of(self.state)
