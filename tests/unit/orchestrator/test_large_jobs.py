@@ -14,11 +14,11 @@ from openpai.lifecycle.facts import StopRequested, TasksGranted
 from openpai.lifecycle.model import AttemptKey, Plan, RolePlan, TaskId, TaskPhase
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.acting import TASKS_OF_ONE_JOB, TASKS_PER_PASS
-from openpai.orchestrator.commands import WAITS_OF_A_ROLE
 from openpai.orchestrator.node_sync import sync_nodes
 from openpai.orchestrator.readings import of_nodes
 from openpai.orchestrator.reconciling import LOOKED_AT_ONCE, audit
 from openpai.orchestrator.recording import TASKS_AT_ONCE
+from openpai.orchestrator.waits import WAITS_OF_A_ROLE
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask
 from openpai.protocol.errors import Unavailable
 from tests.costs import counted_turns, lines_run
