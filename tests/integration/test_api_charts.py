@@ -152,6 +152,7 @@ async def test_efficiency_is_what_was_used_of_what_was_asked_for(world: World, m
     assert role["memoryBytes"]["share"] == pytest.approx(16 * 2**20 / role["memoryBytes"]["asked"], rel=0.01)
     assert {role[each]["mean"] for each in ("gpuPercent", "gpuMemoryPercent")} == {None}
     assert role["advice"] == []
+    assert found["noAdvice"].startswith("it was measured for")
 
 
 async def test_a_job_that_never_ran_was_not_measured(world: World, measured: MeasuredMetrics) -> None:

@@ -1,4 +1,4 @@
-"""`pai job efficiency`: what a job asked for and what it used, with advice; `pai job show` ends with the advice."""
+"""`pai job efficiency`: what a job asked for and what it used, with advice; `pai job show` ends with both in short."""
 
 from __future__ import annotations
 
@@ -38,17 +38,32 @@ def efficiency(name: Name, json: output.Json = False) -> None:
     output.say_marked_up(f"[dim]measured for {span(found.measured_s)}{so_far}{_unmeasured(found)}[/]")
     for line in advice_lines(found):
         output.say(line)
+    if found.no_advice:
+        output.say(f"no advice: {found.no_advice}")
     output.next_step(f"pai job metrics {name}")
 
 
-def advice_of(pai: Client, job: JobDetail, name: str) -> tuple[str, ...]:
-    """Return advice for a job that has ended; nothing where none can be had."""
+def use_of(pai: Client, job: JobDetail, name: str) -> tuple[str, ...]:
+    """Return what a job that has ended used of what it asked for, with advice; nothing where that cannot be had."""
     if not job.is_final:
         return ()
     try:
-        return advice_lines(pai.job_efficiency(name))
+        found = pai.job_efficiency(name)
     except (Refused, Unavailable):
         return ()
+    if not found.measured_s:
+        return ()
+    prefix = len(found.roles) > 1
+    used = [f"{role.name}: {text}" if prefix else text for role in found.roles if (text := _shares(role))]
+    return (*used, *(advice_lines(found) or [f"no advice: {found.no_advice}"] * bool(found.no_advice)))
+
+
+def _shares(role: RoleEfficiency) -> str:
+    """Return the used part of each resource in a line; empty where nothing was measured."""
+    parts = [("CPUs", role.cpu), ("memory", role.memory_bytes)]
+    parts += [("GPUs", role.gpu_percent), ("GPU memory", role.gpu_memory_percent)] if role.gpus else []
+    shown = [f"{used.share:.0%} of its {name}" for name, used in parts if used.share is not None]
+    return f"used {', '.join(shown)}" if shown else ""
 
 
 def advice_lines(found: JobEfficiency) -> tuple[str, ...]:

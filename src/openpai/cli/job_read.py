@@ -12,7 +12,7 @@ from openpai.cli import completion, output, session
 from openpai.cli.filters import meaning, moment_ms
 from openpai.cli.formatting import split
 from openpai.cli.job import Name, job_in
-from openpai.cli.job_efficiency import advice_of
+from openpai.cli.job_efficiency import use_of
 from openpai.cli.options import option
 from openpai.cli.plain_text import plain
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
@@ -146,7 +146,7 @@ def show(
         job = job_in(pai, name, attempt)
         waits = pai.why(name) if job.state == "WAITING" and not json else ()
         kept = () if json or not job.tasks else _kept(pai, name)
-        advice = () if json or attempt is not None else advice_of(pai, job, name)
+        used = () if json or attempt is not None else use_of(pai, job, name)
     if output.as_json(json, job.document):
         return
     from openpai.cli import job_tables
@@ -169,11 +169,11 @@ def show(
     if kept:
         output.say()
         output.say(job_tables.kept_work(kept, _now_ms()))
-    if advice:
+    if used:
         output.say()
-        for line in advice:
+        for line in used:
             output.say(line)
-        output.say_marked_up(f"[dim]from what it used: pai job efficiency {plain(name)}[/]")
+        output.say_marked_up(f"[dim]more of what it used: pai job efficiency {plain(name)}[/]")
     over = [f"pai job logs {name}", *([f"pai job fetch {name}"] if kept else []), f"pai job start {name}"]
     output.next_step(*(over if job.is_final else [f"pai job logs {name} -f", f"pai job stop {name}"]))
 

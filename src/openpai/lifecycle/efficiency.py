@@ -87,6 +87,19 @@ def efficiency_of(
     return tuple(found)
 
 
+def why_no_advice(roles: Sequence[RoleEfficiency], measured_ms: int) -> str:
+    """Return why nothing is advised; empty if something is."""
+    if any(role.advice for role in roles):
+        return ""
+    if not measured_ms:
+        return "nothing was measured; running tasks are measured every ten seconds"
+    if measured_ms < LEAST_MS:
+        return f"it was measured for {measured_ms // 1000} s, and less than {LEAST_MS // 60_000} minutes say too little"
+    if any(role.role.resources.gpus and role.used.gpu_percent is None for role in roles):
+        return "its processors and memory fit what it asked for, and its GPUs were not measured"
+    return "what it asked for fits what it used"
+
+
 def _advice(role: TaskRole, used: RoleUse) -> Iterator[str]:
     requested = role.resources
     is_waiting = requested.gpus and used.gpu_percent is not None and used.gpu_percent.mean < GPU_LOW_PERCENT

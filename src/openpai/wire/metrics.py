@@ -89,3 +89,4 @@ class JobEfficiency(Document):
     isOver: Annotated[bool, Doc("whether the job has ended", example=True)]
     measuredSeconds: Annotated[float, Doc("for how long it was measured; 0: not at all", example=5400)]
     taskRoles: Sequence[RoleEfficiency]
+    noAdvice: Annotated[str, Doc("why nothing is advised; empty if something is", example="")]

@@ -18,7 +18,7 @@ def document(*, gpus: int = 0, **more: Any) -> dict[str, Any]:
         "gpus": gpus, "gpuPercent": NOT_MEASURED, "gpuMemoryPercent": NOT_MEASURED,
         "gpusMeasured": 0, "gpusUnused": 0, "advice": [ADVICE],
     }  # fmt: skip
-    return {"isOver": False, "measuredSeconds": 5400, "taskRoles": [role], **more}
+    return {"isOver": False, "measuredSeconds": 5400, "taskRoles": [role], "noAdvice": "", **more}
 
 
 def test_what_was_asked_for_and_used_is_a_table_with_advice(pai: Any, platform: Any) -> None:
@@ -49,12 +49,27 @@ def test_a_job_that_was_not_measured_says_so(pai: Any, platform: Any) -> None:
     assert "Nothing was measured of train" in pai("job", "efficiency", "train").out
 
 
+def test_without_advice_it_says_why(pai: Any, platform: Any) -> None:
+    (role,) = document()["taskRoles"]
+    short = document(measuredSeconds=20, taskRoles=[role | {"advice": []}], noAdvice="it was measured for 20 s")
+    platform.on("GET", "/jobs/ann~hello/efficiency", short)
+    assert "no advice: it was measured for 20 s" in pai("job", "efficiency", "hello").out
+    platform.on("GET", "/jobs/ann~hello", detail("SUCCEEDED"))
+    shown = pai("job", "show", "hello").out.splitlines()
+    assert "used 16% of its CPUs, 8% of its memory" in shown
+    assert "no advice: it was measured for 20 s" in shown
+
+
 def test_the_page_of_a_job_that_is_over_ends_with_the_advice(pai: Any, platform: Any) -> None:
     platform.on("GET", "/jobs/ann~hello", detail("SUCCEEDED"))
     assert "ask for" not in pai("job", "show", "hello").out  # a server that cannot say
     platform.on("GET", "/jobs/ann~hello/efficiency", document())
     shown = pai("job", "show", "hello").out
+    assert "used 16% of its CPUs, 8% of its memory" in shown
     assert ADVICE in shown
+    assert "no advice" not in shown
     assert "pai job efficiency hello" in shown
+    platform.on("GET", "/jobs/ann~hello/efficiency", document(measuredSeconds=0))
+    assert "used" not in pai("job", "show", "hello").out
     platform.on("GET", "/jobs/ann~hello", detail("RUNNING"))
     assert "ask for" not in pai("job", "show", "hello").out

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openpai.lifecycle.efficiency import LEAST_MS, RoleUse, Used, efficiency_of, rounded_up_mb
+from openpai.lifecycle.efficiency import LEAST_MS, RoleUse, Used, efficiency_of, rounded_up_mb, why_no_advice
 from openpai.protocol.job import Resources, TaskRole
 
 GB = 2**30
@@ -26,6 +26,20 @@ def test_memory_that_was_not_used_is_named_with_what_would_do() -> None:
     assert advice(RoleUse(1, memory_bytes=Used(3 * GB, 7.9 * GB)), memory_gb=8) == (
         "a task used 7.9 GB of 8 GB of memory; beyond that it is killed: ask for 12 GB"
     )
+
+
+def reason(use: RoleUse, *, gpus: int = 0, measured_ms: int = HOUR_MS) -> str:
+    role = TaskRole("worker", "image", Resources(4, 8 * 1024, gpus), ("true",))
+    return why_no_advice(efficiency_of([role], {"worker": use}, measured_ms), measured_ms)
+
+
+def test_where_nothing_is_advised_it_is_said_why() -> None:
+    fits = RoleUse(1, cpus=Used(3, 3.5), memory_bytes=Used(4 * GB, 5 * GB))
+    assert reason(fits) == "what it asked for fits what it used"
+    assert "its GPUs were not measured" in reason(fits, gpus=2)
+    assert reason(fits, measured_ms=70_000).startswith("it was measured for 70 s, and less than 5 minutes")
+    assert reason(RoleUse(), measured_ms=0).startswith("nothing was measured")
+    assert reason(RoleUse(1, cpus=Used(0.1, 0.1), memory_bytes=Used(GB, GB))) == ""
 
 
 def test_processors_that_were_not_used_are_named() -> None:

@@ -29,6 +29,7 @@ export function Efficiency({ job, name, isOver, brief }: { job: string; name: st
   return (
     <Card title={title} aside={<CopyCommand words={["job", "efficiency", name]} />}>
       {advice.length > 0 && <ul className={css.advice}>{advice.map((text) => <li key={text}>{text}</li>)}</ul>}
+      {found.noAdvice && <p className={css.state}>{found.noAdvice}</p>}
       <Table label={title} heads={[i18n.t("Task role"), i18n.t("Resource"), i18n.t("Asked for"), i18n.t("Mean"), i18n.t("Most"), i18n.t("Used")]}>
         {found.taskRoles.flatMap((role) => rowsOf(role).map(([resource, used, asked, shown]) => (
           <tr key={`${role.name} ${resource}`}>

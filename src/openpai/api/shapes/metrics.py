@@ -12,6 +12,7 @@ from openpai.lifecycle.efficiency import (
     RoleUse,
     Used,
     efficiency_of,
+    why_no_advice,
 )
 from openpai.protocol.job import TaskRole
 from openpai.series.catalogue import METRICS
@@ -97,6 +98,7 @@ def efficiency(roles: Sequence[RoleEfficiency], measured_ms: int, *, is_over: bo
         "isOver": is_over,
         "measuredSeconds": measured_ms / 1000,
         "taskRoles": [_role_efficiency(one) for one in roles],
+        "noAdvice": why_no_advice(roles, measured_ms),
     }
 
 

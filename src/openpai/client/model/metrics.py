@@ -101,4 +101,6 @@ class JobEfficiency(Answer):
     measured_s: float = real("measuredSeconds")
     """0: nothing was measured."""
     roles: tuple[RoleEfficiency, ...] = parts(RoleEfficiency, "taskRoles")
+    no_advice: str = text("noAdvice")
+    """Why nothing is advised; empty if something is."""
     document: Document = whole()
