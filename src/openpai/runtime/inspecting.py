@@ -76,8 +76,10 @@ while [ "$left" -gt 0 ]; do
     fi
     if [ "$round" = 0 ] && command -v nvidia-smi >/dev/null 2>&1; then
         query=index,utilization.gpu,memory.used,memory.total,power.draw,power.limit,temperature.gpu
-        nvidia-smi --query-gpu=$query --format=csv,noheader,nounits 2>/dev/null |
-            while read -r line; do echo "gpu $line"; done
+        # Drivers before 450 know no slices, and refuse the whole query.
+        { lines=$(nvidia-smi --query-gpu=$query,mig.mode.current --format=csv,noheader,nounits 2>/dev/null) ||
+            lines=$(nvidia-smi --query-gpu=$query --format=csv,noheader,nounits 2>/dev/null); } &&
+            echo "$lines" | while read -r line; do echo "gpu $line"; done
     fi
     round=$(((round + 1) % EVERY)) left=$((left - 1))
     echo end || exit
@@ -135,6 +137,8 @@ class GpuUse:
     power_w: float | None
     power_limit_w: float | None
     temperature_c: float | None
+    is_slice: bool = False
+    """Whether the container has a part of it: only the temperature is known of that."""
 
 
 @dataclass(slots=True)
@@ -236,8 +240,11 @@ def _add_network(found: InsideSample, text: str) -> None:
 
 
 def _gpu(text: str) -> GpuUse:
-    values = [_float(word.strip()) for word in text.split(",")] + [None] * 7
-    busy, used, total, power, limit, degrees = values[1:7]
+    words = [word.strip() for word in text.split(",")]
+    busy, used, total, power, limit, degrees = [*map(_float, words), *[None] * 7][1:7]
+    if words[7:] == ["Enabled"]:
+        # All but the heat is of the whole GPU, which others use, too.
+        return GpuUse(None, None, None, None, None, degrees, is_slice=True)
     return GpuUse(busy, _mib(used), _mib(total), power, limit, degrees)
 
 

@@ -28,8 +28,13 @@ from openpai.runtime.progress import Progress
 SHELLS: Final = [words for words in (("dash",), ("bash",), ("busybox", "sh")) if shutil.which(words[0])]
 GPUS: Final = r"""#!/bin/sh
 echo "$*" >"$ASKED"
+echo "0, 97, 40960, 81920, 350.25, 700.00, 61, Disabled"
+echo "1, [N/A], 0, 81920, [N/A], 700.00, 45, [N/A]"
+echo "2, [N/A], 70000, 81920, 612.00, 700.00, 58, Enabled"
+"""
+OLD_GPUS: Final = r"""#!/bin/sh
+case $* in *mig*) echo 'Field "mig.mode.current" is not a valid field to query.'; exit 2 ;; esac
 echo "0, 97, 40960, 81920, 350.25, 700.00, 61"
-echo "1, [N/A], 0, 81920, [N/A], 700.00, 45"
 """
 
 
@@ -61,10 +66,22 @@ def test_gpus_are_asked_for_where_their_program_is(tmp_path: Path) -> None:
     assert first.gpus == (
         GpuUse(97, 40 * gib, 80 * gib, 350.25, 700, 61),
         GpuUse(None, 0, 80 * gib, None, 700, 45),
+        # The power and the memory of a GPU are not those of a slice of it.
+        GpuUse(None, None, None, None, None, 58, is_slice=True),
     )
     # Not in each sample: the program takes a while.
     assert second.gpus is None
     assert "--query-gpu=index," in asked.read_text()
+
+
+def test_a_driver_that_knows_no_slices_is_asked_without_them(tmp_path: Path) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text(OLD_GPUS)
+    program.chmod(0o755)
+    words = ["sh", *sample_words(0.01, 1, "/none")[1:]]
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    found = subprocess.run(words, capture_output=True, check=True, env=environment)
+    assert SampleReader().feed(found.stdout)[0].gpus == (GpuUse(97, 40 << 30, 80 << 30, 350.25, 700, 61),)
 
 
 def test_counters_of_both_versions_of_cgroups_are_read() -> None:

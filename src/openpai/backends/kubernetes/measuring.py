@@ -247,7 +247,7 @@ def _devices(attempt: PodAttempt, gpus: Sequence[GpuUse]) -> tuple[DeviceUse, ..
     return tuple(
         DeviceUse(
             number, gpu.busy_percent, None, gpu.memory_bytes, gpu.memory_total_bytes, gpu.power_w, gpu.power_limit_w,
-            gpu.temperature_c,
+            gpu.temperature_c, is_slice=gpu.is_slice,
         )
         for number, gpu in zip(numbers, gpus, strict=True)
     )  # fmt: skip
