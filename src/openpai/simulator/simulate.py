@@ -19,6 +19,7 @@ from openpai.simulator.replay import Replay, Rules
 from openpai.simulator.report import Report, report_of
 from openpai.simulator.tally import Tally
 from openpai.simulator.trace import Trace
+from openpai.system.garbage import no_collections
 
 
 def _hived(config: HivedConfig) -> HivedScheduler:
@@ -94,7 +95,8 @@ def simulate(
     tally = Tally(trace, nodes, quotas_of(config), window_ms)
     replay = Replay(deciding, trace, tally, largest, rules_of(config, rules or Rules()))
     began = perf_counter()
-    replay.play()
+    with no_collections():
+        replay.play()
     wall_s = round(perf_counter() - began, 3)
     guesses = deciding.guesses.of_all() if isinstance(deciding, HivedScheduler) else Accuracy()
     return report_of(name, scheduler, tally, notes=notes, wall_s=wall_s, decisions=replay.decisions, accuracy=guesses)
