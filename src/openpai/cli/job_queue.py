@@ -9,7 +9,6 @@ from openpai.cli import output, session
 from openpai.cli.job import Name
 from openpai.cli.options import argument, option
 from openpai.protocol.errors import InvalidParameters
-from openpai.protocol.wording import plural
 
 if TYPE_CHECKING:
     from openpai.client.model import Held, JobDetail, Resources
@@ -52,17 +51,15 @@ def why(name: Name, json: output.Json = False) -> None:
 
 def _print_over(name: str, job: JobDetail, borrowed: Resources | None) -> None:
     """Print why a job that does not wait failed, or else its state and what it borrows."""
-    from openpai.cli.job_tables import diagnosis
+    from openpai.cli.job_tables import borrowing, diagnosis
 
     if why := diagnosis(job) if job.cause else "":
         output.say_marked_up(why)
         output.next_step(f"pai job show {name}", f"pai job logs {name}", f"pai job start {name}")
         return
     output.say(f"{name} is not waiting: it is {job.state}.")
-    if borrowed is not None and (borrowed.gpus or borrowed.cpus):
-        amount = plural(borrowed.gpus, "GPU") if borrowed.gpus else plural(borrowed.cpus, "CPU")
-        own = "" if job.priority == "oppo" else f", and gets a guarantee once {job.virtual_cluster} has room for it"
-        output.say(f"It borrows {amount}, until a job with a guarantee needs that{own}.")
+    if borrowed is not None and (amount := borrowing(job, borrowed)):
+        output.say(f"It borrows {amount}.")
     output.next_step(f"pai job show {name}")
 
 

@@ -145,13 +145,15 @@ def show(
     with session.connect() as pai:
         job = job_in(pai, name, attempt)
         waits = pai.why(name) if job.state == "WAITING" and not json else ()
+        may_borrow = job.state == "RUNNING" and (job.is_interruptible or job.priority == "oppo")
+        borrowed = pai.borrowed(name) if may_borrow and attempt is None and not json else None
         kept = () if json or not job.tasks else _kept(pai, name)
         used = () if json or attempt is not None else use_of(pai, job, name)
     if output.as_json(json, job.document):
         return
     from openpai.cli import job_tables
 
-    output.say(job_tables.job_facts(job, _now_ms()))
+    output.say(job_tables.job_facts(job, _now_ms(), borrowed))
     for wait in waits:
         output.say_marked_up(job_tables.wait_text(wait, _now_ms()))
     if message := job_tables.diagnosis(job):

@@ -13,7 +13,7 @@ from openpai.cli.listing import listing, shown
 from openpai.protocol.wording import exact
 
 if TYPE_CHECKING:
-    from openpai.client.model import Application, Event, JobDetail, JobSummary, Sweep, TaskView, Wait
+    from openpai.client.model import Application, Event, JobDetail, JobSummary, Resources, Sweep, TaskView, Wait
     from openpai.client.model.job_events import Estimate
     from openpai.client.model.tasks import TaskProgress, WorkKept
 
@@ -87,7 +87,17 @@ def archived_list(jobs: Sequence[JobSummary], own: str | None, now_ms: int) -> T
     return listing(("ID", "JOB", "STATE", "SUBMITTED"), rows, whole=whole, markup=("STATE",))
 
 
-def job_facts(job: JobDetail, now_ms: int) -> Table:
+def borrowing(job: JobDetail, borrowed: Resources) -> str:
+    """Return what a job uses without a guarantee and until when; empty if it borrows nothing."""
+    if not borrowed.gpus and not borrowed.cpus:
+        return ""
+    count = borrowed.gpus or borrowed.cpus
+    amount, them = plural(count, "GPU" if borrowed.gpus else "CPU"), "it" if count == 1 else "them"
+    own = "" if job.priority == "oppo" else f", and gets a guarantee once {job.virtual_cluster} has room for it"
+    return f"{amount}, until a job with a guarantee needs {them}{own}"
+
+
+def job_facts(job: JobDetail, now_ms: int, borrowed: Resources | None = None) -> Table:
     """Return the facts about a job as a whole, one per line."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim", no_wrap=True)
@@ -115,6 +125,8 @@ def job_facts(job: JobDetail, now_ms: int) -> Table:
     table.add_row("virtual cluster", shown(job.virtual_cluster))
     if job.is_interruptible:
         table.add_row("interruptible", "it may borrow idle resources of others, and be preempted there")
+    if borrowed is not None and (lent := borrowing(job, borrowed)):
+        table.add_row("borrows", shown(lent))
     if job.tasks:
         table.add_row("tasks", counts(task.state for task in job.tasks))
     return table

@@ -50,7 +50,7 @@ def test_why_says_what_a_running_job_borrows(pai, platform):
         platform.on("GET", "/jobs/ann~train/why", {"waits": [], "borrowed": borrowed})
         return " ".join(pai("job", "why", "train").out.split())
 
-    line = "It borrows 4 GPUs, until a job with a guarantee needs that"
+    line = "It borrows 4 GPUs, until a job with a guarantee needs them"
     assert f"{line}, and gets a guarantee once vision has room for it." in shown_for(resources(4, 8))
     assert f"{line}." in shown_for(resources(4, 8), "oppo")
     assert "borrows 8 CPUs" in shown_for(resources(0, 8))
@@ -61,7 +61,12 @@ def test_why_says_what_a_running_job_borrows(pai, platform):
 def test_show_says_that_a_job_may_be_interrupted(pai, platform):
     status = {"username": "ann", "state": "RUNNING", "virtualCluster": "vision"}
     platform.on("GET", "/jobs/ann~train", {"name": "train", "interruptible": True, "jobStatus": status})
-    assert "interruptible" in pai("job", "show", "train").out
+    platform.on("GET", "/jobs/ann~train/why", {"waits": [], "borrowed": resources(1, 8)})
+    shown = " ".join(pai("job", "show", "train").out.split())
+    assert "interruptible" in shown
+    assert "borrows 1 GPU, until a job with a guarantee needs it, and gets a guarantee once vision" in shown
+    platform.on("GET", "/jobs/ann~train/why", {"waits": [], "borrowed": resources(0, 0)})
+    assert "borrows" not in pai("job", "show", "train").out
     platform.on("GET", "/jobs/ann~train", {"name": "train", "interruptible": False, "jobStatus": status})
     assert "interruptible" not in pai("job", "show", "train").out
 

@@ -20,7 +20,7 @@ import { Events } from "./Events";
 import { Failure } from "./Failure";
 import css from "./JobPage.module.css";
 import { Logs } from "./Logs";
-import { tasksOf, useJob } from "./queries";
+import { tasksOf, useJob, useWhy } from "./queries";
 import { Tasks } from "./Tasks";
 import { Timeline } from "./Timeline";
 import { Use } from "./Use";
@@ -62,6 +62,7 @@ function Shown({ job, asked }: { job: JobDetail; asked: string }) {
           {job.timeLimitMinutes !== null && <Fact name={i18n.t("Time limit")}>{i18n.t("{minutes} min", { minutes: job.timeLimitMinutes })}</Fact>}
           <Fact name={i18n.t("Attempt")}><Attempts job={job} chosen={query["attempt"] ?? ""} onChoose={(attempt) => change({ attempt })} /></Fact>
         </Facts>
+        {status.state === "RUNNING" && (job.interruptible || job.jobPriority === "oppo") && <Borrowed job={asked} />}
       </Card>
       {job.applications.length > 0 && <Applications job={job} name={name} />}
       <Tabs value={query["tab"] ?? "tasks"} onChange={(tab) => change({ tab: tab === "tasks" ? "" : (tab ?? "") })} keepMounted={false}>
@@ -84,6 +85,16 @@ function Shown({ job, asked }: { job: JobDetail; asked: string }) {
       </Tabs>
     </Page>
   );
+}
+
+/** Says what the job uses without a guarantee; nothing while all of it is guaranteed. */
+function Borrowed({ job }: { job: string }) {
+  const borrowed = useWhy(job, true).data?.borrowed;
+  if (!borrowed?.gpu && !borrowed?.cpu) return null;
+  const amount = borrowed.gpu
+    ? i18n.t("{count, plural, one {# GPU} other {# GPUs}}", { count: borrowed.gpu })
+    : i18n.t("{count, plural, one {# CPU} other {# CPUs}}", { count: borrowed.cpu });
+  return <p className={css.small}>{i18n.t("It borrows {amount}, until a job with a guarantee needs them.", { amount })}</p>;
 }
 
 // The API counts attempts from 0, people and the command line from 1.
