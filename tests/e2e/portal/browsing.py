@@ -15,6 +15,8 @@ WITHIN_MS: Final = 60_000
 # On a busy machine a page takes longer than the five seconds that the library waits by itself.
 expect.set_options(timeout=WITHIN_MS)
 _RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+_OF_COLOURS: Final = ["color-contrast", "link-in-text-block"]
+BOTH: Final = ("light", "dark")
 _HARMLESS: Final = (
     *(f"status of {status}" for status in (400, 401, 403, 404, 409)),
     # Another test started a container, which changes the interfaces of the machine; the portal asks again.
@@ -28,6 +30,7 @@ class Visitor:
     def __init__(self, browser: Any, url: str, **options: Any) -> None:
         options.setdefault("viewport", {"width": 1280, "height": 800})
         options.setdefault("reduced_motion", "reduce")
+        self.themes = options.pop("themes", ("light",))
         self.context = browser.new_context(base_url=url, locale=options.pop("locale", "en-US"), **options)
         self.context.set_default_timeout(WITHIN_MS)
         self.page = self.context.new_page()
@@ -52,14 +55,33 @@ class Visitor:
         self.page.get_by_role("heading", name=heading, level=1).wait_for()
 
     def examine(self) -> list[str]:
-        """Return what is wrong with this page for people with disabilities, with the element of each."""
+        """Return what is wrong with this page for people with disabilities, with the element of each.
+
+        Rules about colours hold in each theme of this visitor.
+        """
         self.page.locator("main h1").first.wait_for()
         expect(self.page.locator("[aria-busy=true]")).to_have_count(0, timeout=WITHIN_MS)
         # A script that is evaluated is not subject to the policy, as one that is added to the page would be.
         self.page.evaluate(AXE.read_text())
-        # An open dialog hides the page behind it, and its own header is no banner of the page.
+        first, *others = self.themes
+        found = self._violations(_RULES)
+        for theme in others:
+            self._show(theme)
+            found += [f"in the {theme} theme: {each}" for each in self._violations(_OF_COLOURS)]
+        if others:
+            self._show(first)
+        return found
+
+    def _show(self, theme: str) -> None:
+        self.page.emulate_media(color_scheme=theme)
+        self.page.locator(f"html[data-mantine-color-scheme={theme}]").wait_for()
+
+    def _violations(self, rules: list[str]) -> list[str]:
         dialog = self.page.locator("[role=dialog][aria-modal=true]").count()
-        options = {"runOnly": _RULES, "rules": {"landmark-no-duplicate-banner": {"enabled": not dialog}}}
+        options: dict[str, Any] = {"runOnly": rules}
+        if rules is _RULES:
+            # An open dialog hides the page behind it, and its own header is no banner of the page.
+            options["rules"] = {"landmark-no-duplicate-banner": {"enabled": not dialog}}
         where = "[role=dialog][aria-modal=true]" if dialog else "html"
         found = self.page.evaluate("([where, options]) => axe.run(where, options)", [where, options])
         return [

@@ -30,9 +30,9 @@ def server(tmp_path_factory: pytest.TempPathFactory, built: None) -> Iterator[Se
     found.end()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[playwright.Browser]:
-    """Return Debian's Chromium."""
+    """Return Debian's Chromium, for all tests of this folder: its driver keeps an event loop until it ends."""
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("chromium is not installed")

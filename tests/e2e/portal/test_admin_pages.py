@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.portal.browsing import Visitor, expect
+from tests.e2e.portal.browsing import BOTH, Visitor, expect
 from tests.e2e.server import Server, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
@@ -158,9 +158,8 @@ def test_the_map_shows_which_job_uses_which_gpu(visitor: Visitor, server: Server
     page.get_by_role("dialog").get_by_role("link", name="admin~on-the-map").wait_for()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_admin_pages_on_a_small_screen(server: Server, browser: Any, scheme: str) -> None:
-    visitor = Visitor(browser, server.url, viewport={"width": 375, "height": 740}, color_scheme=scheme, locale="zh-CN")
+def test_admin_pages_on_a_small_screen(server: Server, browser: Any) -> None:
+    visitor = Visitor(browser, server.url, viewport={"width": 375, "height": 740}, themes=BOTH, locale="zh-CN")
     visitor.log_in()
     for path, _ in PAGES:
         visitor.page.goto(path)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.e2e.portal.browsing import Visitor, expect
+from tests.e2e.portal.browsing import BOTH, Visitor, expect
 from tests.e2e.server import Server, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
@@ -197,9 +197,8 @@ def test_an_administrator_approves_what_a_user_publishes(visitor: Visitor, ula: 
     assert items.http.put("/market/settings", json={"approval": False}).is_success
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_small_screens_and_both_themes(items: Server, browser: Any, scheme: str) -> None:
-    visitor = Visitor(browser, items.url, viewport={"width": 375, "height": 740}, color_scheme=scheme)
+def test_small_screens_and_both_themes(items: Server, browser: Any) -> None:
+    visitor = Visitor(browser, items.url, viewport={"width": 375, "height": 740}, themes=BOTH)
     visitor.log_in()
     pages = (
         ("/market", "Marketplace"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.portal.browsing import BUILT, Visitor, expect
+from tests.e2e.portal.browsing import BOTH, BUILT, Visitor, expect
 from tests.e2e.server import Server, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
@@ -30,10 +30,10 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     found.end()
 
 
-@pytest.fixture(params=["light", "dark"])
-def person(request: pytest.FixtureRequest, real: Server, browser: Any) -> Iterator[Visitor]:
+@pytest.fixture
+def person(real: Server, browser: Any) -> Iterator[Visitor]:
     """Return an administrator at that platform, in both themes."""
-    found = Visitor(browser, real.url, color_scheme=request.param)
+    found = Visitor(browser, real.url, themes=BOTH)
     found.log_in()
     yield found
     found.close()

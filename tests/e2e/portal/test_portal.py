@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.portal.browsing import Visitor
+from tests.e2e.portal.browsing import BOTH, Visitor
 from tests.e2e.server import PASSWORD, Server
 
 pytestmark = pytest.mark.slow
@@ -73,9 +73,8 @@ def test_a_fault_is_shown_at_its_line_as_it_is_typed(visitor: Visitor) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_small_screens_and_both_themes(server: Server, browser: Any, scheme: str) -> None:
-    visitor = Visitor(browser, server.url, viewport={"width": 375, "height": 740}, color_scheme=scheme)
+def test_small_screens_and_both_themes(server: Server, browser: Any) -> None:
+    visitor = Visitor(browser, server.url, viewport={"width": 375, "height": 740}, themes=BOTH)
     visitor.log_in()
     for path, heading in PAGES:
         visitor.open(path, heading)

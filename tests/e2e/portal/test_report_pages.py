@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from openpai.store.database import Database
 from openpai.store.schema import users
 from openpai.store.usage import SqlUsageStore
 from tests.contracts.held import Held, run
-from tests.e2e.portal.browsing import BUILT, Visitor, expect
+from tests.e2e.portal.browsing import BOTH, BUILT, Visitor, expect
 from tests.e2e.server import Server, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
@@ -58,16 +59,18 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     for name in ("ulla", "ben"):
         assert first.http.post("/users", json={"username": name, "password": PASSWORD}).is_success
     first.end()
-    asyncio.run(_use(first.data_dir / "data" / "openpai.db", int(time.time() * 1000)))
+    # A thread of its own, as the driver of the browser may have an event loop in this one.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, _use(first.data_dir / "data" / "openpai.db", int(time.time() * 1000))).result()
     found = first.again()
     yield found
     found.end()
 
 
-@pytest.fixture(params=["light", "dark"])
-def person(request: pytest.FixtureRequest, used: Server, browser: Any) -> Iterator[Visitor]:
+@pytest.fixture
+def person(used: Server, browser: Any) -> Iterator[Visitor]:
     """Return an administrator at that platform, in both themes."""
-    found = Visitor(browser, used.url, color_scheme=request.param)
+    found = Visitor(browser, used.url, themes=BOTH)
     found.log_in()
     yield found
     found.close()
