@@ -174,7 +174,7 @@ def test_a_data_directory_in_use(tmp_path: Path) -> None:
     server = started(tmp_path / "data", tmp_path)
     try:
         message = refused("--data-dir", tmp_path / "data")
-        assert f"another server (process {server.process.pid}) uses the data directory" in message
+        assert f"another server (process {server.process.pid}, {server.url}) uses the data directory" in message
     finally:
         assert server.end() == 0
 
