@@ -22,6 +22,7 @@ WORD: Final = "weekly"
 AFTER: Final = timedelta(hours=6)
 """How long after the week the message is written, so that nothing of it is missing."""
 USERS_SHOWN: Final = 10
+_END: Final = "\nYou asked for this message. What else you may hear, and how to end it: pai alert subscribe --help"
 _WEEK: Final = timedelta(days=7)
 
 
@@ -96,7 +97,8 @@ async def mail_reports(leader: Leader) -> None:
             continue
         of = () if user.is_admin else clusters
         if of not in texts:
-            texts[of] = await weekly_report(parts.usage, of, now_ms)
+            subject, text = await weekly_report(parts.usage, of, now_ms)
+            texts[of] = subject, text + _END
         to = () if wanted.url else (user.email,)
         key = f"{WORD}/{user.name}/{_day(monday)}"
         outgoing.append((channel, Message(key, *texts[of], to=to, url=wanted.url, user=user.name)))

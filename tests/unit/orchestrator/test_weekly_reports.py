@@ -91,6 +91,8 @@ def test_managers_who_asked_get_it_once_a_week() -> None:
         assert await sent(monday_ms + after_ms - 1) == []
         first = [("@slack", (), "https://hooks.example.org/x"), ("post", ("max@example.org",), "")]
         assert await sent(monday_ms + after_ms) == first
+        for notice in await alerts.notices(("waiting",), 100):
+            assert notice.message.text.endswith("how to end it: pai alert subscribe --help")
         assert await sent(monday_ms + 3 * DAY_MS) == first
         assert len(await sent(monday_ms + 8 * DAY_MS)) == 4
 
