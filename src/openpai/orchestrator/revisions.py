@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Any, Final, Generic
 
@@ -21,8 +21,40 @@ from openpai.protocol.errors import Refused
 HISTORY_MAX: Final = 500
 HISTORY_BYTES_MAX: Final = 4 << 20
 """The oldest revisions beyond either are forgotten; the audit log keeps that they were made."""
-_NOTHING: Final[Mapping[str, Any]] = {"edits": {}, "based": {}, "revision": 0, "history": []}
-Stored = Mapping[str, Any]
+_KEYS: Final = ("revision", "name", "at", "by", "action", "reason", "body")
+"""What the setting calls the fields of a revision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edits(Generic[Content]):
+    """The edits of one kind, as the setting has them."""
+
+    holding: Mapping[str, Content] = field(default_factory=dict)
+    """The content of each edit that holds, by name."""
+    based: Mapping[str, str] = field(default_factory=dict)
+    """A mark of the bundled content that each of these began with."""
+    revision: int = 0
+    """The newest one."""
+    history: Sequence[Revision[Content]] = ()
+    """The newest revisions, the oldest of them first."""
+
+    @classmethod
+    def read(cls, setting: Setting | None) -> Edits[Content]:
+        """Return what the setting says; nothing where there is none."""
+        if setting is None:
+            return cls()
+        body = setting.body
+        history = tuple(Revision(*[each[key] for key in _KEYS]) for each in body.get("history", ()))
+        return cls(body.get("edits", {}), body.get("based", {}), body.get("revision", 0), history)
+
+    def body(self) -> dict[str, Any]:
+        """Return them as the setting stores them, without the oldest revisions that are too many."""
+        history = _kept([dict(zip(_KEYS, _values(each), strict=True)) for each in self.history])
+        return {"edits": dict(self.holding), "based": dict(self.based), "revision": self.revision, "history": history}
+
+    def last(self, name: str) -> Revision[Content] | None:
+        """Return the newest revision of a name, unless it is forgotten or there was none."""
+        return next((each for each in reversed(self.history) if each.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,47 +78,40 @@ class Kind(Generic[Content]):
 
     def revised(self, setting: Setting | None) -> tuple[Revised[Content], ...]:
         """Return every name with its content, by name."""
-        stored, bundled = _stored(setting), self.bundled()
-        last = {each["name"]: each for each in stored["history"]}
-        return tuple(
-            self._revised(name, stored, bundled, last.get(name, {})) for name in sorted({*bundled, *stored["edits"]})
-        )
+        edits, bundled = Edits[Content].read(setting), self.bundled()
+        last = {each.name: each for each in edits.history}
+        return tuple(self._revised(name, edits, bundled, last.get(name)) for name in sorted({*bundled, *edits.holding}))
 
     def _revised(
-        self, name: str, stored: Stored, bundled: Mapping[str, Content], entry: Mapping[str, Any]
+        self, name: str, edits: Edits[Content], bundled: Mapping[str, Content], last: Revision[Content] | None
     ) -> Revised[Content]:
-        own, edit = bundled.get(name), stored["edits"].get(name)
+        own, edit = bundled.get(name), edits.holding.get(name)
         return Revised(
             name,
             Origin(self._action(edit, own)) if edit is not None else Origin.BUNDLED,
             edit if edit is not None else bundled[name],
             own,
-            entry.get("by", ""),
-            entry.get("at"),
-            edit is not None and stored["based"].get(name, "") != _mark(own),
-            entry.get("revision", 0),
+            last.by if last is not None else "",
+            last.at_ms if last is not None else None,
+            edit is not None and edits.based.get(name, "") != _mark(own),
+            last.revision if last is not None else 0,
         )
 
     def history(self, setting: Setting | None, name: str = "") -> tuple[Revision[Content], ...]:
         """Return the revisions of all names, or of one, the newest first."""
-        found = [each for each in reversed(_stored(setting)["history"]) if not name or each["name"] == name]
-        keys = ("revision", "name", "at", "by", "action", "reason", "body")
-        return tuple(Revision(*[each[key] for key in keys]) for each in found)
+        history = Edits[Content].read(setting).history
+        return tuple(each for each in reversed(history) if not name or each.name == name)
 
-    def after(self, stored: Stored, name: str, edit: Edit[Content], by: str, now_ms: int) -> dict[str, Any]:
-        """Return the body of the setting after an edit."""
-        edits, based = dict(stored["edits"]), dict(stored["based"])
+    def after(self, edits: Edits[Content], name: str, edit: Edit[Content], by: str, now_ms: int) -> Edits[Content]:
+        """Return the edits after another one."""
         own = self.bundled().get(name)
-        edits.pop(name, None)
-        based.pop(name, None)
+        holding = {other: content for other, content in edits.holding.items() if other != name}
+        based = {other: mark for other, mark in edits.based.items() if other != name}
         if edit.content is not None:
-            edits[name], based[name] = edit.content, _mark(own)
-        revision = stored["revision"] + 1
-        entry = {
-            "revision": revision, "name": name, "at": now_ms, "by": by, "action": self._action(edit.content, own),
-            "reason": edit.reason, "body": edit.content,
-        }  # fmt: skip
-        return {"edits": edits, "based": based, "revision": revision, "history": _kept([*stored["history"], entry])}
+            holding[name], based[name] = edit.content, _mark(own)
+        action, number = self._action(edit.content, own), edits.revision + 1
+        last = Revision(number, name, now_ms, by, action, edit.reason, edit.content)
+        return Edits(holding, based, number, (*edits.history, last))
 
     def _action(self, content: Content | None, own: Content | None) -> str:
         if content is None:
@@ -95,15 +120,16 @@ class Kind(Generic[Content]):
             return "disabled"
         return "added" if own is None else "changed"
 
-    def refuse(self, stored: Stored, name: str, edit: Edit[Content]) -> None:
+    def refuse(self, edits: Edits[Content], name: str, edit: Edit[Content]) -> None:
         """Raise Refused for a revert of what was not changed, and for an edit that began before the last one."""
-        last: Mapping[str, Any] = next((each for each in reversed(stored["history"]) if each["name"] == name), {})
-        now = last.get("revision", 0)
-        if edit.revision is not None and now > edit.revision:
-            message = f"{last['by']} {last['action']} {self.noun} {name!r} since you read it: it is at revision {now}"
+        last = edits.last(name)
+        if edit.revision is not None and last is not None and last.revision > edit.revision:
+            message = (
+                f"{last.by} {last.action} {self.noun} {name!r} since you read it: it is at revision {last.revision}"
+            )
             advice = f"`{self.show} {name}` prints it as it is now; put your change into that and save it again"
             raise Refused("ConflictSettingError", message, advice)
-        if edit.content is None and name not in stored["edits"]:
+        if edit.content is None and name not in edits.holding:
             if name not in self.bundled():
                 raise self.unknown(name)
             raise Refused(self.not_found, f"{self.noun} {name!r} is the bundled one already", "nothing was changed")
@@ -128,14 +154,14 @@ class Revisions(Generic[Content]):
         """Store an edit that `check` does not refuse, and have the leader `learn` it."""
         async with self._changing:
             setting = await leader.settings.setting(self._kind.setting)
-            stored = _stored(setting)
-            self._kind.refuse(stored, name, edit)
+            edits = Edits[Content].read(setting)
+            self._kind.refuse(edits, name, edit)
             if edit.content is not None:
                 await check(edit.content, setting)
             now_ms = leader.clock.now_ms()
             await leader.settings.set_setting(
                 self._kind.setting,
-                self._kind.after(stored, name, edit, by, now_ms),
+                self._kind.after(edits, name, edit, by, now_ms).body(),
                 by=by,
                 at_ms=now_ms,
                 version=setting.version if setting is not None else 0,
@@ -146,12 +172,11 @@ class Revisions(Generic[Content]):
 
 def edits_of(setting: Setting | None) -> Mapping[str, Any]:
     """Return the content of each edit that holds, by name."""
-    edits: Mapping[str, Any] = _stored(setting)["edits"]
-    return edits
+    return Edits[Any].read(setting).holding
 
 
-def _stored(setting: Setting | None) -> Stored:
-    return {**_NOTHING, **(setting.body if setting is not None else {})}
+def _values(revision: Revision[Any]) -> tuple[Any, ...]:
+    return tuple(getattr(revision, each.name) for each in fields(revision))
 
 
 def _mark(content: object) -> str:
