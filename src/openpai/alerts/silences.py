@@ -22,8 +22,8 @@ class Silence:
     comment: str = ""
 
     def holds(self, now_ms: int) -> bool:
-        """Return whether it is in effect."""
-        return self.from_ms <= now_ms < self.to_ms
+        """Return whether it is in effect: from when it is made on, also after the clock was set back."""
+        return now_ms < self.to_ms
 
     def fits(self, labels: Labels) -> bool:
         """Return whether alerts with these labels are silent."""
