@@ -71,7 +71,7 @@ async def measure(backend: str, image: str, minutes: float) -> None:
         try:
             await _measured(server, backend, minutes, detail["debugId"])
         finally:
-            await stop(server)
+            await stop(server, "gang")
 
 
 async def _measured(server: Server, backend: str, minutes: float, job: str) -> None:
@@ -98,12 +98,12 @@ async def _measured(server: Server, backend: str, minutes: float, job: str) -> N
     )
 
 
-async def stop(server: Server) -> None:
-    """Stop the job; returns once its tasks are gone, which would go on without a server."""
+async def stop(server: Server, name: str) -> None:
+    """Stop a job; returns once its tasks are gone, which would go on without a server."""
     connection = await server.connect()
-    await connection.ask("PUT", "/api/v2/jobs/gang/executionType", b'{"value": "STOP"}', "application/json")
+    await connection.ask("PUT", f"/api/v2/jobs/{name}/executionType", b'{"value": "STOP"}', "application/json")
     connection.close()
-    while (await server.get("/api/v2/jobs/gang"))["jobStatus"]["state"] in ("RUNNING", "STOPPING"):
+    while (await server.get(f"/api/v2/jobs/{name}"))["jobStatus"]["state"] in ("RUNNING", "STOPPING"):
         await asyncio.sleep(0.2)
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 import asyncssh
 from websockets.asyncio.client import ClientConnection, connect
 
-from bench.hangs import submitted
+from bench.hangs import stop, submitted
 from bench.server import Server, answer, platform
 
 JOB: Final = """protocolVersion: 2
@@ -131,6 +131,7 @@ async def measure(shells: int, seconds: float, per_s: float) -> dict[str, Any]:
         figures["websocket"]["server_us_per_key"] = round((server.cpu_s() - cpu_s) * 1e6 / figures["websocket"]["keys"])
         figures["pasted_whole"] = await paste_over_websocket(server)
         figures["memory_mb"] = server.memory_mb()
+        await stop(server, "hold")
     async with platform("--backend", "process", "--ssh-port", "0") as server:
         await submitted(server, "hold", JOB)
         await _add_key(server, key)
@@ -150,6 +151,7 @@ async def measure(shells: int, seconds: float, per_s: float) -> dict[str, Any]:
             cpu_s = server.cpu_s()
             figures["ssh"] = await echoes(opened, seconds, per_s)
             figures["ssh"]["server_us_per_key"] = round((server.cpu_s() - cpu_s) * 1e6 / figures["ssh"]["keys"])
+        await stop(server, "hold")
     figures["worst_p95_ms"] = max(figures[way]["p95_ms"] for way in ("websocket", "ssh"))
     figures["all_pasted"] = int(figures["pasted_whole"] and figures["ssh_pasted_whole"])
     return figures
