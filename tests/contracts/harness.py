@@ -140,7 +140,7 @@ class Harness(ABC):
     async def until_begun(self, key: AttemptKey) -> None:  # noqa: B027  # most backends report no earlier that it runs
         """Wait until a running attempt is found running by a backend that starts now."""
 
-    async def until_said(self, key: AttemptKey, text: str) -> None:
+    async def until_printed(self, key: AttemptKey, text: str) -> None:
         """Wait until the attempt has written `text` to its standard output (or would have)."""
         await self.until(lambda: text in self.output(key))
 

@@ -37,7 +37,7 @@ async def ended_with_notice(harness: Harness, backend: Backend) -> str:
     """Start a task, end it with a notice, and return what it read."""
     watch = Watch(backend)
     await backend.apply([a_launch(harness, a_key(), WAITS)])
-    await harness.until_said(a_key(), "up")
+    await harness.until_printed(a_key(), "up")
     await watch.until_running(a_key())
     await backend.apply([KillTask(a_key(), GRACE_S, EndNotice("preempted", 'job "b" goes first'))])
     (report,) = await watch.until_over(a_key())
@@ -64,7 +64,7 @@ async def test_the_next_attempt_finds_what_the_last_one_saved(harness: Harness) 
     following = replace(a_key(), job_attempt=a_key().job_attempt + 1)
     await backend.apply([a_launch(harness, following, RESUMES, grant=9)])
     await forget(backend, a_key())
-    await harness.until_said(following, "goes first")
+    await harness.until_printed(following, "goes first")
     watch = Watch(backend)
     await watch.until_running(following)
     assert list(await backend.checkpoints()) == [following]

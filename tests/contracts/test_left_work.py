@@ -53,7 +53,7 @@ async def test_what_a_stopped_task_left_is_kept(keeping: Harness) -> None:
     await backend.apply([a_launch(keeping, a_key(), commands)])
     watch = Watch(backend)
     await watch.until_running(a_key())
-    await keeping.until_said(a_key(), "ready")
+    await keeping.until_printed(a_key(), "ready")
     await backend.apply([KillTask(a_key(), 60.0)])
     await watch.until_over(a_key())
     found = await files_after(keeping, backend)

@@ -23,7 +23,7 @@ async def _running(harness: Harness) -> tuple[Shells, Watch]:
     await backend.apply([a_launch(harness, a_key(), harness.programs.waits())])
     watch = Watch(backend)
     await watch.until_running(a_key())
-    await harness.until_said(a_key(), "ready")
+    await harness.until_printed(a_key(), "ready")
     return backend, watch
 
 

@@ -38,7 +38,7 @@ async def test_what_a_task_uses_and_reports(harness: Harness) -> None:
     assert await backend.measure() == ()
     watch = Watch(backend)
     await backend.apply([a_launch(harness, a_key(), REPORTS)])
-    await harness.until_said(a_key(), "up")
+    await harness.until_printed(a_key(), "up")
     await watch.until_running(a_key())
     sample = await sample_of(backend)
     assert sample.key == a_key()
@@ -69,7 +69,7 @@ async def test_a_stopped_process_is_counted_and_its_stack_kept(harness: Harness)
         pytest.skip(f"{type(harness).__name__} does not measure its tasks")
     watch = Watch(backend)
     await backend.apply([a_launch(harness, a_key(), STOPS_ITSELF)])
-    await harness.until_said(a_key(), "down")
+    await harness.until_printed(a_key(), "down")
     await watch.until_running(a_key())
     async with asyncio.timeout(60):
         while (await sample_of(backend)).stopped != 1:  # noqa: ASYNC110  # a process has no events

@@ -31,7 +31,7 @@ async def test_only_ports_of_the_task_are_forwarded_from_the_machines_network(
         relay = """printf '#!/bin/sh\\nexec busybox nc "$@"\\n' >/bin/nc && chmod 755 /bin/nc"""
         await backend.apply([a_launch(world, a_key(), f"{relay}\n{LISTENS} & echo ready; wait")])
         await Watch(backend).until_running(a_key())
-        await world.until_said(a_key(), "ready")
+        await world.until_printed(a_key(), "ready")
         with a_service("127.0.0.1") as other:
             for user in (0, 1000):
                 # A server that is not root connects through a program in the container.
@@ -57,7 +57,7 @@ async def test_no_process_of_this_machine_is_taken_for_one_of_another_engine(
     assert isinstance(backend, Shells)
     await backend.apply([a_launch(world, a_key(), "echo ready; sleep infinity")])
     await Watch(backend).until_running(a_key())
-    await world.until_said(a_key(), "ready")
+    await world.until_printed(a_key(), "ready")
 
     async def here(self: Engine, name: str) -> tuple[int, str]:
         return os.getpid(), "0" * 64

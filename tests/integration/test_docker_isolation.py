@@ -218,7 +218,7 @@ async def test_a_fork_bomb_is_bounded(world: HostileHarness) -> None:
     bomb = "n=0; while :; do sleep 1000 & n=$((n + 1)); echo $n; done"
     held = f"busybox mkfifo /tmp/never\n({bomb}) 2>/dev/null\necho over\nread -r _ </tmp/never"
     await backend.apply([a_launch(world, a_key(), f"set +e\n{held}", memory_mb=256)])
-    await world.until_said(a_key(), "over")
+    await world.until_printed(a_key(), "over")
     *_, most, _ = world.output(a_key()).split()
     assert PIDS // 2 < int(most) < PIDS
     assert PIDS // 2 < world.processes(a_key()) <= PIDS
@@ -235,7 +235,7 @@ async def test_tasks_of_one_job_reach_each_other_and_no_other_jobs(world: Hostil
     (node,) = await backend.nodes()
     waits = f"{LISTENS} &\n{LISTENS.replace('15000', '4000')} &\nbusybox hostname -i\nwait"
     await backend.apply([a_launch(world, a_key(), waits, ports=(15000, 15001))])
-    await world.until_said(a_key(), "\n")
+    await world.until_printed(a_key(), "\n")
     inside = world.output(a_key()).strip()
     reach = [calls(node.address, 15000), calls(inside, 15000), calls(inside, 4000)]
     peer = "\n".join(map(until_heard, reach))

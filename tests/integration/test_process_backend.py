@@ -165,7 +165,7 @@ async def test_an_unclaimed_launch_of_a_dead_server_is_fenced(host: ProcessHarne
 async def test_a_process_that_left_its_session_dies_with_a_killed_task(host: ProcessHarness) -> None:
     backend = await host.start()
     await backend.apply([a_launch(host, a_key(), "setsid sh -c 'echo ready; sleep 1000' &\nwait")])
-    await host.until_said(a_key(), "ready")
+    await host.until_printed(a_key(), "ready")
     await backend.apply([KillTask(a_key(), 5.0)])
     await Watch(backend).until_over(a_key())
     assert host.processes(a_key()) == 0
@@ -185,8 +185,8 @@ async def test_the_regular_sweep_finds_what_escaped_and_spares_what_runs(host: P
     try:
         escapes = "setsid sh -c 'echo ready; exec sleep 1000' &\nwhile [ ! -e ../resume ]; do sleep 0.02; done"
         await backend.apply([a_launch(host, a_key(1), escapes), a_launch(host, a_key(2), host.programs.waits())])
-        await host.until_said(a_key(1), "ready")
-        await host.until_said(a_key(2), "ready")
+        await host.until_printed(a_key(1), "ready")
+        await host.until_printed(a_key(2), "ready")
         assert host.processes(a_key(1)) > 1
         await host.resume(a_key(1))
         await Watch(backend).until_over(a_key(1))
@@ -202,7 +202,7 @@ async def test_the_regular_sweep_finds_what_escaped_and_spares_what_runs(host: P
 async def test_strays_of_unknown_attempts_are_killed_at_the_start(host: ProcessHarness) -> None:
     backend = await host.start()
     await backend.apply([a_launch(host, a_key(), "setsid sh -c 'echo ready; exec sleep 1000' &\nwait")])
-    await host.until_said(a_key(), "ready")
+    await host.until_printed(a_key(), "ready")
     await host.crash()
     os.killpg(wrapper_of(host, a_key()), signal.SIGKILL)
     backend = await host.start()
@@ -214,7 +214,7 @@ async def test_strays_of_unknown_attempts_are_killed_at_the_start(host: ProcessH
 async def test_a_wrapper_that_was_killed_is_reported_by_its_signal(host: ProcessHarness) -> None:
     backend = await host.start()
     await backend.apply([a_launch(host, a_key(), host.programs.waits())])
-    await host.until_said(a_key(), "ready")
+    await host.until_printed(a_key(), "ready")
     os.kill(wrapper_of(host, a_key()), signal.SIGKILL)
     (report,) = await Watch(backend).until_over(a_key())
     assert (report.code, report.reason) == (137, ExitReason.EXITED)
@@ -231,7 +231,7 @@ async def test_a_task_that_removes_its_own_directory_is_reported_with_its_own_co
 
 async def test_a_wrapper_that_was_killed_while_no_server_was_there_is_lost(host: ProcessHarness) -> None:
     killed_after(a_server(host, 0, 1, "echo ready\nsleep 1000"), 1)
-    await host.until_said(a_key(), "ready")
+    await host.until_printed(a_key(), "ready")
     os.kill(wrapper_of(host, a_key()), signal.SIGKILL)
     backend = await host.start()
     (report,) = await Watch(backend).until_over(a_key())
@@ -322,7 +322,7 @@ async def test_on_a_full_disk_a_launch_fails_and_an_exit_code_survives(small_dis
         backend = await host.start()
         running, late = a_key(1), a_key(2)
         await backend.apply([a_launch(host, running, host.programs.saves_on_term(6))])
-        await host.until_said(running, "ready")
+        await host.until_printed(running, "ready")
         filler = small_disk / "filler"
         fill(filler)
         await backend.apply([a_launch(host, late, "true")])

@@ -25,7 +25,7 @@ async def test_a_stopped_task_ends_as_soon_as_any_other(host: ProcessHarness, st
     backend = await host.start()
     watch = Watch(backend)
     await backend.apply([a_launch(host, key, "echo up; sleep 600")])
-    await host.until_said(key, "up")
+    await host.until_printed(key, "up")
     ticket = Ticket.parse((Path(TaskDirectory(str(host.root), key).path) / "ticket").read_text())
     assert ticket is not None
     wrapper = ticket.pid

@@ -173,7 +173,7 @@ async def test_after_the_machine_was_restarted_no_cgroup_is_taken_for_a_former_t
 ) -> None:
     backend = await host.start()
     await backend.apply([a_launch(host, a_key(1), host.programs.waits())])
-    await host.until_said(a_key(1), "ready")
+    await host.until_printed(a_key(1), "ready")
     await host.crash()
     # A restart of the machine leaves the attempt's record, and neither its processes nor its cgroup.
     kill_all(f"{home.path}/1")
@@ -182,7 +182,7 @@ async def test_after_the_machine_was_restarted_no_cgroup_is_taken_for_a_former_t
     backend = await host.start()
     watch = Watch(backend)
     await backend.apply([a_launch(host, a_key(2), "echo ready\nwhile [ ! -e ../resume ]; do sleep 0.02; done\nexit 4")])
-    await host.until_said(a_key(2), "ready")
+    await host.until_printed(a_key(2), "ready")
     (report,) = await watch.until_over(a_key(1))
     assert report.code == 137
     await forget(backend, a_key(1))
@@ -205,7 +205,7 @@ async def test_what_left_its_session_and_its_environment_dies_with_its_task(
 async def test_strays_of_forgotten_attempts_die_when_the_next_server_starts(host: ProcessHarness, home: Home) -> None:
     backend = await host.start()
     await backend.apply([a_launch(host, a_key(), "env -i setsid sh -c 'echo ready; exec sleep 1000'\n")])
-    await host.until_said(a_key(), "ready")
+    await host.until_printed(a_key(), "ready")
     (cgroup,) = lent(home)
     await host.crash()
     directory_of(host).rename(host.root / ".trash" / "gone")

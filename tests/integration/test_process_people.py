@@ -51,7 +51,7 @@ class PeopleHarness(UserHarness):
         """Start a task of somebody that says `ready` and stays."""
         backend = self._backend or await self.start()
         await backend.apply([self.launch(user, f"{commands}\necho ready\nsleep 1000", index, **rest)])
-        await self.until_said(job_of(user, index), "ready")
+        await self.until_printed(job_of(user, index), "ready")
         return backend
 
     def directory(self, user: str, index: int = 0) -> str:
@@ -274,7 +274,7 @@ class TestTasksGoOn:
     async def test_a_program_without_a_handler_ends_on_sigterm(self, world: PeopleHarness) -> None:
         backend = await world.start()
         await backend.apply([world.launch("ann", "echo ready\nexec sleep 1000")])
-        await world.until_said(job_of("ann"), "ready")
+        await world.until_printed(job_of("ann"), "ready")
         await backend.apply([KillTask(job_of("ann"), 300.0)])
         (report,) = await Watch(backend).until_over(job_of("ann"))
         assert report.code == 143
@@ -286,7 +286,7 @@ class TestTasksGoOn:
         backend = await world.start()
         await backend.apply([world.launch("ann", saves), world.launch("bob", saves.replace("echo saved; exit 5", ""))])
         for user in ("ann", "bob"):
-            await world.until_said(job_of(user), "ready")
+            await world.until_printed(job_of(user), "ready")
         await backend.apply([KillTask(job_of("ann"), 300.0), KillTask(job_of("bob"), 0.1)])
         reports = await Watch(backend).until_over(job_of("ann"), job_of("bob"))
         assert [report.code for report in reports] == [5, 137]
@@ -299,7 +299,7 @@ class TestTasksGoOn:
             [world.launch("ann", 'echo ready\nwhile [ ! -e "$PAI_WORK_DIR/../resume" ]; do sleep 0.02; done\nexit 9')]
         )
         # A task that had not begun when the server died is reported as lost, which is right too.
-        await world.until_said(job_of("ann"), "ready")
+        await world.until_printed(job_of("ann"), "ready")
         await world.crash()
         backend = await world.start()
         watch = Watch(backend)

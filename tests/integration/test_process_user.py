@@ -145,7 +145,7 @@ async def test_jobs_do_not_look_into_each_other(world: UserHarness) -> None:
     mine = f"{world.root}/{a_key().path()}"
     kept = f"{mine}/work"
     await backend.apply([a_launch(world, a_key(), "echo mine >file\necho ready\nsleep 1000")])
-    await world.until_said(a_key(), "ready")
+    await world.until_printed(a_key(), "ready")
     commands = f"""set +e
 cat {kept}/file {mine}/user.sh
 cd {kept} && echo entered
@@ -168,7 +168,7 @@ async def test_a_restart_leaves_tasks_their_place_and_their_end(world: UserHarne
     ends = 'while [ ! -e "$PAI_WORK_DIR/../resume" ]; do sleep 0.02; done\nexit 9'
     stubborn = "trap '' TERM\necho ready\nwhile :; do sleep 0.05; done"
     await backend.apply([a_launch(world, a_key(0), ends), a_launch(world, a_key(1), stubborn)])
-    await world.until_said(a_key(1), "ready")
+    await world.until_printed(a_key(1), "ready")
     await world.crash()
     backend = await world.start()
     watch = Watch(backend)

@@ -41,7 +41,7 @@ class Role(StrEnum):
 
 
 class Domain(StrEnum):
-    """Who is responsible for a cause."""
+    """The side that is responsible for a cause."""
 
     USER = "user"
     PLATFORM = "platform"

@@ -164,7 +164,7 @@ class Diagnosis:
     cause: str = ""
     """The name of the cause that a rule found, such as cuda_oom; empty if none did."""
     domain: str = ""
-    """Who is responsible for the cause: user, platform, infrastructure or unknown."""
+    """The side that is responsible for the cause: user, platform, infrastructure or unknown."""
     lines: tuple[str, ...] = ()
     """`matched` with the lines around it in the log, if it has some."""
     retry: str = ""

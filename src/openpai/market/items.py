@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 
 class Visibility(StrEnum):
-    """Who sees an item besides its author and administrators."""
+    """The users who see an item besides its author and administrators."""
 
     PUBLIC = "public"
     SHARED = "shared"

@@ -47,7 +47,7 @@ _DOMAINS: Final[Mapping[str, wire.Domain]] = {
     "USER_STOP": "user",
     "PLATFORM_FAILURE": "platform",
 }
-"""Who is responsible for a row of the table, where no rule names a cause."""
+"""The responsible side of a row of the table, where no rule names a cause."""
 _RETRY: Final[Mapping[Behavior, wire.Retry]] = {
     Behavior.TRANSIENT: "helps",
     Behavior.TRANSIENT_CONFLICT: "helps",

@@ -48,7 +48,7 @@ class Cause(Answer):
     """Such as cuda_oom; `unknown` if no rule of the server matched, empty if nothing failed."""
     summary: str = text("summary")
     domain: str = text("domain")
-    """Who is responsible: user, platform, infrastructure or unknown."""
+    """The responsible side: user, platform, infrastructure or unknown."""
     retry: str = text("retry")
     """Whether another attempt may end better: helps, no or unknown."""
     excludes_node: bool = flag("excludesNode")
