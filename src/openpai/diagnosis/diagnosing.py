@@ -59,7 +59,8 @@ class _Rank(IntEnum):
     FATAL = 2
     GENERAL = 3
     LINE = 4
-    CASCADE = 5
+    DIED = 5
+    CASCADE = 6
 
 
 class _Observed(NamedTuple):
@@ -101,7 +102,7 @@ def _find(evidence: Evidence, rules: RuleSet, meter: _Meter) -> Finding:
     error = last_error_in(read[-_RECENT_LINES:])
     lines = [line.text.strip() for line in read]
     observed = min(_observed(evidence, lines, error, rules, meter), key=lambda each: each[:2], default=None)
-    if observed is None or (observed.rank is _Rank.CASCADE and _comes_first(evidence, error, lines, observed)):
+    if observed is None or (observed.rank >= _Rank.DIED and _comes_first(evidence, error, lines, observed)):
         line = error.line if error else _shown_message(evidence)
         if error is not None and error.kind is ErrorKind.LAST_LINE and evidence.message:
             line = _shown_message(evidence)
@@ -172,7 +173,7 @@ def _observed(
             yield _Observed(_Rank.MESSAGE, rule.where is Where.LINE, rule, _shown_message(evidence), None)
     for order, line in enumerate(_chain(error)):
         for rule in _shown(rules.observe(line[:_SEARCHED_MAX]), evidence, (Where.LINE, Where.EXCEPTION)):
-            rank = _Rank.CASCADE if rule.role is Role.CASCADE else _Rank.GENERAL if rule.is_general else _Rank.FATAL
+            rank = _rank_of(rule, _Rank.GENERAL if rule.is_general else _Rank.FATAL)
             # Where only the sort of error is known, the whole chain says more than one of its exceptions.
             yield _Observed(rank, order, rule, error.line if error and rule.is_general else line, None)
         if not meter.allows():
@@ -195,8 +196,15 @@ def _observed_in(
     line = lines[at]
     observe = rules.observe_certain if is_old or _is_survived(lines, at) else rules.observe
     for rule in _shown(observe(line[:_SEARCHED_MAX]), evidence, (Where.LINE,)):
-        rank = _Rank.CERTAIN if rule.is_certain else _Rank.CASCADE if rule.role is Role.CASCADE else _Rank.LINE
+        rank = _Rank.CERTAIN if rule.is_certain else _rank_of(rule, _Rank.LINE)
         yield _Observed(rank, at, rule, line, at)
+
+
+def _rank_of(rule: Rule, of_root: _Rank) -> _Rank:
+    """Return the rank of a rule: that a process of the task itself died comes before what it lost by that."""
+    if rule.role is not Role.CASCADE:
+        return of_root
+    return _Rank.DIED if rule.cause.name in _DIED else _Rank.CASCADE
 
 
 def _comes_first(evidence: Evidence, error: LastError | None, lines: Sequence[str], cascade: _Observed) -> bool:

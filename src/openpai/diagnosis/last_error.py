@@ -39,6 +39,10 @@ _PASSED_ON: Final = re.compile(
     r"|Watchdog caught collective operation timeout|^srun: error: |^make(?:\[\d+\])?: \*\*\* \["
     r"|^npm (?:ERR!|error) (?:(?:code|errno) (?:ELIFECYCLE|\d)|(?:command|path|syscall) |.{0,80}Exit status"
     r"|A complete log)"
+    # Where to look instead.
+    r"|(?i:\b(?:see|check|refer to|look at)\b.{0,40}\b(?:root cause|stack ?trace|traceback|messages?|print statements?|logs?"
+    r"|output|errors?|exceptions?)\b.{0,20}\b(?:above|earlier|for (?:the )?(?:root|actual|real|original)))"
+    r"|systemd\[\d+\]: |workers? (?:are|is) no longer alive"
 )
 _CRASH: Final = re.compile(
     r"panic: |fatal error: |thread '[^'\n]{0,80}' (?:\(\d+\) )?panicked at |Exception in thread \""

@@ -19,6 +19,11 @@ _PREFIX_BEGINS: Final = frozenset("[(0123456789")
 _HOST: Final = re.compile(r"(?!python)[\w.-]{0,60}\d[\w.-]{0,10}: ")
 """The name of a node before a line: it counts as a prefix only where every line has it, or a traceback."""
 TRACEBACK_MARK: Final = "Traceback (most recent call last)"
+_FRAME_MARK: Final = '  File "'
+_LOGGED_MAX: Final = 120
+"""The most characters that a logger puts before each line of a traceback."""
+_LOGGERS_MAX: Final = 4
+_DIGITS: Final = re.compile(r"\d+")
 _BARS: Final = re.compile(r" {0,80}(?:\| ?|\+ (?=Exception Group)|(?=\+-))")
 
 
@@ -45,7 +50,29 @@ def read_lines(tail: str, count: int) -> list[Line]:
     text = _CONTROLS.sub("", _ESCAPES.sub("", text) if "\x1b" in text else text)
     lines = [line.rstrip() for line in text.split("\n")]
     host = _host(lines)
-    return [_line(line.removeprefix(host)) for line in lines]
+    return _unlogged([_line(line.removeprefix(host)) for line in lines])
+
+
+def _unlogged(lines: list[Line]) -> list[Line]:
+    """Return the lines without what a logger put before each line of a traceback: a level, a time, a place."""
+    loggers: list[re.Pattern[str]] = []
+    for at, line in enumerate(lines[:-1]):
+        before, mark, _ = lines[at + 1].text.partition(_FRAME_MARK)
+        is_new = mark and 0 < len(before) <= _LOGGED_MAX and before.strip() and TRACEBACK_MARK in line.text
+        if is_new and len(loggers) < _LOGGERS_MAX and not any(each.fullmatch(before) for each in loggers):
+            # Its digits differ: a time goes on.
+            loggers.append(re.compile(r"\d+".join(re.escape(part) for part in _DIGITS.split(before))))
+    return [_without(line, loggers) for line in lines] if loggers else lines
+
+
+def _without(line: Line, loggers: Sequence[re.Pattern[str]]) -> Line:
+    found = next((match for each in loggers if (match := each.match(line.text))), None)
+    if found is None:
+        return line
+    text = line.text[found.end() :]
+    _, mark, rest = text.partition(TRACEBACK_MARK)
+    # Before the traceback, the logger's own message may stand on the same line.
+    return line._replace(text=f"{mark}{rest}" if mark else text)
 
 
 def _host(lines: Sequence[str]) -> str:
