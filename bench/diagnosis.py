@@ -93,6 +93,10 @@ def measure_holdout(each: int, seed: int) -> None:
             score = holdout.measure(some)
             found[f"{part}_{kind}"] = score.cases
             found |= {f"{part}_{kind}_{name}": round(share, 4) for name, share in score.shares().items()}
+    for file in (holdout.REPORTED_UNSEEN, holdout.REPORTED_LAST, holdout.RAN):
+        score = holdout.measure(holdout.cases(file))
+        found[f"{file.stem}_cases"] = score.cases
+        found |= {f"{file.stem}_cases_{name}": round(share, 4) for name, share in score.shares().items()}
     answer(**found)
 
 

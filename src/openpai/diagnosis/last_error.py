@@ -31,6 +31,10 @@ _IN_A_CHAIN: Final = (
 )
 _GROUP: Final = re.compile(r"(?:Base)?ExceptionGroup: ")
 _EXCEPTION: Final = re.compile(r"(?:[A-Za-z_]\w{0,60}[.$]){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt)(?:: |:?$)")
+# An exception that a service or a launcher passes on in a field of its own report.
+_QUOTED: Final = re.compile(
+    r"(?i:.{0,100}\b(?:error_?message|message|msg|reason|error|exception|cause)\b\"?[:=]? ?[\"'`])"
+)
 # Reports that another process failed or lost its peer: the cause is in the log of that process.
 _PASSED_ON: Final = re.compile(
     r"exits? with (?:return|exit) ?code\b|Exited with exit code|ChildFailedError|CalledProcessError"
@@ -40,14 +44,17 @@ _PASSED_ON: Final = re.compile(
     r"|^npm (?:ERR!|error) (?:(?:code|errno) (?:ELIFECYCLE|\d)|(?:command|path|syscall) |.{0,80}Exit status"
     r"|A complete log)"
     # Where to look instead.
-    r"|(?i:\b(?:see|check|refer to|look at)\b.{0,40}\b(?:root cause|stack ?trace|traceback|messages?|print statements?|logs?"
-    r"|output|errors?|exceptions?)\b.{0,20}\b(?:above|earlier|for (?:the )?(?:root|actual|real|original)))"
+    r"|(?i:\b(?:see|check|refer to|look at)\b.{0,40}\b(?:root cause|stack ?trace|traceback|messages?|print statements?"
+    r"|logs?|output|errors?|exceptions?)\b.{0,20}\b(?:above|earlier|for (?:the )?(?:root|actual|real|original)))"
     r"|systemd\[\d+\]: |workers? (?:are|is) no longer alive"
+    r"|\b(?:exited|crashed|terminated) with (?:exit |return )?(?:code|status)\b"
+    r"|collect2: error: ld returned|ninja: build stopped"
 )
 _CRASH: Final = re.compile(
     r"panic: |fatal error: |thread '[^'\n]{0,80}' (?:\(\d+\) )?panicked at |Exception in thread \""
     r"|terminate called (?:after|without|recursively)|Fatal Python error: |Unhandled exception\b|Uncaught "
     r"|\S{1,200}: .{0,200}Assertion [`'].{0,300} failed\.$|\*\*\* stack smashing detected"
+    r"|.{0,120}(?:\] |: )Check fail(?:ed|ure)\b|\*\*\* (?:SIG[A-Z]{3,6}|Aborted) (?:received|at|\()"
     r"|(?:free|malloc|realloc|munmap_chunk)\(\): |double free or corruption|corrupted (?:size|double-linked)"
 )
 _MESSAGE: Final = re.compile(
@@ -63,6 +70,7 @@ _MESSAGE: Final = re.compile(
     r"|E: |curl: \(\d+\) |wget: |make: \*\*\* |Can't open perl script "
     r"|\S{0,200}sh: (?:line )?\d+: |\S{1,200}: (?:.{0,200}: )?[Cc](?:an't|annot|ould not) |\S{0,200}: No module named "
     r"|.{0,200}: (?:No such file or directory|Permission denied|Is a directory|Not a directory|Exec format error)\b"
+    r"|.{0,200}: undefined (?:reference to|symbol: )"
     r"|.{0,200}: (?:command )?not found$|.{1,300} at \S{1,200} line \d+\.$"
     r"|.{0,200}\b(?:No space left on device|Disk quota exceeded|Read-only file system|Input/output error)\b"
     r"|.{0,200}\b(?:CUDA|CUBLAS|NCCL|cuDNN|HIP) (?:error|ERROR|failure)\b|.{0,200}\bCUDA_ERROR_\w+"
@@ -79,7 +87,8 @@ _WORDS: Final = re.compile(
     r"|(?:Fehler|nicht|erreur|introuvable|impossible|errore|ошибк|错误|失败|没有|エラー)"
 )
 _NOT_A_FAILURE: Final = re.compile(
-    r"(?i)(?:^\[[WI]\d{3,4} |\b(?:warn(?:ing)?|info|debug|note)\b|\b(?:0|no) errors?\b|\berror (?:rate|=|of\b)"
+    r"(?i)(?:^\[[WI]\d{3,4} |\b(?:warn(?:ing)?|info|debug|note)\b"
+    r"|\b(?:0|no) errors?\b|\berror (?:rate|=|of\b)|\bset the environment variable\b"
     r"|[a-z]warning: )"
 )
 
@@ -216,6 +225,8 @@ def _others(lines: Sequence[Line], tracebacks: Sequence[_Found]) -> list[_Found]
             found[-1] = replace(found[-1], end=at, causes=causes[:_CAUSES_MAX])
         elif _CRASH.match(line) or _EXCEPTION.match(line):
             found.append(_Found(at, at, ErrorKind.EXCEPTION, _whole(lines, at)))
+        elif (before := _QUOTED.match(line)) and _EXCEPTION.match(line[before.end() :]):
+            found.append(_Found(at, at, ErrorKind.EXCEPTION, line[before.end() :].rstrip("\"'`,}] ")))
         elif _MESSAGE.match(line):
             if found and found[-1].end == at - 1 and _speaker(found[-1].line) == _speaker(line):
                 found[-1] = replace(found[-1], end=at)

@@ -3,7 +3,8 @@
 The cases of `holdout.yaml` were written before the rules were read. Those at even positions were then used to look for
 faults of the rules; those at odd positions are held out: only their share is looked at, never one of them. The cases of
 `reported.yaml` and `reported_later.yaml` are what people reported in public issues, halved in the same way. Those of
-`reported_unseen.yaml` were all measured before a rule was mended by any, and then all used for that.
+`reported_unseen.yaml` were all measured before a rule was mended by any, and then all used for that; so were those of
+`reported_last.yaml`, a quarter after the other, and of `ran.yaml`, which are what programs wrote that were run.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ CASES: Final = Path(__file__).with_name("holdout.yaml")
 REPORTED: Final = Path(__file__).with_name("reported.yaml")
 REPORTED_LATER: Final = Path(__file__).with_name("reported_later.yaml")
 REPORTED_UNSEEN: Final = Path(__file__).with_name("reported_unseen.yaml")
+REPORTED_LAST: Final = Path(__file__).with_name("reported_last.yaml")
+RAN: Final = Path(__file__).with_name("ran.yaml")
 UNKNOWN: Final = "unknown"
 _FRAME: Final = '  File "/w/train.py", line {}, in {}\n    {}()\n'
 _TRACEBACK: Final = "Traceback (most recent call last):\n" + _FRAME.format(88, "<module>", "main")
