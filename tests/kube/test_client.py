@@ -24,6 +24,13 @@ async def test_a_delete_that_names_an_earlier_object_removes_nothing(kube: KubeC
     assert (await kube.get(PODS, "a", kube_namespace)).uid == second.uid
 
 
+async def test_of_a_new_object_only_its_metadata_may_be_asked_for(kube: KubeClient, kube_namespace: str) -> None:
+    made = await kube.create(PODS, a_pod("a"), kube_namespace, only_metadata=True)
+    found = await kube.get(PODS, "a", kube_namespace)
+    assert (made.uid, made.metadata.resource_version) == (found.uid, found.metadata.resource_version)
+    assert [len(pod.spec.containers) for pod in (made, found)] == [0, 1]
+
+
 async def test_a_cache_follows_what_happens(kube: KubeClient, kube_namespace: str) -> None:
     await kube.create(PODS, a_pod("a"), kube_namespace)
     async with Reflector(kube, PODS, kube_namespace) as pods:

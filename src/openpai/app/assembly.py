@@ -313,7 +313,7 @@ async def _running(
 
 def _guard_room(settings: Settings, rooms: _Rooms, stack: AsyncExitStack, backend: Backend) -> None:
     async def running() -> list[AttemptKey]:
-        return [seen.key for seen in await backend.observe() if seen.exit is None]
+        return [seen.key for seen in await backend.observe() if seen.exit is None and seen.started_at_ms is not None]
 
     give_up = partial(rooms.work.expire, is_scarce=True)
     guard = RoomGuard(rooms.data.root, rooms.data.logs, settings.log_max_mb << 20, running, give_up)

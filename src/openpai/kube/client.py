@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 import msgspec
 
 from openpai.kube.config import ClusterAccess
-from openpai.kube.connection import CALL_PATIENCE_S, CONNECTIONS, Connection
+from openpai.kube.connection import CONNECTIONS, JSON, METADATA, Connection
 from openpai.kube.errors import KubeError, error_of
 from openpai.kube.exec import ExecSession, open_attach, open_exec
 from openpai.kube.objects.kinds import PODS, Kind, ListOf, T
@@ -107,10 +107,18 @@ class KubeClient:
             query["continue"] = more
 
     async def create(
-        self, kind: Kind[T], body: Body, namespace: str = "", *, dry_run: bool = False, manager: str = "openpai"
+        self,
+        kind: Kind[T],
+        body: Body,
+        namespace: str = "",
+        *,
+        dry_run: bool = False,
+        manager: str = "openpai",
+        only_metadata: bool = False,
     ) -> T:
-        """Create an object and return it as it was stored."""
-        return await self._write("POST", kind, body, "create", namespace, "", "", _write_params(dry_run, manager))
+        """Create an object and return it as it was stored; with `only_metadata` everything else of it is left out."""
+        params, accept = _write_params(dry_run, manager), METADATA if only_metadata else JSON
+        return await self._write("POST", kind, body, "create", namespace, "", "", params, accept=accept)
 
     async def replace(
         self,
@@ -239,7 +247,8 @@ class KubeClient:
         name: str,
         subresource: str,
         params: Mapping[str, str],
-        content_type: str = "application/json",
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> T:
         what = f"{name}/{subresource}" if subresource else name
         answer = await self.connection.call(
@@ -249,7 +258,7 @@ class KubeClient:
             params=params,
             body=encoded(body),
             content_type=content_type,
-            patience_s=CALL_PATIENCE_S,
+            accept=accept,
         )
         return _decoded(kind, answer)
 

@@ -41,6 +41,9 @@ class Moments:
         """Check the logs in these directories once, and forget all others."""
         known = {}
         for directory in directories:
+            # Thousands of tasks may wait for their images, and have no log.
+            if directory not in self._known and not os.access(directory, os.F_OK):
+                continue
             sizes = tuple(size_of(f"{directory}/{stream}.log") for stream in STREAMS)
             if any(sizes) and sizes != self._known.get(directory):
                 # If the line cannot be written, as on a full disk, the times are less exact.

@@ -141,7 +141,7 @@ class Launcher:
         began_s = asyncio.get_running_loop().time()
         tries = 0
         while not attempt.kill_requested.is_set():
-            pod, error = await self._create(attempt, body)
+            pod, error = await self._create(attempt, body, is_bound=not request.claim)
             if pod is not None:
                 await self._shared.claims.allocate(action.node, pod, request)
                 self._found(attempt, pod)
@@ -159,12 +159,18 @@ class Launcher:
             tries += 1
         return KILLED_BEFORE_START
 
-    async def _create(self, attempt: PodAttempt, body: bytes) -> tuple[Pod | None, KubeError | None]:
-        """Return the attempt's pod, new or found, or why the API server refuses it; neither if that is unclear."""
+    async def _create(
+        self, attempt: PodAttempt, body: bytes, *, is_bound: bool = True
+    ) -> tuple[Pod | None, KubeError | None]:
+        """Return the attempt's pod, new or found, or why the API server refuses it; neither if that is unclear.
+
+        Of a new pod that the platform need not bind only the metadata is known.
+        """
         created: list[Pod] = []
+        shared = self._shared
 
         async def call() -> None:
-            created.append(await self._shared.client.create(PODS, body, self._shared.namespace))
+            created.append(await shared.client.create(PODS, body, shared.namespace, only_metadata=is_bound))
 
         error = await until_answered(call)
         if error is None:
