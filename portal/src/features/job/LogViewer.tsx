@@ -1,7 +1,7 @@
 // The lines of a log: followed at its end, or a part anywhere in it, which scrolling, the position bar and the search lead to.
 import { i18n } from "@lingui/core";
 import { ActionIcon, Button, Checkbox, TextInput } from "@mantine/core";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { useAddress } from "@/ui/address";
 import { copy } from "@/ui/Copy";
 import { Icon } from "@/ui/Icon";
@@ -115,7 +115,8 @@ function Lines({ log, stream, at, go, more }: GoProps & { stream: string; more: 
   const isFollowed = at === undefined;
   const wanted = log.lines[log.at]?.offset;
   const [isHeld, setIsHeld] = useState(false);
-  useEffect(() => {
+  // Before any event of scrolling: one that saw the new lines before this did would take them for a user's scrolling up.
+  useLayoutEffect(() => {
     const box = view.box.current;
     if (box && isFollowed && !isHeld) box.scrollTop = box.scrollHeight;
   }, [log.lines, isFollowed, isHeld, view.box]);
