@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,3 +65,25 @@ def test_a_whole_log_is_saved(visitor: Visitor, log: Path) -> None:
     with visitor.page.expect_download() as found:
         visitor.page.get_by_role("button", name="Download").click()
     assert found.value.path().read_bytes() == log.read_bytes()
+
+
+def test_a_part_that_arrives_late_moves_nothing_that_is_followed(visitor: Visitor, log: Path) -> None:
+    visitor.open("/jobs/admin~long-log?tab=logs", "long-log")
+    page, parts = visitor.page, re.compile(r"offset=\d+&limit=")
+    lines = page.get_by_role("log")
+    lines.get_by_text("the last line").wait_for()
+    page.get_by_label("Position in the log").fill("500")
+    expect(lines.locator("[data-at]")).to_contain_text("line 1")
+    held: list[Any] = []
+    page.route(parts, lambda route: held.append(route))
+    with page.expect_request(parts):
+        lines.evaluate("box => { box.scrollTop = box.scrollHeight; }")
+    page.get_by_label("Follow").check()
+    lines.get_by_text("the last line").wait_for()
+    with page.expect_response(parts) as answer:
+        held[0].continue_()
+    answer.value.finished()
+    page.evaluate(
+        "() => new Promise(resolve => setTimeout(() => requestAnimationFrame(() => setTimeout(resolve)), 300))"
+    )
+    assert lines.get_by_text("the last line").is_visible()

@@ -115,6 +115,8 @@ function Lines({ log, stream, at, go, more }: GoProps & { stream: string; more: 
   const isFollowed = at === undefined;
   const wanted = log.lines[log.at]?.offset;
   const [isHeld, setIsHeld] = useState(false);
+  const isFollowedNow = useRef(isFollowed);
+  isFollowedNow.current = isFollowed;
   // Before any event of scrolling: one that saw the new lines before this did would take them for a user's scrolling up.
   useLayoutEffect(() => {
     const box = view.box.current;
@@ -127,7 +129,8 @@ function Lines({ log, stream, at, go, more }: GoProps & { stream: string; more: 
   const load = (where: "before" | "after") =>
     void more(where).then((moved) => {
       const box = view.box.current;
-      if (box && moved) box.scrollTop += moved * HEIGHT;
+      // By now the end may be followed instead.
+      if (box && moved && !isFollowedNow.current) box.scrollTop += moved * HEIGHT;
     }).catch(notifyError);
   const onScroll = () => {
     view.onScroll();
