@@ -1,6 +1,6 @@
 // Copies text; "copy as command" gives the same as a line for the terminal.
 import { i18n } from "@lingui/core";
-import { Button } from "@mantine/core";
+import { ActionIcon, Button } from "@mantine/core";
 import { useState } from "react";
 import { Icon } from "./Icon";
 
@@ -24,9 +24,22 @@ export function command(...words: string[]): string {
   return ["pai", ...words].map(quoted).join(" ");
 }
 
-export function CopyCommand({ words }: { words: string[] }) {
+interface CopyCommandProps {
+  words: string[];
+  /** Only the icon, for the rows of a table. */
+  isSmall?: boolean;
+}
+
+export function CopyCommand({ words, isSmall = false }: CopyCommandProps) {
   const [done, setDone] = useState(false);
   const text = command(...words);
+  if (isSmall) {
+    return (
+      <ActionIcon variant="default" size={26} title={text} aria-label={done ? i18n.t("Copied") : i18n.t("Copy as command")} onClick={() => void copy(text).then(() => setDone(true))} onBlur={() => setDone(false)}>
+        <Icon name={done ? "check" : "terminal"} size={14} />
+      </ActionIcon>
+    );
+  }
   return (
     <Button
       variant="default"

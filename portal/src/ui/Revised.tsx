@@ -31,8 +31,8 @@ interface Change {
 }
 
 interface RevisedProps {
-  /** The same as commands. */
-  commands: { show: string[]; revert: string[] };
+  /** The same as commands; what is edited is in a file there. */
+  commands: { show: string[]; revert: string[]; edit: string[] };
   label: string;
   name: string;
   text: string;
@@ -87,7 +87,7 @@ export function Revised(props: RevisedProps) {
         </>
       )}
       <div className={css.line}>
-        <CopyCommand words={commands.show} />
+        <CopyCommand words={text === props.text ? commands.show : [...commands.edit, ...(reason ? ["--reason", reason] : [])]} />
         {mayChange && (
           <span>
             {origin !== "new" && origin !== "bundled" && <Button size="sm" variant="default" mr={8} onClick={() => setIsAsked(true)}>{origin === "added" ? i18n.t("Remove") : i18n.t("Revert")}</Button>}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.portal.browsing import BOTH, Visitor, expect
+from tests.e2e.portal.walking import broken_commands
 from tests.e2e.server import Server, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
@@ -167,3 +168,35 @@ def test_admin_pages_on_a_small_screen(server: Server, browser: Any) -> None:
         assert visitor.overflow() <= 0, path
     visitor.close()
     assert visitor.complaints == []
+
+
+def test_a_node_is_drained_taken_back_and_its_bad_gpus_are_marked(visitor: Visitor, server: Server) -> None:
+    def node() -> dict[str, Any]:
+        return server.http.get("/nodes/node-04").json()
+
+    visitor.open("/cluster?node=node-04", "Cluster")
+    page = visitor.page
+    drawer = page.get_by_role("dialog")
+    drawer.get_by_label("Reason").fill("new fan")
+    drawer.get_by_label("What runs there may run on").select_option("8")
+    titled = drawer.locator("button[title^='pai node drain']")
+    expect(titled).to_have_attribute("title", "pai node drain node-04 --deadline 8h --reason 'new fan'")
+    assert broken_commands(page) == []
+    drawer.get_by_role("button", name="Drain", exact=True).click()
+    drawer.get_by_text("Drained: new fan").wait_for()
+    assert node()["drainDeadline"] is not None
+    drawer.get_by_role("button", name="Undrain").click()
+    drawer.get_by_role("button", name="Drain", exact=True).wait_for()
+    drawer.get_by_role("checkbox", name="3", exact=True).check()
+    drawer.get_by_role("checkbox", name="1", exact=True).check()
+    expect(drawer.locator("button[title^='pai node mark-bad']")).to_have_attribute("title", "pai node mark-bad node-04 1,3")
+    drawer.get_by_role("button", name="Save the bad GPUs").click()
+    expect(drawer.get_by_role("button", name="Save the bad GPUs")).to_have_count(0)
+    assert (node()["drained"], node()["badDevices"]) == (False, [1, 3])
+    for gpu in ("1", "3"):
+        drawer.get_by_role("checkbox", name=gpu, exact=True).uncheck()
+    expect(drawer.locator("button[title^='pai node mark-bad']")).to_have_attribute("title", "pai node mark-bad node-04 none")
+    assert visitor.examine() == []
+    drawer.get_by_role("button", name="Save the bad GPUs").click()
+    expect(drawer.get_by_role("button", name="Save the bad GPUs")).to_have_count(0)
+    assert node()["badDevices"] == []

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tests.e2e.portal.browsing import WITHIN_MS, Visitor, expect
-from tests.e2e.portal.walking import PASSWORD, actions, addresses, harm, make_hostile, settled
+from tests.e2e.portal.walking import PASSWORD, actions, addresses, broken_commands, harm, make_hostile, settled
 from tests.e2e.server import Server
 
 pytestmark = pytest.mark.slow
@@ -47,6 +47,7 @@ def test_each_page_works_for_each_role_and_hostile_texts_do_nothing(hostile: Ser
             wrong.append(f"{path}: {'is' if is_forbidden else 'is not'} forbidden")
         if not is_forbidden and COMMAND not in actions(page):
             wrong.append(f"{path}: nothing to copy as a command")
+        wrong += [f"{path}: {line} is no command" for line in broken_commands(page)]
         offered |= {f"{path} {name}" for name in actions(page)}
         if user == "admin":
             wrong += [f"{path}: {each}" for each in visitor.examine()]

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Any, Final
 
+import typer
+from typer.exceptions import TyperException
+
+from openpai.app.main import app
 from tests.e2e.portal.browsing import WITHIN_MS, Visitor, expect
 from tests.e2e.server import ROOT, Server, until
 
@@ -60,3 +65,23 @@ def actions(page: Any) -> set[str]:
     """Return the names of the buttons of a page that change something or lead to a form for it."""
     names = page.locator("main button:visible, main a[class*=Button]:visible").all_inner_texts()
     return {" ".join(name.split()) for name in names if name.strip()}
+
+
+def broken_commands(page: Any) -> list[str]:
+    """Return the commands that the page offers to copy and that the command line does not understand."""
+    titles = page.locator("main button[title^='pai '], [role=dialog] button[title^='pai ']")
+    return [each for each in titles.evaluate_all("all => all.map((one) => one.title)") if not is_understood(each)]
+
+
+def is_understood(line: str) -> bool:
+    """Return whether the command line accepts a line's commands, options and number of arguments."""
+    command: Any = typer.main.get_command(app)
+    words = shlex.split(line)[1:]
+    context = command.context_class(command, info_name="pai")
+    try:
+        while hasattr(command, "resolve_command"):
+            _, command, words = command.resolve_command(context, words)
+        command.make_context(command.name, words).close()
+    except TyperException:
+        return False
+    return True

@@ -1,6 +1,6 @@
 // The channels by which messages leave the platform; their credentials are never shown.
 import { i18n } from "@lingui/core";
-import { Button } from "@mantine/core";
+import { Button, Group } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { answer, http } from "@/api/client";
 import { CopyCommand } from "@/ui/Copy";
@@ -27,7 +27,7 @@ export function Channels() {
                 <td><strong>{one.name}</strong></td><td>{one.kind}</td>
                 <td>{String(one.data["url"] ?? one.data["host"] ?? "–")}</td>
                 <td>{one.changedTime ? <><Ago ms={one.changedTime} /> · {one.changedBy}</> : "–"}</td>
-                <td><Button size="compact-xs" variant="default" loading={send.isPending && send.variables === one.name} onClick={() => send.mutate(one.name)}>{i18n.t("Send a test")}</Button></td>
+                <td><Group gap={6} wrap="nowrap"><Button size="compact-xs" variant="default" loading={send.isPending && send.variables === one.name} onClick={() => send.mutate(one.name)}>{i18n.t("Send a test")}</Button><CopyCommand isSmall words={["alert", "channel", one.name, "--test"]} /></Group></td>
               </tr>
             ))}
           </Table>

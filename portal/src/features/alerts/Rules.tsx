@@ -5,6 +5,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { answer, http } from "@/api/client";
 import { useAddress } from "@/ui/address";
+import { CopyCommand } from "@/ui/Copy";
 import { Icon } from "@/ui/Icon";
 import { Loaded, Note } from "@/ui/Loaded";
 import { Card } from "@/ui/Page";
@@ -74,7 +75,7 @@ function OneRule({ rule, close }: { rule?: Rule; close: () => void }) {
   const name = rule?.name ?? "";
   return (
     <Revised
-      commands={{ show: ["alert", "rules", name || "NAME"], revert: ["alert", "revert", name] }}
+      commands={{ show: ["alert", "rules", name || "NAME"], revert: ["alert", "revert", name], edit: ["alert", "edit", name || "NAME", "--file", "rule.yaml"] }}
       label={i18n.t("Alert rule")}
       name={name}
       isNamedInside
@@ -100,6 +101,7 @@ function TryOut({ text }: { text: string }) {
     <>
       <div className={css.line}>
         <NumberInput size="xs" label={i18n.t("Days back")} min={1} max={31} value={days} onChange={(value) => setDays(Math.min(Math.max(Number(value), 1), 31))} hideControls />
+        <CopyCommand words={["alert", "test", "--file", "rule.yaml", "--since", `${days}d`]} />
         <Button size="xs" variant="default" loading={test.isPending} onClick={() => test.mutate()}>{i18n.t("Try it on the past")}</Button>
       </div>
       <Refusal error={test.error} />

@@ -1,8 +1,9 @@
 // Silences: alerts that neither notify nor act for a time.
 import { i18n } from "@lingui/core";
-import { Button } from "@mantine/core";
+import { Button, Group } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { answer, http } from "@/api/client";
+import { CopyCommand } from "@/ui/Copy";
 import { Loaded, Note } from "@/ui/Loaded";
 import { notifyError } from "@/ui/notices";
 import { Card } from "@/ui/Page";
@@ -24,7 +25,7 @@ export function Silences() {
                 <td>{one.matchers.map((each) => <code key={each} className={css.matcher}>{each}</code>)}</td>
                 <td>{one.active ? <When ms={one.toTime} /> : <span className={css.dim}>{i18n.t("over")}</span>}</td>
                 <td>{one.user}</td><td>{one.comment || "–"}</td>
-                <td>{one.active && <Button size="compact-xs" variant="default" loading={end.isPending && end.variables === one.id} onClick={() => end.mutate(one.id)}>{i18n.t("End")}</Button>}</td>
+                <td>{one.active && <Group gap={6} wrap="nowrap"><Button size="compact-xs" variant="default" loading={end.isPending && end.variables === one.id} onClick={() => end.mutate(one.id)}>{i18n.t("End")}</Button><CopyCommand isSmall words={["alert", "silence", "--end", one.id]} /></Group>}</td>
               </tr>
             ))}
           </Table>

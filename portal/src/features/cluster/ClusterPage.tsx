@@ -7,6 +7,7 @@ import { answer, http } from "@/api/client";
 import { useNodes, useVirtualClusters, type Node, type VirtualCluster } from "@/api/cluster";
 import { whileLive } from "@/api/live";
 import { LIVE_MS } from "@/api/queries";
+import { useMe } from "@/api/session";
 import { useAddress } from "@/ui/address";
 import { CopyCommand } from "@/ui/Copy";
 import { Gauge } from "@/ui/Gauge";
@@ -17,6 +18,7 @@ import { Card, Fact, Facts, Page } from "@/ui/Page";
 import { Part } from "@/ui/Part";
 import { Ago } from "@/ui/time";
 import css from "./ClusterPage.module.css";
+import { NodeActions } from "./NodeActions";
 
 
 const Topology = lazy(() => import("./Topology"));
@@ -117,6 +119,7 @@ function Devices({ node }: { node: Node }) {
 }
 
 function OneNode({ name }: { name: string }) {
+  const isAdmin = useMe().data?.admin ?? false;
   const detail = useQuery({
     queryKey: ["nodes", name],
     queryFn: () => answer(http.GET("/api/v2/nodes/{name}", { params: { path: { name } } })),
@@ -145,6 +148,7 @@ function OneNode({ name }: { name: string }) {
             ))}
           </ul>
           {node.others.jobs > 0 && <p className={css.dim}>{i18n.t("{count, plural, one {# job} other {# jobs}} of others hold {gpus} GPUs.", { count: node.others.jobs, gpus: node.others.gpus })}</p>}
+          {isAdmin && <NodeActions key={name} node={node} />}
           <CopyCommand words={["node", "show", name]} />
         </div>
       )}

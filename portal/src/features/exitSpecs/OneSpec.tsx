@@ -4,6 +4,7 @@ import { Button, NumberInput, Textarea } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { answer, http } from "@/api/client";
+import { CopyCommand } from "@/ui/Copy";
 import { Link } from "@/ui/Link";
 import { Refusal, Revised } from "@/ui/Revised";
 import css from "./ExitSpecsPage.module.css";
@@ -21,7 +22,7 @@ export function OneSpec({ detail, isAdmin, close }: OneSpecProps) {
   const name = detail?.name ?? "";
   return (
     <Revised
-      commands={{ show: ["exit-spec", "show", name || "NAME"], revert: ["exit-spec", "revert", name] }}
+      commands={{ show: ["exit-spec", "show", name || "NAME"], revert: ["exit-spec", "revert", name], edit: ["exit-spec", "edit", name || "NAME", "--file", "spec.yaml"] }}
       label={i18n.t("Exit spec")}
       name={name}
       text={written(detail?.spec ?? NEW)}
@@ -50,6 +51,7 @@ function Trial({ name, text }: { name: string; text: string }) {
       <Textarea label={i18n.t("Try it on the end of a log")} autosize minRows={2} maxRows={8} value={log} onChange={(event) => setLog(event.target.value)} spellCheck={false} />
       <div className={css.line}>
         <NumberInput size="xs" label={i18n.t("Newest failed jobs to compare")} min={0} max={500} value={jobs} onChange={(value) => setJobs(Number(value))} hideControls />
+        <CopyCommand words={["exit-spec", "test", ...(name ? [name] : []), "--file", "spec.yaml", ...(log ? ["--log", "log.txt"] : []), "--jobs", String(jobs)]} />
         <Button size="xs" variant="default" loading={test.isPending} onClick={() => test.mutate()}>{i18n.t("Test")}</Button>
       </div>
       <Refusal error={test.error} />

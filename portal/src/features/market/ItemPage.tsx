@@ -151,6 +151,7 @@ function Review({ item, isProposed, show }: { item: Detail; isProposed: boolean;
         <TextInput size="xs" aria-label={i18n.t("Reason")} placeholder={i18n.t("Reason")} value={reason} maxLength={1000} onChange={(event) => setReason(event.target.value)} />
         <Button size="xs" variant="default" loading={review.isPending} onClick={() => review.mutate(false)}>{i18n.t("Reject")}</Button>
         <Button size="xs" loading={review.isPending} onClick={() => review.mutate(true)}>{i18n.t("Approve")}</Button>
+        <CopyCommand isSmall words={["market", reason ? "reject" : "approve", item.name, "--revision", String(item.newest), ...(reason ? ["--reason", reason] : [])]} />
       </div>
     </div>
   );

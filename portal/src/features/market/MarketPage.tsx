@@ -1,6 +1,6 @@
 // The marketplace: what users publish for each other, by kind, category and words.
 import { i18n } from "@lingui/core";
-import { Button, Switch } from "@mantine/core";
+import { Button, Group, Switch } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { answer, http } from "@/api/client";
 import { useMe } from "@/api/session";
@@ -107,7 +107,12 @@ function Approval() {
     onError: notifyError,
   });
   if (!settings.data) return null;
-  return <Switch mt="md" size="sm" label={i18n.t("Items need approval")} checked={settings.data.approval} disabled={set.isPending} onChange={(event) => set.mutate(event.currentTarget.checked)} />;
+  return (
+    <Group mt="md" gap={8} wrap="nowrap">
+      <Switch size="sm" label={i18n.t("Items need approval")} checked={settings.data.approval} disabled={set.isPending} onChange={(event) => set.mutate(event.currentTarget.checked)} />
+      <CopyCommand isSmall words={["market", "settings", "--approval", settings.data.approval ? "off" : "on"]} />
+    </Group>
+  );
 }
 
 function Entry({ item }: { item: Item }) {

@@ -1,8 +1,9 @@
 // Words for the kinds and states of items, and the stars of one.
 import { i18n } from "@lingui/core";
-import { Button } from "@mantine/core";
+import { Button, Group } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { answer, http } from "@/api/client";
+import { CopyCommand } from "@/ui/Copy";
 import { Icon } from "@/ui/Icon";
 import { notifyError } from "@/ui/notices";
 import css from "./MarketPage.module.css";
@@ -47,8 +48,11 @@ export function Star({ item }: { item: Item }) {
     onError: notifyError,
   });
   return (
-    <Button size="xs" variant={item.starred ? "light" : "default"} aria-pressed={item.starred} leftSection={<Icon name="star" size={15} />} loading={rate.isPending} onClick={() => rate.mutate()}>
-      {i18n.t("Star")} · {item.stars}
-    </Button>
+    <Group gap={6} wrap="nowrap">
+      <Button size="xs" variant={item.starred ? "light" : "default"} aria-pressed={item.starred} leftSection={<Icon name="star" size={15} />} loading={rate.isPending} onClick={() => rate.mutate()}>
+        {i18n.t("Star")} · {item.stars}
+      </Button>
+      <CopyCommand isSmall words={["market", "rate", item.name, ...(item.starred ? ["--remove"] : [])]} />
+    </Group>
   );
 }

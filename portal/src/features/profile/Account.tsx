@@ -5,6 +5,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type FormEvent } from "react";
 import { answer, http } from "@/api/client";
 import { logIn, ME, type User } from "@/api/session";
+import { CopyCommand } from "@/ui/Copy";
 import { notify, notifyError } from "@/ui/notices";
 import { Card } from "@/ui/Page";
 import css from "./ProfilePage.module.css";
@@ -63,7 +64,10 @@ export function Password({ me }: { me: User }) {
         <PasswordInput label={i18n.t("New password")} autoComplete="new-password" required withAsterisk={false} value={password} onChange={(event) => setPassword(event.target.value)}
           visibilityToggleButtonProps={{ "aria-label": i18n.t("Show the new password"), "aria-hidden": undefined, tabIndex: 0 }} />
         {change.error && <p role="alert" className={css.bad}>{change.error.message}</p>}
-        <Button type="submit" variant="default" loading={change.isPending} disabled={!old || !password}>{i18n.t("Change the password")}</Button>
+        <div className={css.line}>
+          <CopyCommand words={["user", "password"]} />
+          <Button type="submit" variant="default" loading={change.isPending} disabled={!old || !password}>{i18n.t("Change the password")}</Button>
+        </div>
       </form>
     </Card>
   );

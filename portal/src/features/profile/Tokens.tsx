@@ -5,7 +5,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type FormEvent } from "react";
 import { answer, http, type Schemas } from "@/api/client";
 import { Ask } from "@/ui/Ask";
-import { copy } from "@/ui/Copy";
+import { copy, CopyCommand } from "@/ui/Copy";
 import { Icon } from "@/ui/Icon";
 import { Loaded, Note } from "@/ui/Loaded";
 import { Card } from "@/ui/Page";
@@ -97,7 +97,10 @@ function NewToken({ onClose }: { onClose: () => void }) {
             </select>
           </label>
           {make.error && <p role="alert" className={css.bad}>{make.error.message}</p>}
-          <Button type="submit" loading={make.isPending}>{i18n.t("Make the token")}</Button>
+          <div className={css.line}>
+            <CopyCommand words={["token", "create", "--name", name || "NAME", "--scope", scope, ...(days ? ["--expires", `${days}d`] : [])]} />
+            <Button type="submit" loading={make.isPending}>{i18n.t("Make the token")}</Button>
+          </div>
         </form>
       )}
     </Modal>

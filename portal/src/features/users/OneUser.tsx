@@ -48,6 +48,12 @@ export function OneUser({ user, isMe, onGone }: { user: User; isMe: boolean; onG
     await changed();
   };
   const isLocal = user.source === "local";
+  const change = [
+    ...(email !== user.email ? ["--email", email] : []),
+    ...(admin !== user.admin ? [admin ? "--admin" : "--no-admin"] : []),
+    ...([...groups].sort().join() !== [...user.grouplist].sort().join() ? ["--group", groups.join(",") || "default"] : []),
+  ];
+  const words = change.length ? ["user", "set", user.username, ...change] : ["user", password ? "password" : "show", user.username];
   return (
     <form className={css.form} onSubmit={submit}>
       <p className={css.dim}><Link to="/jobs" query={{ user: user.username }}>{i18n.t("Jobs")}</Link> · {user.virtualCluster.join(", ") || i18n.t("no virtual cluster")}</p>
@@ -55,7 +61,7 @@ export function OneUser({ user, isMe, onGone }: { user: User; isMe: boolean; onG
       <GroupChoice chosen={groups} choose={setGroups} />
       <Checkbox label={i18n.t("Administrator of the platform")} disabled={isMe || !isLocal} checked={admin} onChange={(event) => setAdmin(event.target.checked)} />
       {isLocal && !isMe && <TextInput label={i18n.t("New password")} description={i18n.t("Ends all logins of the user; empty: unchanged")} autoComplete="off" value={password} onChange={(event) => setPassword(event.target.value)} />}
-      <div className={css.line}><CopyCommand words={["user", "show", user.username]} /><Button type="submit" loading={save.isPending}>{i18n.t("Save")}</Button></div>
+      <div className={css.line}><CopyCommand words={words} /><Button type="submit" loading={save.isPending}>{i18n.t("Save")}</Button></div>
       {!isMe && (
         <div className={css.line}>
           <Button size="xs" variant="default" onClick={() => setAsked("revoke")}>{i18n.t("End all logins and tokens")}</Button>
