@@ -51,6 +51,7 @@ INBOX_EVERY_S: Final = 1.0
 RENEW_EVERY_S: Final = 2.0
 FIRST_CLEAN_UP_S: Final = 60.0
 PAUSE_AFTER_ERROR_S: Final = 1.0
+LOOK_AGAIN_MIN_S: Final = 1.0
 log: Final = structlog.get_logger(__name__)
 
 
@@ -100,7 +101,12 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 async def _turns(leader: Leader) -> None:
     while True:
-        await leader.nudges.work.wait()
+        # Cells are kept, and jobs are moved, when a job has waited for long, though nothing is reported then.
+        again_ms = leader.scheduler.look_again_ms()
+        left_s = None if again_ms is None else max(LOOK_AGAIN_MIN_S, (again_ms - leader.steady.now_ms()) / 1000)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(left_s):
+                await leader.nudges.work.wait()
         began_s = perf_counter()
         with span("leader.turn"):
             has_more = await _guarded(leader, turn(leader))

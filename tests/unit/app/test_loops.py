@@ -54,10 +54,25 @@ async def test_news_that_comes_while_a_turn_has_taken_the_rest_is_kept_for_the_n
     listening.cancel()
 
 
-class WholeOffice:
+class OneTime:
+    """A scheduler that has something to decide at one time, and the clock that tells how far that is."""
+
+    def __init__(self, again_ms: int | None) -> None:
+        self.again_ms = again_ms
+
+    def look_again_ms(self) -> int | None:
+        return self.again_ms
+
+    def now_ms(self) -> int:
+        return 1_000
+
+
+class WholeLeader:
     """A leader in which nothing happens: every pass is replaced."""
 
-    def __init__(self) -> None:
+    def __init__(self, again_ms: int | None = None) -> None:
+        self.scheduler = self.steady = OneTime(again_ms)
+        self.turns, self.turn_s = 0, 0.0
         self.backend = OneNews()
         self.active = ActiveJobs()
         self.nudges = Nudges()
@@ -78,7 +93,7 @@ async def test_an_end_of_leading_comes_out_as_itself_and_not_in_a_group(
     monkeypatch.setattr(loops, "_renew", lost)
     monkeypatch.setattr(loops, "retry_due", nothing)
     with pytest.raises(type(end)) as caught:
-        await lead(cast("Leader", WholeOffice()), "me", nothing)
+        await lead(cast("Leader", WholeLeader()), "me", nothing)
     assert caught.value is end
 
 
@@ -90,7 +105,7 @@ async def test_a_loop_that_is_nudged_while_it_is_cancelled_ends(monkeypatch: pyt
         waits.set()
         return 100_000
 
-    leader = WholeOffice()
+    leader = WholeLeader()
     monkeypatch.setattr(loops, "retry_due", due_later)
     running = asyncio.create_task(loops._timers(cast("Leader", leader)))
     await waits.wait()
@@ -116,3 +131,22 @@ async def test_a_backend_that_fails_once_is_listened_to_again(monkeypatch: pytes
     await asyncio.wait_for(leader.nudges.work.wait(), 60)
     assert leader.active.heard == [leader.backend.seen]
     listening.cancel()
+
+
+@pytest.mark.parametrize("again_ms", [1_020, 900], ids=["soon", "overdue"])
+async def test_a_decision_that_is_due_by_time_alone_is_made(monkeypatch: pytest.MonkeyPatch, again_ms: int) -> None:
+    decided = asyncio.Event()
+
+    async def turn(_: Leader) -> bool:
+        leader.scheduler.again_ms = None
+        decided.set()
+        return False
+
+    leader = WholeLeader(again_ms)
+    monkeypatch.setattr(loops, "turn", turn)
+    monkeypatch.setattr(loops, "LOOK_AGAIN_MIN_S", 0.01)
+    turning = asyncio.create_task(loops._turns(cast("Leader", leader)))
+    await asyncio.wait_for(decided.wait(), 60)
+    await asyncio.sleep(0)
+    assert leader.turns == 1, "without another time it waits for a nudge"
+    turning.cancel()
