@@ -189,13 +189,17 @@ def test_a_node_is_drained_taken_back_and_its_bad_gpus_are_marked(visitor: Visit
     drawer.get_by_role("button", name="Drain", exact=True).wait_for()
     drawer.get_by_role("checkbox", name="3", exact=True).check()
     drawer.get_by_role("checkbox", name="1", exact=True).check()
-    expect(drawer.locator("button[title^='pai node mark-bad']")).to_have_attribute("title", "pai node mark-bad node-04 1,3")
+    expect(drawer.locator("button[title^='pai node mark-bad']")).to_have_attribute(
+        "title", "pai node mark-bad node-04 1,3"
+    )
     drawer.get_by_role("button", name="Save the bad GPUs").click()
     expect(drawer.get_by_role("button", name="Save the bad GPUs")).to_have_count(0)
     assert (node()["drained"], node()["badDevices"]) == (False, [1, 3])
     for gpu in ("1", "3"):
         drawer.get_by_role("checkbox", name=gpu, exact=True).uncheck()
-    expect(drawer.locator("button[title^='pai node mark-bad']")).to_have_attribute("title", "pai node mark-bad node-04 none")
+    expect(drawer.locator("button[title^='pai node mark-bad']")).to_have_attribute(
+        "title", "pai node mark-bad node-04 none"
+    )
     assert visitor.examine() == []
     drawer.get_by_role("button", name="Save the bad GPUs").click()
     expect(drawer.get_by_role("button", name="Save the bad GPUs")).to_have_count(0)
