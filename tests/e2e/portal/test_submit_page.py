@@ -101,3 +101,27 @@ def test_a_secret_is_never_shown_again(visitor: Visitor, server: Server) -> None
     assert SECRET not in page.content() + _file(page).inner_text()
     until(lambda: server.state("with-a-secret") == "RUNNING", "it runs")
     server.http.put("/jobs/admin~with-a-secret/executionType", json={"value": "STOP"})
+
+
+def test_a_job_whose_answer_was_lost_is_not_submitted_twice(visitor: Visitor, server: Server) -> None:
+    def lose(route: Any) -> None:
+        if route.request.method == "POST":
+            keys.append(route.request.headers["idempotency-key"])
+            answer = route.fetch()
+            return route.abort() if len(keys) == 1 else route.fulfill(response=answer)
+        return route.continue_()
+
+    keys: list[str] = []
+    visitor.open("/submit", "Submit a job")
+    page = visitor.page
+    page.get_by_label("Name", exact=True).fill("only-once")
+    page.get_by_text("The server accepts this file").wait_for()
+    page.route(re.compile(r"/api/v2/jobs$"), lose)
+    page.get_by_role("button", name="Submit", exact=True).click()
+    until(lambda: server.http.get("/jobs/admin~only-once").is_success, "it is submitted")
+    page.locator("main [role=alert]").first.wait_for()
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.get_by_role("heading", name="only-once").wait_for()
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+    visitor.complaints.clear()

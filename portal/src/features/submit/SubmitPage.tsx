@@ -102,12 +102,16 @@ function Both({ text, setText, from }: { text: string; setText: (text: string) =
       void queries.invalidateQueries({ queryKey: ["jobs"] });
       void navigate(("jobs" in job ? { to: "/jobs", search: { user: job.user, sweep: job.name } } : { to: `/jobs/${job.user}~${job.name}` }) as never);
     },
-    onError: () => {
-      setKey(crypto.randomUUID());
+    onError: (error) => {
+      // Without an answer, or after a failure of the server, the job may be there: the same key never makes a second one.
+      if (error instanceof ApiError && error.status >= 400 && error.status < 500) setKey(crypto.randomUUID());
       setRefused((count) => count + 1);
     },
   });
-  useEffect(() => submit.reset(), [text]);
+  useEffect(() => {
+    submit.reset();
+    setKey(crypto.randomUUID());
+  }, [text]);
   // After a refusal the next key goes to what is wrong: the first field with a fault, or what the server says.
   useEffect(() => {
     if (refused) (form.current?.querySelector<HTMLElement>("[aria-invalid=true]") ?? verdict.current)?.focus();
