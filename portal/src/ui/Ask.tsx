@@ -9,7 +9,7 @@ import { notifyError } from "./notices";
 interface AskProps {
   title: string;
   verb: string;
-  command?: string[];
+  command: string[];
   onClose: () => void;
   act: () => Promise<unknown>;
   children?: ReactNode;
@@ -21,7 +21,7 @@ export function Ask({ title, verb, command, onClose, act, children }: AskProps) 
     <Modal opened onClose={onClose} title={title} centered closeButtonProps={{ "aria-label": i18n.t("Close") }}>
       {children}
       <Group justify="space-between" mt="lg">
-        {command ? <CopyCommand words={command} /> : <span />}
+        <CopyCommand words={command} />
         <Button color="red" loading={done.isPending} data-autofocus onClick={() => done.mutate()}>{verb}</Button>
       </Group>
     </Modal>
