@@ -10,6 +10,8 @@ import { ApiError, pageKey, whenLoginEnds, whenPageKeyChanges } from "@/api/clie
 import { useLive } from "@/api/live";
 import { ME, useMe } from "@/api/session";
 import { Login, LoginAgain } from "@/features/session/Login";
+import { Announcer } from "@/ui/announce";
+import { useFocusAfterDialogs, useFocusOnPage } from "@/ui/focus";
 import { Icon } from "@/ui/Icon";
 import { Link } from "@/ui/Link";
 import { Problem } from "@/ui/Loaded";
@@ -45,6 +47,8 @@ function Signed() {
   // Also a login in another tab, or in the window that was opened for it.
   useEffect(() => whenPageKeyChanges(() => pageKey() && goOn()), []);
   useEffect(() => menu.close(), [path]);
+  const main = useFocusOnPage(path);
+  useFocusAfterDialogs(main);
   // Also from fields and from the editor of a job file.
   useHotkeys([["mod+K", palette.open]], [], true);
   return (
@@ -68,7 +72,7 @@ function Signed() {
           </button>
         </header>
         <Reachable />
-        <main id="main" className={css.main} tabIndex={-1}><Outlet /></main>
+        <main ref={main} id="main" className={css.main} tabIndex={-1}><Outlet /></main>
       </div>
       <Drawer opened={isMenuOpen} onClose={menu.close} size={270} title={<Brand />} closeButtonProps={{ "aria-label": i18n.t("Close") }}>
         <Navigation path={path} />
@@ -77,6 +81,7 @@ function Signed() {
       {isPaletteOpen && <Palette onClose={palette.close} />}
       {isOver && <LoginAgain onDone={goOn} onOther={() => queries.setQueryData(ME, null)} />}
       <Notices />
+      <Announcer />
     </div>
   );
 }

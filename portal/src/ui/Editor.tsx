@@ -6,6 +6,7 @@ import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } fr
 import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
+import { i18n } from "@lingui/core";
 import { useEffect, useRef } from "react";
 
 export interface Mark {
@@ -66,7 +67,7 @@ export default function Editor({ value, onChange, marks, label }: EditorProps) {
         lintGutter(),
         look,
         syntaxHighlighting(colours),
-        EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
+        EditorView.contentAttributes.of({ "aria-label": label, "aria-description": i18n.t("Tab indents. Escape, then Tab, leaves the editor."), tabindex: "0" }),
         EditorView.updateListener.of((update) => {
           if (!update.docChanged) return;
           const text = update.state.doc.toString();

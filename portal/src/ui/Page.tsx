@@ -1,6 +1,7 @@
 // The frame of each page: its title, its actions, and cards.
 import { useDocumentTitle } from "@mantine/hooks";
-import type { ReactNode } from "react";
+import { useEffect, type ReactNode } from "react";
+import { announcePage } from "./announce";
 import css from "./Page.module.css";
 
 interface PageProps {
@@ -14,6 +15,7 @@ interface PageProps {
 
 export function Page({ title, heading, lead, actions, children, wide }: PageProps) {
   useDocumentTitle(`${title} · OpenPAI`);
+  useEffect(() => announcePage(title), [title]);
   return (
     <div className={css.page} data-wide={wide || undefined}>
       <header className={css.head}>

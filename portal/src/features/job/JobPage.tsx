@@ -2,15 +2,16 @@
 import { i18n } from "@lingui/core";
 import { Tabs } from "@mantine/core";
 import { useParams } from "@tanstack/react-router";
-import { lazy } from "react";
+import { lazy, useEffect, useRef } from "react";
 import { fullName, type JobDetail } from "@/api/jobs";
 import { useAddress } from "@/ui/address";
+import { announce } from "@/ui/announce";
 import { CopyCommand } from "@/ui/Copy";
 import { Link } from "@/ui/Link";
 import { Loaded } from "@/ui/Loaded";
 import { Card, Fact, Facts, Page } from "@/ui/Page";
 import { Part } from "@/ui/Part";
-import { isOver, StateBadge } from "@/ui/State";
+import { isOver, StateBadge, stateName, type State } from "@/ui/State";
 import { Ago, Span } from "@/ui/time";
 import { Actions } from "./Actions";
 import { Applications } from "./Applications";
@@ -32,7 +33,7 @@ export default function JobPage() {
   const { job = "" } = useParams({ strict: false }) as { job?: string };
   const [query] = useAddress();
   const found = useJob(job, query["attempt"] ?? "");
-  if (!found.data) return <Page title={job}><Card><Loaded query={found} rows={8}>{() => null}</Loaded></Card></Page>;
+  if (!found.data) return <Page title={job.slice(job.indexOf("~") + 1)}><Card><Loaded query={found} rows={8}>{() => null}</Loaded></Card></Page>;
   return <Shown job={found.data} asked={job} />;
 }
 
@@ -41,6 +42,7 @@ function Shown({ job, asked }: { job: JobDetail; asked: string }) {
   const status = job.jobStatus;
   const name = fullName({ username: status.username, name: job.name });
   const tasks = tasksOf(job);
+  useStateAloud(job.name, status.state);
   return (
     <Page
       title={job.name}
@@ -95,6 +97,15 @@ function Borrowed({ job }: { job: string }) {
     ? i18n.t("{count, plural, one {# GPU} other {# GPUs}}", { count: borrowed.gpu })
     : i18n.t("{count, plural, one {# CPU} other {# CPUs}}", { count: borrowed.cpu });
   return <p className={css.small}>{i18n.t("It borrows {amount}, until a job with a guarantee needs them.", { amount })}</p>;
+}
+
+/** Says a state that a job reached while its page is open. */
+function useStateAloud(name: string, state: State): void {
+  const seen = useRef(state);
+  useEffect(() => {
+    if (seen.current !== state) announce(i18n.t("{name}: {state}", { name, state: stateName(state) }));
+    seen.current = state;
+  }, [name, state]);
 }
 
 // The API counts attempts from 0, people and the command line from 1.

@@ -1,6 +1,7 @@
 // The lines of a log: followed at its end, or a part anywhere in it, which scrolling, the position bar and the search lead to.
 import { i18n } from "@lingui/core";
 import { ActionIcon, Button, Checkbox, TextInput } from "@mantine/core";
+import { useLocalStorage } from "@mantine/hooks";
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { useAddress } from "@/ui/address";
 import { copy } from "@/ui/Copy";
@@ -8,6 +9,7 @@ import { Icon } from "@/ui/Icon";
 import { Note } from "@/ui/Loaded";
 import { notify, notifyError } from "@/ui/notices";
 import { useWindow } from "@/ui/window";
+import { useAloud } from "./aloud";
 import css from "./JobPage.module.css";
 import { useFollowed, usePart, type Log } from "./lines";
 import { useLogSearch } from "./logSearch";
@@ -43,6 +45,8 @@ interface GoProps {
 function SearchBar({ path, stream, log, at, go }: GoProps & { path: string; stream: string }) {
   const [word, setWord] = useState("");
   const search = useLogSearch(path, stream);
+  const [isAloud, setIsAloud] = useLocalStorage({ key: "pai-log-aloud", defaultValue: false, getInitialValueInEffect: false });
+  useAloud(log, isAloud && at === undefined);
   const { hits, chosen } = search;
   const choose = (index: number) => {
     const hit = search.choose(index);
@@ -72,6 +76,7 @@ function SearchBar({ path, stream, log, at, go }: GoProps & { path: string; stre
         </>
       )}
       {go && <Checkbox size="xs" label={i18n.t("Follow")} checked={at === undefined} onChange={(event) => go(event.target.checked ? undefined : log.lines.at(-1)?.offset ?? 0)} />}
+      {at === undefined && <Checkbox size="xs" label={i18n.t("Read new lines aloud")} checked={isAloud} onChange={(event) => setIsAloud(event.target.checked)} />}
       {at !== undefined && <Button size="xs" variant="subtle" onClick={() => void copy(location.href).then(() => notify(i18n.t("Copied")))}>{i18n.t("Copy link to this line")}</Button>}
       <span className={css.state} role="status">{statusOf(log.status)}</span>
     </div>
@@ -109,6 +114,7 @@ function sized(bytes: number): string {
   return `${(bytes / 1000 ** power).toFixed(power ? 1 : 0)} ${units[power]}`;
 }
 
+/** The lines in view. They move as the log grows, so they are not announced from here, but by `useAloud` on request. */
 function Lines({ log, stream, at, go, more }: GoProps & { stream: string; more: (where: "before" | "after") => Promise<number> }) {
   const view = useWindow(log.lines.length, HEIGHT);
   const rows = log.lines.slice(view.first, view.last + 1);
@@ -154,7 +160,7 @@ function Lines({ log, stream, at, go, more }: GoProps & { stream: string; more: 
           return (
             <div key={`${line.stream}${line.offset}`} className={css.line} data-stream={stream === "all" ? line.stream : undefined} data-at={isAt || undefined}
               style={{ transform: `translateY(${view.topOf(number)}px)` }}>
-              {go && <button type="button" tabIndex={-1} className={css.anchor} aria-label={i18n.t("Link to this line")} onClick={() => go(line.offset)}>#</button>}
+              {go && <button type="button" tabIndex={-1} aria-hidden className={css.anchor} title={i18n.t("Link to this line")} onClick={() => go(line.offset)}>#</button>}
               {line.text || " "}
             </div>
           );

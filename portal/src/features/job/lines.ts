@@ -20,9 +20,11 @@ export interface Log {
   /** The line at the offset that was asked for, as an index. */
   at: number;
   status: "connecting" | "live" | "ended" | "missing" | "part";
+  /** How many lines at its end are not finished. */
+  open: number;
 }
 
-const EMPTY: Log = { lines: [], start: 0, end: 0, size: 0, at: -1, status: "connecting" };
+const EMPTY: Log = { lines: [], start: 0, end: 0, size: 0, at: -1, status: "connecting", open: 0 };
 
 /** Follows the end of a log at an address of the API; what arrives between two frames is drawn together. */
 export function useFollowed(path: string, stream: string, isOn: boolean): Log {
@@ -34,7 +36,7 @@ export function useFollowed(path: string, stream: string, isOn: boolean): Log {
       own.frame ||= requestAnimationFrame(() => {
         own.frame = 0;
         const open = [...own.rest].filter(([, rest]) => rest.text).map(([name, rest]) => ({ text: cleaned(rest.text), stream: name, offset: rest.offset }));
-        setLog({ lines: [...own.lines, ...open], start: Math.max(own.start, 0), end: own.size, size: own.size, at: -1, status: own.status });
+        setLog({ lines: [...own.lines, ...open], start: Math.max(own.start, 0), end: own.size, size: own.size, at: -1, status: own.status, open: own.status === "ended" ? 0 : open.length });
       });
     };
     draw();
@@ -91,7 +93,7 @@ export function usePart(path: string, stream: string, at: number | undefined) {
     const stop = new AbortController();
     const from = Math.max(at - PART_BYTES / 4, 0);
     read(path, stream, from, PART_BYTES, stop.signal)
-      .then((part) => set({ ...part, at: lineAt(part.lines, at), status: "part" }))
+      .then((part) => set({ ...part, at: lineAt(part.lines, at), status: "part", open: 0 }))
       .catch((error: unknown) => {
         if (!stop.signal.aborted) set({ ...own.current, status: "missing", size: error ? own.current.size : 0 });
       });
@@ -124,7 +126,7 @@ export function usePart(path: string, stream: string, at: number | undefined) {
 }
 
 /** Reads whole lines: those of which a part is before `from`, or after the end, are left out, unless the log ends there. */
-async function read(path: string, stream: string, from: number, limit: number, signal?: AbortSignal): Promise<Omit<Log, "at" | "status">> {
+async function read(path: string, stream: string, from: number, limit: number, signal?: AbortSignal): Promise<Omit<Log, "at" | "status" | "open">> {
   const { text, headers } = await answerText(`${path}/${stream}?offset=${from}&limit=${limit}`, signal);
   const size = Number(headers.get("X-Log-Size"));
   const offset = Number(headers.get("X-Log-Offset"));

@@ -1,7 +1,7 @@
 // The fields of a job that most people change. Each writes into the file, whose comments and other keys stay.
 import { i18n } from "@lingui/core";
 import { TextInput, Textarea } from "@mantine/core";
-import { useMemo } from "react";
+import { useMemo, useState } from "react";
 import { parseDocument, type Document } from "yaml";
 import type { Fault } from "@/api/client";
 import { useVirtualClusters } from "@/api/cluster";
@@ -9,7 +9,7 @@ import { useMe } from "@/api/session";
 import { Card } from "@/ui/Page";
 import { faultAt, textAt, type Fields, type Path } from "./fields";
 import { Hardware } from "./Hardware";
-import { commandsIn, roleOf, writeCommands } from "./launching";
+import { commandsIn, commandsOfLines, linesOf, roleOf, writeCommands } from "./launching";
 import { Launching } from "./Launching";
 import css from "./SubmitPage.module.css";
 import { Tools } from "./Tools";
@@ -70,18 +70,20 @@ function Text({ fields, path, label }: { fields: Fields; path: Path; label: stri
 
 function Commands({ fields }: { fields: Fields }) {
   const { document, role, at, edit } = fields;
-  // A command of several lines stays one: its lines are indented.
-  const lines = commandsIn(document, role).map((command) => command.trimEnd().replaceAll("\n", "\n  "));
+  const [typed, setTyped] = useState("");
+  const commands = commandsIn(document, role);
+  // What is typed stays as it is while the file has the same commands: the next letter may follow a space.
+  const value = isEqual(commandsOfLines(typed), commands) ? typed : linesOf(commands);
   const write = (text: string) => {
-    const commands: string[] = [];
-    for (const line of text.split("\n")) {
-      if (line.startsWith("  ") && commands.length) commands[commands.length - 1] += `\n${line.slice(2)}`;
-      else commands.push(line);
-    }
-    edit((changed) => writeCommands(changed, role, commands));
+    setTyped(text);
+    edit((changed) => writeCommands(changed, role, commandsOfLines(text)));
   };
   return (
-    <Textarea label={i18n.t("Commands")} autosize minRows={3} maxRows={12} value={lines.join("\n")} error={faultAt(fields, [...at, "commands"])}
+    <Textarea label={i18n.t("Commands")} autosize minRows={3} maxRows={12} value={value} error={faultAt(fields, [...at, "commands"])}
       onChange={(event) => write(event.target.value)} spellCheck={false} />
   );
+}
+
+function isEqual(one: readonly string[], other: readonly string[]): boolean {
+  return one.length === other.length && one.every((text, index) => text === other[index]);
 }

@@ -82,6 +82,21 @@ export function launchIn(document: Document, role: string): Launch | undefined {
   return found(commandsIn(document, role))?.launch;
 }
 
+/** Returns commands as lines of a field. A command of several lines stays one: its lines are indented. */
+export function linesOf(commands: readonly string[]): string {
+  return commands.map((command) => command.trimEnd().replaceAll("\n", "\n  ")).join("\n");
+}
+
+/** Returns the commands that lines of a field mean. */
+export function commandsOfLines(text: string): string[] {
+  const commands: string[] = [];
+  for (const line of text.split("\n")) {
+    if (line.startsWith("  ") && commands.length) commands[commands.length - 1] += `\n${line.slice(2)}`;
+    else commands.push(line);
+  }
+  return commands;
+}
+
 /** Writes commands, in blocks where one has several lines. */
 export function writeCommands(document: Document, role: string, commands: readonly string[]): void {
   const path = ["taskRoles", role, "commands"];
