@@ -61,7 +61,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
     event.preventDefault();
   };
   return (
-    <Modal opened onClose={onClose} withCloseButton={false} padding={0} size={560} yOffset="12vh" title={undefined} aria-label={i18n.t("Find a job or a page")}>
+    <Modal opened onClose={onClose} withCloseButton={false} padding={0} size={560} yOffset="12vh" attributes={{ content: { "aria-label": i18n.t("Find a job or a page") } }}>
       <div className={css.field}>
         <Icon name="search" />
         <input data-autofocus role="combobox" aria-expanded aria-controls="palette" aria-activedescendant={found[at] ? `palette-${at}` : undefined}

@@ -1,6 +1,9 @@
-import { expect, test } from "vitest";
+import { i18n } from "@lingui/core";
+import { beforeAll, expect, test } from "vitest";
 import { after, digest } from "./aloud";
 import type { Log } from "./lines";
+
+beforeAll(() => i18n.loadAndActivate({ locale: "en", messages: {} }));
 
 const line = (text: string, offset = 0) => ({ text, stream: "stdout", offset });
 const log = (texts: string[], open = 0): Log => ({ lines: texts.map((text, at) => line(text, at)), start: 0, end: 0, size: 0, at: -1, status: "live", open });

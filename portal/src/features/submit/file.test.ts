@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { parseDocument } from "yaml";
-import { FRAMEWORKS, launchIn, roleOf, writeCommands, writeLaunch } from "./launching";
+import { commandsOfLines, FRAMEWORKS, launchIn, linesOf, roleOf, writeCommands, writeLaunch } from "./launching";
 import { applicationIn, pluginIn, secretsIn, storagesIn, writeJupyter, writePlugin, writeSecret, writeStorage } from "./tools";
 
 const FILE = `# kept
@@ -79,4 +79,11 @@ test("task roles that share their commands go on sharing them", () => {
   const document = parseDocument("taskRoles:\n  ps:\n    commands: &all\n      - a\n  worker:\n    commands: *all\n");
   writeCommands(document, "ps", ["b"]);
   expect(document.toJS()).toEqual({ taskRoles: { ps: { commands: ["b"] }, worker: { commands: ["b"] } } });
+});
+
+test("lines of the form are commands, those that are indented belong to the one before", () => {
+  const commands = ["make", "for x in 1 2; do\n  echo $x\ndone"];
+  expect(commandsOfLines(linesOf(commands))).toEqual(commands);
+  expect(commandsOfLines("echo ")).toEqual(["echo "]);
+  expect(commandsOfLines("echo\n")).toEqual(["echo", ""]);
 });
