@@ -24,7 +24,7 @@ export function Menus() {
     queries.removeQueries({ predicate: (query) => query.queryKey[0] !== ME[0] });
   };
   return (
-    <Menu position="top-start" width={216} shadow="md" transitionProps={{ duration: 80 }}>
+    <Menu withInitialFocusPlaceholder={false} withinPortal={false} position="top-start" width={216} shadow="md" transitionProps={{ duration: 80 }}>
       <Menu.Target>
         <button type="button" className={css.me}>
           <span className={css.face} aria-hidden="true">{me?.username.slice(0, 1).toUpperCase()}</span>

@@ -18,7 +18,7 @@ interface AskProps {
 export function Ask({ title, verb, command, onClose, act, children }: AskProps) {
   const done = useMutation({ mutationFn: act, onSuccess: onClose, onError: notifyError });
   return (
-    <Modal opened onClose={onClose} title={title} centered closeButtonProps={{ "aria-label": i18n.t("Close") }}>
+    <Modal opened onClose={onClose} title={title} centered attributes={{ header: { role: "none" } }} closeButtonProps={{ "aria-label": i18n.t("Close") }}>
       {children}
       <Group justify="space-between" mt="lg">
         <CopyCommand words={command} />

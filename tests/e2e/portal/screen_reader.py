@@ -1,7 +1,7 @@
 """What a screen reader would say of the portal: of what has the focus, and of live regions that change.
 
-Names, roles, states and descriptions are those that Chromium computes and gives to screen readers. Live regions follow ARIA:
-a region is announced when its content changes, but not for what it held as it appeared, unless it is an alert.
+Names, roles, states and descriptions are those that Chromium computes and gives to screen readers. Live regions follow
+ARIA: a region is announced when its content changes, but not for what it held as it appeared, unless it is an alert.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ function Choice({ name, chosen = "", options, onChange }: ChoiceProps) {
   const names = options.filter(([value]) => on.includes(value)).map(([, text]) => text);
   const toggle = (value: string) => onChange((on.includes(value) ? on.filter((one) => one !== value) : [...on, value]).join(","));
   return (
-    <Menu closeOnItemClick={false} shadow="md" position="bottom-start" transitionProps={{ duration: 80 }}>
+    <Menu closeOnItemClick={false} withInitialFocusPlaceholder={false} withinPortal={false} shadow="md" position="bottom-start" transitionProps={{ duration: 80 }}>
       <Menu.Target>
         <Button size="xs" variant={on.length ? "light" : "default"} rightSection={<Icon name="down" size={14} />}>
           {name}{names.length > 0 && `: ${names.join(", ")}`}
@@ -54,10 +54,7 @@ function Choice({ name, chosen = "", options, onChange }: ChoiceProps) {
       </Menu.Target>
       <Menu.Dropdown>
         {options.map(([value, text]) => (
-          <Menu.Item key={value} role="menuitemcheckbox" aria-checked={on.includes(value)} onClick={() => toggle(value)}
-            leftSection={<Icon name="check" size={15} />} data-off={!on.includes(value) || undefined}>
-            {text}
-          </Menu.Item>
+          <Menu.CheckboxItem key={value} checked={on.includes(value)} onChange={() => toggle(value)}>{text}</Menu.CheckboxItem>
         ))}
         {on.length > 0 && <><Menu.Divider /><Menu.Item onClick={() => onChange("")}>{i18n.t("All")}</Menu.Item></>}
       </Menu.Dropdown>

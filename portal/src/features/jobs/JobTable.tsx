@@ -162,16 +162,13 @@ function All({ jobs, chosen, choose }: { jobs: readonly JobSummary[]; chosen: Re
 function Columns({ hidden, setHidden }: { hidden: readonly string[]; setHidden: (hidden: readonly string[]) => void }) {
   const toggle = (key: string) => setHidden(hidden.includes(key) ? hidden.filter((one) => one !== key) : [...hidden, key]);
   return (
-    <Menu closeOnItemClick={false} shadow="md" position="top-start" transitionProps={{ duration: 80 }}>
+    <Menu closeOnItemClick={false} withInitialFocusPlaceholder={false} withinPortal={false} shadow="md" position="top-start" transitionProps={{ duration: 80 }}>
       <Menu.Target>
         <ActionIcon variant="subtle" color="gray" aria-label={i18n.t("Choose columns")} title={i18n.t("Choose columns")}><Icon name="dots" /></ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
         {COLUMNS.slice(2).map((column) => (
-          <Menu.Item key={column.key} role="menuitemcheckbox" aria-checked={!hidden.includes(column.key)} onClick={() => toggle(column.key)}
-            leftSection={<Icon name="check" size={15} />} data-off={hidden.includes(column.key) || undefined}>
-            {column.name()}
-          </Menu.Item>
+          <Menu.CheckboxItem key={column.key} checked={!hidden.includes(column.key)} onChange={() => toggle(column.key)}>{column.name()}</Menu.CheckboxItem>
         ))}
       </Menu.Dropdown>
     </Menu>
