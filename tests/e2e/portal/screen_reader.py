@@ -21,7 +21,8 @@ _LISTEN: Final = """
   const say = () => {
     for (const [region, added] of waiting) {
       if (!region.isConnected || politeness(region) === "off" || region.closest("[aria-busy=true]")) continue;
-      const isWhole = (region.getAttribute("aria-atomic") ?? String(region.matches("[role=status],[role=alert]"))) === "true";
+      const atomic = region.getAttribute("aria-atomic") ?? String(region.matches("[role=status],[role=alert]"));
+      const isWhole = atomic === "true";
       const found = isWhole ? text(region) : [...added].filter(node => node.isConnected).map(text).join("\\n").trim();
       if (found && !(isWhole && said.get(region) === found)) window.heard.push(found.replaceAll(/\\s+/g, " "));
       said.set(region, found);
@@ -33,7 +34,9 @@ _LISTEN: Final = """
     const appeared = changes.flatMap(change => [...change.addedNodes]).filter(node => node instanceof Element);
     for (const node of appeared)
       for (const region of [node, ...node.querySelectorAll("[aria-live],[role=status],[role=log]")])
-        if (region.matches("[aria-live],[role=status],[role=log]")) { fresh.add(region); said.set(region, text(region)); }
+        if (!region.matches("[aria-live],[role=status],[role=log]")) continue;
+        fresh.add(region);
+        said.set(region, text(region));
     for (const change of changes) {
       const start = change.target instanceof Element ? change.target : change.target.parentElement;
       const nodes = change.type === "childList" ? [...change.addedNodes] : [change.target];
