@@ -33,10 +33,11 @@ _LISTEN: Final = """
   const observer = new MutationObserver(changes => {
     const appeared = changes.flatMap(change => [...change.addedNodes]).filter(node => node instanceof Element);
     for (const node of appeared)
-      for (const region of [node, ...node.querySelectorAll("[aria-live],[role=status],[role=log]")])
+      for (const region of [node, ...node.querySelectorAll("[aria-live],[role=status],[role=log]")]) {
         if (!region.matches("[aria-live],[role=status],[role=log]")) continue;
         fresh.add(region);
         said.set(region, text(region));
+      }
     for (const change of changes) {
       const start = change.target instanceof Element ? change.target : change.target.parentElement;
       const nodes = change.type === "childList" ? [...change.addedNodes] : [change.target];
@@ -97,14 +98,14 @@ class ScreenReader:
         return self.focused()
 
     def tab_to(self, wanted: str, *, back: bool = False) -> str:
-        """Press Tab until something is said that begins like this; every stop on the way must have a name."""
+        """Press Tab until something is spoken that begins like this; every stop on the way must have a name."""
         passed: list[str] = []
         for _ in range(60):
-            said = self.press("Shift+Tab" if back else "Tab")
-            if said.startswith(wanted):
-                return said
-            assert not said.startswith(", "), f"no name: {said} after {passed[-1:]}"
-            passed.append(said)
+            spoken = self.press("Shift+Tab" if back else "Tab")
+            if spoken.startswith(wanted):
+                return spoken
+            assert not spoken.startswith(", "), f"no name: {spoken} after {passed[-1:]}"
+            passed.append(spoken)
         raise AssertionError(f"no {wanted!r} among {passed}")
 
     def type(self, text: str) -> None:

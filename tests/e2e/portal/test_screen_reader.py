@@ -40,8 +40,8 @@ def test_a_job_is_submitted_by_keyboard_and_each_step_is_said(reader: ScreenRead
     reader.tab_to("Submit, button")
     reader.press("Enter")
     expect(page.get_by_label("Name", exact=True)).to_be_focused()
-    said = reader.focused()
-    assert said.startswith("Name, textbox, invalid, not a name!, "), said
+    spoken = reader.focused()
+    assert spoken.startswith("Name, textbox, invalid, not a name!, "), spoken
     reader.type("by-ear")
     reader.hear("The server accepts this file")
     commands = reader.tab_to("Commands, textbox")
