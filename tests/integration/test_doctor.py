@@ -71,7 +71,7 @@ def test_what_goes_wrong_first_does_not_hide_the_rest(root: Path, tmp_path: Path
     (root / "openpai.db").write_bytes(b"no database" * 1000)
     found = examined("--config", config, "--data-dir", root)
     assert found["settings"][0] == "fault"
-    assert "line 1: there is no setting 'prot'" in found["settings"][1]
+    assert "line 1: prot: there is no such setting" in found["settings"][1]
     assert found["database"][0] == "fault"
     assert found["versions"][0] == "ok"
 
@@ -85,7 +85,7 @@ def test_settings_come_from_the_file_and_the_environment(
     assert found["container Engine"][0] == "fault"
     assert "port 1" not in found
     monkeypatch.setenv("PAI_PORT", "80a")
-    assert "--port" in examined("--config", config)["settings"][1]
+    assert "PAI_PORT must be a whole number" in examined("--config", config)["settings"][1]
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from opentelemetry.trace import SpanContext
 from structlog.testing import capture_logs
 
 from openpai.app.settings import Settings
+from openpai.app.settings_check import check
 from openpai.app.tracing import Collector as Spans
 from openpai.app.tracing import traces
 from openpai.protocol.errors import Refused
@@ -179,7 +180,7 @@ def test_the_log_says_once_that_the_collector_is_away_and_when_it_is_back(
 @pytest.mark.parametrize("wrong", [{"traces_url": "127.0.0.1:4318"}, {"traces_ratio": 1.5}, {"traces_ratio": -1}])
 def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(Refused, match="--traces-"):
-        Settings(Path("/data"), **wrong).check()
+        check(Settings(Path("/data"), **wrong))
 
 
 @pytest.mark.slow

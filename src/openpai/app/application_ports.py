@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import socket
 from collections.abc import AsyncIterator
 from typing import Any, Final
@@ -18,6 +17,7 @@ from uvicorn.server import ServerState
 from openpai.api.context import ApiContext
 from openpai.api.job_access import check_job
 from openpai.app.http_guard import BoundedHeads, BoundedSocket, bounded_heads
+from openpai.app.setting_values import ports_in
 from openpai.app.settings import Settings
 from openpai.applications.entrance import Entrance
 from openpai.applications.model import Limits, Services, Visitor
@@ -30,18 +30,6 @@ ACTION: Final = "job.exec"
 PORTS_FILE: Final = "application-ports.json"
 _BACKLOG: Final = 128
 _PING_S: Final = 30.0
-_RANGE: Final = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
-
-
-def ports_in(text: str) -> range:
-    """Return the ports of `9300-9399`, none for `none`; raise BadConfiguration for anything else."""
-    found = _RANGE.fullmatch(text)
-    if text == "none":
-        return range(0)
-    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
-    if not 1 <= first <= last <= 65535:
-        raise BadConfiguration(f"--app-ports {text} is not a range of ports", "write it like 9300-9399, or none")
-    return range(first, last + 1)
 
 
 class ApplicationServer:

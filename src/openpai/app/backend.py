@@ -140,14 +140,15 @@ def _kubernetes(settings: Settings, data: DataDir, clock: Clock, secret: bytes) 
     options = KubernetesOptions(
         namespace=settings.kube_namespace or "",
         pods=pods,
-        nodes=NodeRules(_labels(settings.node_selector), tolerated),
+        nodes=NodeRules(labels_in(settings.node_selector), tolerated),
         gives_up_after_s=settings.lost_after,
     )
     access = cluster_access(settings.kubeconfig, settings.kube_context)
     return KubernetesBackend(access, secret, clock, options, data.logs, data.tasks / "kubernetes" / KEPT)
 
 
-def _labels(text: str | None) -> dict[str, str]:
+def labels_in(text: str | None) -> dict[str, str]:
+    """Return the labels of `key=value,...`. Raises Refused for anything else."""
     pairs = [pair.partition("=") for pair in (text or "").replace(",", " ").split()]
     if not all(key and equals for key, equals, _ in pairs):
         message = f"--node-selector {text} is not a list of labels"

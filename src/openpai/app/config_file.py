@@ -8,21 +8,32 @@ all derived from them, so none can be forgotten.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
+from openpai.app.setting_values import value_fault
 from openpai.cli.text_file import read_text
-from openpai.protocol.errors import BadConfiguration, Refused
+from openpai.protocol.errors import BadConfiguration, Fault
 from openpai.protocol.spelling import nearest
+from openpai.protocol.wording import WORD_MAX, cut, listed, plural
 
 ENVIRONMENT_PREFIX: Final = "PAI"
 BYTES_MAX: Final = 1 << 20
+_FAULTS_MAX: Final = 100
 _NOT_IN_THE_FILE: Final = frozenset({"config", "help"})
 _WIDTH: Final = 100
+_PLACES: Final = "openpai.places"
+_KINDS: Final[Mapping[Any, str]] = {
+    bool: "true or false",
+    int: "a whole number",
+    int | None: "a whole number",
+    float: "a number",
+}
 _OTHERS: Final = """\
 # Secrets have no key here. They come from the environment of the server: PAI_ADMIN_PASSWORD (the first password of
 # the user admin, used once), PAI_SECRET_KEY (the key that seals secrets, instead of the file `key` of the data
@@ -33,30 +44,52 @@ _OTHERS: Final = """\
 def read_into(context: Any, path: Path | None) -> None:
     """Use the values of a file as defaults of the command's other options.
 
-    Raise Refused for a file that cannot be read, an unknown or repeated key, and an invalid value, with their lines.
+    Raise Refused for a file that cannot be read, and, with every fault and its line, for unknown and repeated keys and
+    for values that a setting cannot have. Where the values are is kept for `origins_of`.
     """
     if path is None:
         return
     file = path.expanduser().absolute()
     options = options_of(context.command)
-    hints = get_type_hints(context.command.callback)
+    lines: dict[str, int] = {}
     values: dict[str, Any] = {}
+    faults: list[Fault] = []
     for key, node in _entries(file):
-        where = f"{file}, line {node.start_mark.line + 1}"
-        option = options.get(key)
+        line, option = node.start_mark.line + 1, options.get(key)
         if option is None:
-            near = nearest(key.replace("_", "-"), options)
-            advice = f"did you mean {near!r}?" if near else "`pai admin config` prints every setting"
-            raise BadConfiguration(f"{where}: there is no setting {key!r}", advice)
-        if option.name in values:
-            raise BadConfiguration(f"{where}: {key!r} occurs twice", "keep one of the two")
-        is_path = hints.get(option.name) in (Path, Path | None)
-        value = _value(option, node, where, file.parent, is_path)
-        if value is not None:
-            _refuse_secret(value, f"{where}: {key}", variable_of(option))
-            values[option.name] = value
-            _check(context, option, value, f"{where}: {key}")
+            meant = nearest(key.replace("_", "-"), options)
+            faults.append(Fault(key, "there is no such setting", line, suggestion=meant))
+        elif key in lines:
+            faults.append(Fault(key, f"is also set in line {lines[key]}: keep one of the two", line))
+        else:
+            lines[key] = line
+            try:
+                value = _value(context, option, node, file.parent)
+            except _Unfit as unfit:
+                faults.append(replace(unfit.fault, path=key, line=line))
+            else:
+                values.update({} if value is None else {option.name: value})
+        if len(faults) >= _FAULTS_MAX:
+            break
+    if faults:
+        listed_faults = "\n".join(fault.describe() for fault in faults)
+        message = f"{file} has {plural(len(faults), 'fault')}:\n{listed_faults}"
+        raise BadConfiguration(message, "correct the lines named above; `pai admin config` explains every setting")
     context.default_map = {**(context.default_map or {}), **values}
+    context.meta[_PLACES] = {options[key].name: f"line {line} of {file}" for key, line in lines.items()}
+
+
+def origins_of(context: Any) -> dict[str, str]:
+    """Return where the value of each setting came from that was not given on the command line, by key."""
+    places = context.meta.get(_PLACES, {})
+    found = {}
+    for key, option in options_of(context.command).items():
+        source = getattr(context.get_parameter_source(option.name), "name", "")
+        if source == "DEFAULT_MAP":
+            found[key] = places[option.name]
+        elif source == "ENVIRONMENT":
+            found[key] = f"the variable {variable_of(option)}"
+    return found
 
 
 def options_of(command: Any) -> dict[str, Any]:
@@ -131,39 +164,48 @@ def _entries(file: Path) -> Iterator[tuple[str, yaml.Node]]:
         yield str(key.value), node
 
 
-def _value(option: Any, node: yaml.Node, where: str, directory: Path, is_path: bool) -> Any:
-    if option.multiple:
-        if not isinstance(node, yaml.SequenceNode) or not all(isinstance(one, yaml.ScalarNode) for one in node.value):
-            raise BadConfiguration(f"{where}: {option.name} takes a list", "write it as [one, two]")
-        return [one.value for one in node.value]
+class _Unfit(Exception):
+    """A value that a setting cannot have."""
+
+    def __init__(self, message: str, allowed: str = "", suggestion: str = "") -> None:
+        super().__init__(message)
+        self.fault = Fault("", message, allowed=allowed, suggestion=suggestion)
+
+
+def _value(context: Any, option: Any, node: yaml.Node, directory: Path) -> Any:
+    """Return the value of a node as the option takes it; None for none. Raises _Unfit."""
     if not isinstance(node, yaml.ScalarNode):
-        raise BadConfiguration(f"{where}: a setting takes one value", "write it as `key: value`")
+        raise _Unfit("a setting takes one value", "a line such as `key: value`")
     if node.tag == "tag:yaml.org,2002:null":
         return None
     # The text as written: YAML 1.1 would read 0755 and 1:30 as other numbers.
     text = str(node.value)
-    if is_path:
+    hint = get_type_hints(context.command.callback).get(option.name)
+    if hint in (Path, Path | None):
         path = Path(text).expanduser()
+        if not text.strip():
+            raise _Unfit("is empty", "a path; leave the line out for the default")
         return str(path if path.is_absolute() else directory / path)
+    _refuse_secret(text, variable_of(option))
+    try:
+        typed = option.process_value(context, text)
+    except Exception as error:
+        # The class of this error is private to the command line library.
+        if getattr(error, "message", None) is None:
+            raise
+        choices = choices_of(context.command, option)
+        allowed = listed(choices) if choices else _KINDS[type(option.default) if option.default is not None else hint]
+        raise _Unfit(f"must not be {cut(text, WORD_MAX)!r}", allowed, nearest(text, choices)) from error
+    fault = value_fault(option.name, typed)
+    if fault is not None:
+        message, allowed = fault.message.removeprefix(f"{option.opts[0]} "), fault.advice.removeprefix("use ")
+        raise _Unfit(message, allowed.removeprefix("give "))
     return text
 
 
-def _check(context: Any, option: Any, value: Any, where: str) -> None:
-    try:
-        option.process_value(context, value)
-    except Refused:
-        raise
-    except Exception as error:
-        # The class of this error is private to the command line library.
-        problem = getattr(error, "message", None)
-        if problem is None:
-            raise
-        raise BadConfiguration(f"{where}: {problem}", "`pai up --help` shows what it takes") from error
-
-
-def _refuse_secret(value: Any, where: str, variable: str) -> None:
-    """Raise Refused for an address with a password in it, or with a file of passwords that others can read."""
-    if not isinstance(value, str) or "://" not in value:
+def _refuse_secret(value: str, variable: str) -> None:
+    """Refuse an address with a password in it, or with a file of passwords that others can read."""
+    if "://" not in value:
         return
     try:
         address = urlsplit(value)
@@ -172,11 +214,14 @@ def _refuse_secret(value: Any, where: str, variable: str) -> None:
         # What uses the address says what is wrong with it.
         return
     if has_password or "password" in query:
-        of_database = " or, for PostgreSQL, name a file of passwords in its place: ...?passfile=FILE"
-        advice = f"set {variable} in the environment{of_database if 'sql' in address.scheme else ''}"
-        raise BadConfiguration(f"{where} holds a password, which does not belong into this file", advice)
-    for name in query.get("passfile", ()):
-        refuse_readable(Path(name), f"{where} names a file of passwords that", 0o077)
+        of_database = ", or, for PostgreSQL, a file of passwords in its place: ...?passfile=FILE"
+        allowed = f"{variable} in the environment{of_database if 'sql' in address.scheme else ''}"
+        raise _Unfit("holds a password, which does not belong into this file", allowed)
+    try:
+        for name in query.get("passfile", ()):
+            refuse_readable(Path(name), "names a file of passwords that", 0o077)
+    except BadConfiguration as error:
+        raise _Unfit(error.message, error.advice) from error
 
 
 def refuse_readable(file: Path, what: str, bits: int) -> None:

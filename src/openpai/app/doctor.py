@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, get_type_hints
 
 from openpai.app.check import Finding, of_database_and_files, report
-from openpai.app.config_file import ENVIRONMENT_PREFIX, options_of
+from openpai.app.config_file import ENVIRONMENT_PREFIX, options_of, origins_of
 from openpai.app.datadir import LAST_BACKUP, look_at_data_dir, running_address
 from openpai.app.identity import read_identity
 from openpai.app.machine_check import (
@@ -24,7 +24,9 @@ from openpai.app.machine_check import (
     files_of_certificates,
 )
 from openpai.app.settings import Settings
+from openpai.app.settings_check import check
 from openpai.cli.lazy import load
+from openpai.cli.main import wrong_value
 from openpai.cli.options import option
 from openpai.cli.output import Json
 from openpai.protocol.errors import BadConfiguration, PaiError
@@ -57,10 +59,10 @@ def examine(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
     """Yield what was found. What fails does not hide the rest."""
     yield check_versions()
     try:
-        settings = settings_of(config)
+        settings, origins = configured(config)
         if data_dir is not None:
             settings = replace(settings, data_dir=data_dir)
-        settings.check()
+        check(settings, origins)
     except PaiError as error:
         yield Finding("settings", "fault", error.message, error.advice)
         settings = Settings(data_dir or Settings().data_dir)
@@ -81,28 +83,29 @@ def examine(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
             yield Finding("machine", "fault", f"{error.filename or ''} cannot be read: {error.strerror}".strip())
 
 
-def settings_of(config: Path | None) -> Settings:
-    """Return the settings that `pai up` would use with this file and this environment. Raises Refused."""
+def configured(config: Path | None) -> tuple[Settings, Mapping[str, str]]:
+    """Return the settings that `pai up` would use with this file and this environment, and where each comes from.
+
+    Raises Refused.
+    """
     up = load("up", "openpai.app.main:up")
     arguments = ["--config", str(config)] if config is not None else []
     try:
-        given = up.make_context("up", arguments, auto_envvar_prefix=ENVIRONMENT_PREFIX).params
+        context = up.make_context("up", arguments, auto_envvar_prefix=ENVIRONMENT_PREFIX)
     except PaiError:
         raise
     except Exception as error:
         # The class of this error is private to the command line library.
-        problem = getattr(error, "format_message", lambda: None)()
-        if problem is None:
+        problem = wrong_value(error)
+        if not problem:
             raise
-        raise BadConfiguration(
-            f"a variable of the environment: {problem}", "`pai up --help` shows what it takes"
-        ) from error
+        raise BadConfiguration(problem, "`pai up --help` shows what it takes") from error
     hints = get_type_hints(Settings)
-    values: dict[str, Any] = {one.name: given[one.name] for one in options_of(up).values()}
+    values: dict[str, Any] = {one.name: context.params[one.name] for one in options_of(up).values()}
     for name, value in values.items():
         if hints[name] in (Path, Path | None) and value is not None:
             values[name] = Path(value)
-    return Settings(**values)
+    return Settings(**values), origins_of(context)
 
 
 def _of_machine(settings: Settings, root: Path) -> Iterator[Finding]:

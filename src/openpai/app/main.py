@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from openpai.app.config_file import ENVIRONMENT_PREFIX, read_into
+from openpai.app.config_file import ENVIRONMENT_PREFIX, origins_of, read_into
 from openpai.app.extender import extender
 from openpai.app.replay import plan, replay
 from openpai.app.settings import Settings
@@ -19,6 +19,7 @@ from openpai.cli.main import app, run
 from openpai.cli.options import fields_as_options, option
 from openpai.cli.scheduler import app as scheduler_app
 from openpai.cli.vc import app as vc_app
+from openpai.protocol.errors import PaiError
 from openpai.system.garbage import no_collections
 
 
@@ -53,11 +54,18 @@ def up(
     with no_collections():
         from openpai.app.console import set_up_logging
         from openpai.app.serve import serve
+        from openpai.app.settings_check import add_origins, check
         from openpai.app.settings_shown import shown
 
     set_up_logging(settings.log_format)
     settings = replace(settings, data_dir=settings.data_dir.expanduser().absolute())
-    serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None), shown(context, settings, config))
+    origins = origins_of(context)
+    check(settings, origins)
+    try:
+        serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None), shown(context, settings, config))
+    except PaiError as error:
+        add_origins(error, settings, origins)
+        raise
 
 
 ADMIN = {

@@ -22,12 +22,13 @@ import uvicorn
 
 from openpai.api.services import ServerSetting
 from openpai.api.shell_frames import MESSAGE_MAX
-from openpai.app.application_ports import application_entrance, ports_in
+from openpai.app.application_ports import application_entrance
 from openpai.app.assembly import Server, build
 from openpai.app.console import Console
 from openpai.app.datadir import note_address
 from openpai.app.http_guard import BoundedSocket, bounded_heads
-from openpai.app.settings import Settings, is_loopback
+from openpai.app.settings import Settings
+from openpai.app.settings_check import check, is_loopback
 from openpai.app.ssh_gateway import described, read_host_key, ssh_gateway
 from openpai.app.startup import ADMIN, ensure_admin, ensure_groups
 from openpai.app.tracing import traces
@@ -42,8 +43,7 @@ GOODBYE_S: Final = 3
 
 def serve(settings: Settings, admin_password: str | None, shown: tuple[ServerSetting, ...] = ()) -> None:
     """Run a server until SIGTERM or Ctrl-C. Raises Refused, before serving, for anything that cannot work."""
-    settings.check()
-    ports_in(settings.app_ports)
+    check(settings)
     give_memory_back()
     with contextlib.ExitStack() as stack:
         stack.enter_context(traces(settings))

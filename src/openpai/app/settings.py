@@ -1,70 +1,23 @@
-"""The settings of a server with their defaults, and which of them exclude each other."""
+"""The settings of a server with their defaults."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from openpai.app.connection_limits import PER_ADDRESS, networks
+from openpai.app.connection_limits import PER_ADDRESS
 from openpai.cli.options import setting
-from openpai.protocol.errors import BadConfiguration
 
 BackendName = Literal["process", "docker", "kubernetes", "simulated"]
 LogFormat = Literal["auto", "text", "json"]
 PORT_DEFAULT: Final = 9186
 DATA_DIR_DEFAULT: Final = Path("~/.local/share/openpai")
 DAYS_MAX: Final = 36_525
-PIDS_MIN: Final = 16
-LOG_MAX_MB_LEAST: Final = 1
 GB_MAX: Final = 1 << 20
 LOST_AFTER_LEAST: Final = 25.0
-_MACHINES: Final[tuple[BackendName, ...]] = ("process", "docker", "simulated")
-_CONTAINERS: Final[tuple[BackendName, ...]] = ("docker", "kubernetes")
-_BACKENDS_OF: Final[Mapping[str, tuple[BackendName, ...]]] = {
-    "host_network": _CONTAINERS,
-    "allow_setuid": _CONTAINERS,
-    "allow_infiniband": _CONTAINERS,
-    "task_subnets": ("docker",),
-    "pids_per_task": ("docker",),
-    "nodes": _MACHINES,
-    "gpus_per_node": _MACHINES,
-    "cpus_per_node": _MACHINES,
-    "node_address": _MACHINES,
-    "required_mounts": ("process", "docker"),
-    "kubeconfig": ("kubernetes",),
-    "kube_context": ("kubernetes",),
-    "kube_namespace": ("kubernetes",),
-    "placement": ("kubernetes",),
-    "node_selector": ("kubernetes",),
-    "tolerate": ("kubernetes",),
-    "task_priority_class": ("kubernetes",),
-    "lost_after": ("kubernetes",),
-    "kube_checkpoint_claim": ("kubernetes",),
-    "work_fetch_mb": ("kubernetes",),
-    "rdma_resource": ("kubernetes",),
-}
-"""The backends for which an option has a meaning, where not for all."""
-_RETENTION: Final = (
-    ("work_retention_hours", DAYS_MAX * 24, "number of hours", "keeps nothing"),
-    ("checkpoint_retention_days", DAYS_MAX, "number of days", "keeps them as long as their jobs"),
-    ("work_max_mb", GB_MAX * 1024, "size", "sets no limit"),
-    ("work_fetch_mb", GB_MAX * 1024, "size", "fetches nothing"),
-    ("audit_retention_days", DAYS_MAX, "number of days", "keeps entries for ever"),
-    ("alert_retention_days", DAYS_MAX, "number of days", "keeps them for ever"),
-    ("event_retention_days", DAYS_MAX, "number of days", "keeps events as long as their jobs"),
-    ("log_retention_days", DAYS_MAX, "number of days", "keeps logs until there are too many"),
-    ("app_idle_hours", DAYS_MAX * 24, "number of hours", "stops none"),
-    ("metrics_10s_days", DAYS_MAX, "number of days", "keeps only coarser values"),
-    ("metrics_5m_days", DAYS_MAX, "number of days", "keeps only coarser values"),
-    ("metrics_1h_days", DAYS_MAX, "number of days", "keeps only finer values"),
-    ("log_retention_gb", GB_MAX, "size", "keeps logs until they are too old"),
-    ("work_kept_gb", GB_MAX, "size", "keeps files until they are too old"),
-)
-"""The greatest value of each limit on what is kept, its unit, and what 0 means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,71 +167,6 @@ class Settings:
         given = (self.required_mounts or "").split(",")
         return tuple(os.path.normpath(path.strip()) for path in given if path.strip())
 
-    def check(self) -> None:
-        """Raise Refused for invalid settings, and for those that exclude each other."""
-        if not 0 <= self.port <= 65535:
-            raise BadConfiguration(f"--port {self.port} is not a port number", "use 0 (any free one) to 65535")
-        self._check_ssh()
-        if self.nodes is not None and self.nodes < 1:
-            raise BadConfiguration(f"--nodes {self.nodes} leaves nothing to run on", "use 1 or more")
-        for path in self.mounts:
-            if not path.startswith("/"):
-                message = f"--required-mounts {path} is no path from the root of the file system"
-                raise BadConfiguration(message, "give directories such as /data,/scratch")
-        if self.cpus_per_node is not None and self.cpus_per_node < 1:
-            raise BadConfiguration(f"--cpus-per-node {self.cpus_per_node} is too few", "use 1 or more")
-        if self.gpus_per_node is not None and self.gpus_per_node < 0:
-            raise BadConfiguration(f"--gpus-per-node {self.gpus_per_node} is negative", "use 0 or more")
-        self._check_retention()
-        self._check_addresses()
-        if self.cluster is not None and self.share is not None:
-            raise BadConfiguration("--cluster and --share both define the virtual clusters", "give one of them")
-        if self.api_only and (self.cluster is not None or self.share is not None):
-            message = "--api-only leaves the virtual clusters to the server that runs the jobs"
-            raise BadConfiguration(message, "use --cluster or --share with that one, or `pai vc`")
-        if self.connections_per_address < 1:
-            message = f"--connections-per-address {self.connections_per_address} would refuse every connection"
-            raise BadConfiguration(message, "use 1 or more")
-        networks(self.proxies)
-        if self.has_task_users:
-            self._check_task_users()
-        self._check_containers()
-        if self.backend == "process" and not self.allow_remote and not is_loopback(self.host):
-            raise BadConfiguration(
-                f"--backend process gives every job {self.rights}, and --host {self.host} lets other machines reach it",
-                "use --backend docker, listen on 127.0.0.1, or add --allow-remote to permit it",
-            )
-
-    def _check_addresses(self) -> None:
-        for name in ("metrics_url", "remote_write_url", "traces_url"):
-            if not (getattr(self, name) or "http://").startswith(("http://", "https://")):
-                message = f"--{name.replace('_', '-')} is not the address of a server"
-                raise BadConfiguration(message, "use http://... or https://...")
-        if not 0 <= self.traces_ratio <= 1:
-            raise BadConfiguration(f"--traces-ratio {self.traces_ratio:g} is not a part of all", "use 0 to 1")
-
-    def _check_ssh(self) -> None:
-        if self.ssh_port is None:
-            if self.ssh_host_key is not None:
-                raise BadConfiguration("--ssh-host-key has no effect without --ssh-port", "give both, or neither")
-            return
-        if not 0 <= self.ssh_port <= 65535:
-            raise BadConfiguration(f"--ssh-port {self.ssh_port} is not a port number", "use 0 (any free one) to 65535")
-        if self.ssh_port == self.port != 0:
-            raise BadConfiguration(f"--ssh-port and --port are both {self.port}", "choose another port for one of them")
-        if self.api_only:
-            message = "--ssh-port is for the server that runs the jobs, and --api-only leaves them to another one"
-            raise BadConfiguration(message, "give --ssh-port to that one")
-
-    def _check_retention(self) -> None:
-        for name, most, unit, zero in _RETENTION:
-            if not 0 <= (value := getattr(self, name)) <= most:
-                message = f"--{name.replace('_', '-')} {value:g} is not a valid {unit}"
-                raise BadConfiguration(message, f"use 0, which {zero}, or more")
-        if self.log_max_mb and not LOG_MAX_MB_LEAST <= self.log_max_mb <= GB_MAX * 1024:
-            message = f"--log-max-mb {self.log_max_mb} leaves too little of a log to be of use"
-            raise BadConfiguration(message, f"use 0, which keeps all of it, or {LOG_MAX_MB_LEAST} or more")
-
     @property
     def rights(self) -> str:
         """Return a phrase for the rights of tasks of the process backend."""
@@ -298,62 +186,7 @@ class Settings:
         """Return whether tasks run as other users than the server."""
         return self.task_user is not None or self.task_uids is not None
 
-    def _check_task_users(self) -> None:
-        option = "--task-user" if self.task_user is not None else "--task-uids"
-        if self.task_user is not None and self.task_uids is not None:
-            message = "--task-user runs all tasks as one user, and --task-uids as a user for each owner"
-            raise BadConfiguration(message, "give one of them")
-        if self.backend != "process":
-            message = f"{option} is for the process backend, and --backend is {self.backend}"
-            raise BadConfiguration(message, f"remove {option}: the image defines the user of its tasks")
-        if os.geteuid() != 0:
-            message = f"only a server that is root can run tasks as {self.task_user or 'other users'}"
-            raise BadConfiguration(message, f"remove {option}, or start the server as root")
-
-    def _check_containers(self) -> None:
-        """Raise Refused for invalid container options, and for options of another backend."""
-        defaults = {field.name: field.default for field in fields(self)}
-        for name, backends in _BACKENDS_OF.items():
-            if self.backend not in backends and getattr(self, name) != defaults[name]:
-                given, whose = f"--{name.replace('_', '-')}", " or ".join(backends)
-                message = f"{given} is for the {whose} backend, and --backend is {self.backend}"
-                raise BadConfiguration(message, f"remove it, or use --backend {whose}")
-        if self.lost_after and not self.lost_after >= LOST_AFTER_LEAST:
-            message = f"--lost-after {self.lost_after:g} is too short: a healthy node may be silent for some seconds"
-            raise BadConfiguration(message, f"use {LOST_AFTER_LEAST:g} or more, or 0 to wait for proof")
-        if self.host_network and self.task_subnets is not None:
-            raise BadConfiguration("--task-subnets has no effect with --host-network", "give one of them")
-        if self.pids_per_task is not None and self.pids_per_task < PIDS_MIN:
-            message = f"--pids-per-task {self.pids_per_task} is too few for the shells around a task"
-            raise BadConfiguration(message, f"use {PIDS_MIN} or more")
-        if self.node_address is not None:
-            try:
-                ipaddress.ip_address(self.node_address)
-            except ValueError:
-                message = f"--node-address {self.node_address} is not an IP address"
-                raise BadConfiguration(message, "give one such as 192.0.2.7") from None
-        subnets = self.task_network
-        if subnets is not None and self.node_address and ipaddress.ip_address(self.node_address) in subnets:
-            message = f"--node-address {self.node_address} is inside --task-subnets {subnets}"
-            raise BadConfiguration(message, "choose a range that is not in use")
-
     @property
     def task_network(self) -> ipaddress.IPv4Network | None:
-        """Return the range of --task-subnets. Raises Refused if it is invalid."""
-        if self.task_subnets is None:
-            return None
-        try:
-            return ipaddress.IPv4Network(self.task_subnets)
-        except ValueError as error:
-            message = f"--task-subnets {self.task_subnets} is not a range of addresses: {error}"
-            raise BadConfiguration(message, "give one such as 10.213.0.0/16") from None
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        """Return the range of --task-subnets."""
+        return None if self.task_subnets is None else ipaddress.IPv4Network(self.task_subnets)

@@ -25,7 +25,7 @@ from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from openpai.app.datadir import DataDir, look_at_data_dir
-from openpai.app.doctor import ConfigOption, examine, settings_of
+from openpai.app.doctor import ConfigOption, configured, examine
 from openpai.app.keys import ENVIRONMENT
 from openpai.app.settings import Settings
 from openpai.app.settings_shown import public
@@ -82,7 +82,7 @@ def bundle(
     if file.exists():
         raise BadConfiguration(f"{file} exists already", "choose another name")
     try:
-        settings = settings_of(config)
+        settings, _ = configured(config)
     except PaiError:
         settings = Settings()
     root = (data_dir or settings.data_dir).expanduser().absolute()

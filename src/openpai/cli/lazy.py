@@ -10,25 +10,33 @@ from collections import Counter
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, Final, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 Table = Mapping[str, tuple[str, str]]
+_PATHS: Final = (Path, Path | None)
 
 
 class _Once:
-    """A command that refuses an option of one value that is given twice: otherwise the last would win silently."""
+    """A command that refuses an option of one value that is given twice: otherwise the last would win silently.
+
+    It also refuses an empty path, which would be the directory where the command runs.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         if not ctx.resilient_parsing:
             command: Any = self
-            _, _, given = command.make_parser(ctx).parse_args(list(args))
+            values, _, given = command.make_parser(ctx).parse_args(list(args))
             for option, count in Counter(given).items():
                 if count > 1 and option.param_type_name == "option" and not (option.multiple or option.is_flag):
                     name = max(option.opts, key=len)
                     ctx.fail(f"{name} is given {count} times and takes one value.")
+            hints = get_type_hints(command.callback) if "" in values.values() and command.callback else {}
+            for name in (name for name, value in values.items() if value == "" and hints.get(name) in _PATHS):
+                ctx.fail(f"--{name.replace('_', '-')} is empty.")
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
 

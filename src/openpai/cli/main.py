@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -106,17 +106,28 @@ def _refuse_usage(message: str, context: typer.Context | None) -> int:
     return _report(InvalidParameters(message, f"see {path} --help"))
 
 
-def _wrong_value(error: Exception) -> str:
-    """Return a sentence on the option whose value is wrong; empty for any other error."""
+def wrong_value(error: Exception) -> str:
+    """Return a sentence on the option, or its variable, whose value is wrong; empty for any other error."""
     faults = getattr(error.__cause__, "errors", None)
     param = getattr(error, "param", None)
     if faults is None or param is None:
         return ""
     (fault, *_) = faults()
-    name = next((one for one in param.opts if one.startswith("--")), param.name.upper())
+    name = _name_given(param, getattr(error, "ctx", None))
     what = validation_message(fault).rstrip(".")
     # Such an error names the value itself.
     return f"{name}: {what}" if fault["type"] == "value_error" else f"{name} {what}, not {str(fault['input'])[:80]!r}"
+
+
+def _name_given(param: Any, context: Any) -> str:
+    """Return the name under which a value was given: its variable of the environment, its option or its argument."""
+    source = context.get_parameter_source(param.name) if context is not None else None
+    if getattr(source, "name", "") == "ENVIRONMENT":
+        own = param.envvar or f"{context.auto_envvar_prefix}_{param.name.upper()}"
+        names: list[str] = [own] if isinstance(own, str) else own
+        return next((name for name in names if os.environ.get(name)), names[0])
+    option: str = next((one for one in param.opts if one.startswith("--")), param.name.upper())
+    return option
 
 
 def _left_by_reader() -> int:
@@ -149,7 +160,7 @@ def _invoke() -> int:
         # The library's exceptions for wrong use are private, but all of them have this method.
         usage = getattr(error, "format_message", None)
         if usage is not None:
-            return _refuse_usage(_wrong_value(error) or usage(), getattr(error, "ctx", None))
+            return _refuse_usage(wrong_value(error) or usage(), getattr(error, "ctx", None))
         if os.environ.get("PAI_DEBUG"):
             raise
         bug = Broken(f"{type(error).__name__}: {error}")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from openpai.app.settings import Settings
+from openpai.app.settings_check import check
 from openpai.protocol.errors import Refused
 
 
@@ -38,30 +39,44 @@ from openpai.protocol.errors import Refused
         ({"nodes": 2, "backend": "kubernetes"}, "--nodes is for the process or docker or simulated backend"),
         ({"lost_after": 5.0, "backend": "kubernetes"}, "--lost-after 5 is too short"),
         ({"node_address": "here"}, "here is not an IP address"),
+        ({"metrics_url": "http://"}, "--metrics-url is not the address of a server"),
+        ({"log_max_mb": -1}, "--log-max-mb -1 leaves too little"),
+        ({"required_mounts": "data"}, "--required-mounts data is no path"),
+        ({"traces_ratio": 1.5}, "--traces-ratio 1.5 is not a part of all"),
     ],
 )
 def test_what_cannot_work_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message) as refused:
-        Settings(Path("/nowhere"), **options).check()
+        check(Settings(Path("/nowhere"), **options))
     assert refused.value.advice
+
+
+def test_every_fault_is_named_and_none_that_follows_from_another() -> None:
+    wrong = Settings(
+        Path("/nowhere"), port=-1, node_address="here", task_subnets="there", backend="docker", lost_after=9
+    )
+    with pytest.raises(Refused, match="4 faults") as refused:
+        check(wrong)
+    _, *faults = refused.value.message.splitlines()
+    assert [fault.split()[0] for fault in faults] == ["--port", "--node-address", "--task-subnets", "--lost-after"]
 
 
 def test_only_root_gives_tasks_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(Path("/nowhere"), task_user="nobody")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(Refused, match="only a server that is root"):
-        settings.check()
+        check(settings)
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    settings.check()
+    check(settings)
 
 
 def test_only_root_gives_people_users(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(Path("/nowhere"), task_uids="200000-200009")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(Refused, match="only a server that is root"):
-        settings.check()
+        check(settings)
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    settings.check()
+    check(settings)
     assert not settings.runs_tasks_as_root
 
 
@@ -78,4 +93,4 @@ def test_only_root_gives_people_users(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_can_work_is_let_through(options: dict[str, Any]) -> None:
-    Settings(Path("/nowhere"), **options).check()
+    check(Settings(Path("/nowhere"), **options))

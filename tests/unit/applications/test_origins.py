@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openpai.app.application_ports import ports_in
+from openpai.app.setting_values import ports_in
 from openpai.applications.labels import named, short
 from openpai.applications.origins import DomainOrigins, PortOrigins
 from openpai.protocol.errors import BadConfiguration, Unavailable

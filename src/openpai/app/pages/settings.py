@@ -15,8 +15,10 @@ Each setting of `pai up` has one name. On the command line it is `--name`, in th
 in the environment the variable that the table names. An option goes before the environment, the environment before
 the file, and the file before the default. `pai admin config` prints a file with every setting, explained."""
 _FILE: Final = """\
-`pai up --config FILE`, or the variable `PAI_CONFIG`, names the file. Paths in it are relative to its own directory. An
-unknown key, a value that does not fit and a key that is there twice are refused with their line.
+`pai up --config FILE`, or the variable `PAI_CONFIG`, names the file. Paths in it are relative to its own directory.
+Unknown keys, values that do not fit and keys that are there twice are refused all at once, each with its line, what is
+allowed and the name that was probably meant. What is found out later, because values exclude each other or the server
+cannot start with them, is named with the line, the variable or the option that the value came from.
 
 Secrets do not belong into it, and an address with a password in it is refused. They come from the server's
 environment: `PAI_DATABASE_URL`, `PAI_METRICS_URL`, `PAI_ADMIN_PASSWORD` (the first password of `admin`),
