@@ -94,8 +94,9 @@ MEASUREMENTS: dict[str, tuple[tuple[str, ...], tuple[Bar, ...]]] = {
             Bar("hour_memory_mb", at_most=60),
             Bar("hour_bytes_per_sample", at_most=1),
             Bar("hour_file_bytes_per_sample", at_most=1),
-            Bar("hour_chart_ms", at_most=50),
-            Bar("day_chart_ms", at_most=50),
+            Bar("hour_slowest_chart_ms", at_most=50),
+            Bar("day_slowest_chart_ms", at_most=50),
+            Bar("gpus_core_percent", at_most=0.5),
         ),
     ),
     "idleness": (
