@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -16,6 +17,9 @@ from openpai.protocol.errors import Refused, Unavailable
 TIMEOUT_S: Final = 20.0
 TEXT_MAX: Final = 3_000
 """The longest text of one section of a chat message."""
+SUBJECT_MAX: Final = 150
+"""The longest header of a message of Slack."""
+_CUT_ESCAPE: Final = re.compile(r"&[a-z]{0,3}$")
 NEVER: Final = "0001-01-01T00:00:00Z"
 _COLOURS: Final = {"firing": "attention", "resolved": "good"}
 
@@ -97,20 +101,21 @@ def webhook(message: Message) -> dict[str, Any]:
 
 def slack(message: Message) -> dict[str, Any]:
     """Return a message for an incoming webhook of Slack, which Mattermost takes, too."""
-    # Without them, text of a job could mention a whole channel, or be a link that shows another address.
-    text = _for_slack(message.text)[:TEXT_MAX]
-    subject = _for_slack(message.subject)[:150]
+    subject, text = _for_slack(message.subject, SUBJECT_MAX), _for_slack(message.text, TEXT_MAX)
     return {
-        "text": subject,
+        # Slack shows the blocks, and this in its notifications alone; Mattermost knows no blocks, and shows all of it.
+        "text": f"{subject}\n{text}".strip(),
         "blocks": [
-            {"type": "header", "text": {"type": "plain_text", "text": message.subject[:150], "emoji": False}},
+            {"type": "header", "text": {"type": "plain_text", "text": message.subject[:SUBJECT_MAX], "emoji": False}},
             {"type": "section", "text": {"type": "mrkdwn", "text": text or subject, "verbatim": True}},
         ],
     }
 
 
-def _for_slack(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def _for_slack(text: str, most: int) -> str:
+    """Escape text that could mention a whole channel, or be a link that shows another address; cut no escape."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return escaped if len(escaped) <= most else _CUT_ESCAPE.sub("", escaped[:most])
 
 
 def teams(message: Message) -> dict[str, Any]:
@@ -120,7 +125,7 @@ def teams(message: Message) -> dict[str, Any]:
         "type": "AdaptiveCard",
         "version": "1.4",
         "body": [
-            {"type": "TextBlock", "text": _for_teams(message.subject[:150]), "weight": "bolder", "wrap": True,
+            {"type": "TextBlock", "text": _for_teams(message.subject[:SUBJECT_MAX]), "weight": "bolder", "wrap": True,
              "color": _COLOURS.get(message.status, "default")},
             {"type": "TextBlock", "text": _for_teams(message.text[:TEXT_MAX]), "wrap": True},
         ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -143,6 +144,36 @@ def test_text_of_jobs_is_neither_a_mention_nor_a_link() -> None:
     assert "&lt;!channel&gt; &amp;" in slack["blocks"][1]["text"]["text"]
     teams: Any = body_of("teams", MESSAGE)
     assert "\\[x\\]\\(http" in teams["attachments"][0]["content"]["body"][1]["text"]
+
+
+def test_slack_gets_blocks_and_mattermost_which_has_none_the_same_as_text() -> None:
+    slack: Any = body_of("slack", Message("k", "GPU <idle>", "first\nsecond"))
+    header, section = slack["blocks"]
+    assert header == {"type": "header", "text": {"type": "plain_text", "text": "GPU <idle>", "emoji": False}}
+    assert section == {"type": "section", "text": {"type": "mrkdwn", "text": "first\nsecond", "verbatim": True}}
+    assert slack["text"] == "GPU &lt;idle&gt;\nfirst\nsecond"
+
+
+@pytest.mark.parametrize("letter", ["<", "&", "[", "\n", "\x01", "\U0001f600"])
+def test_a_long_message_is_within_the_limits_of_the_chats(letter: str) -> None:
+    message = Message("k", letter * 1000, letter * 100_000)
+    slack: Any = body_of("slack", message)
+    header, section = (block["text"]["text"] for block in slack["blocks"])
+    assert (len(header), len(section) <= 3000) == (150, True)
+    assert re.search("&[a-z]*$", section) is None
+    teams: Any = body_of("teams", message)
+    assert len(json.dumps(teams, ensure_ascii=False).encode()) < 28_000
+
+
+def test_teams_gets_an_adaptive_card_as_an_attachment() -> None:
+    teams: Any = body_of("teams", Message("k", "GPU idle", "text", "firing"))
+    (attachment,) = teams.pop("attachments")
+    assert teams == {"type": "message"}
+    card = attachment.pop("content")
+    assert attachment == {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None}
+    title, text = card.pop("body")
+    assert (title["text"], title["color"], text["text"], text["wrap"]) == ("GPU idle", "attention", "text", True)
+    assert card["type"] == "AdaptiveCard"
 
 
 def test_text_of_jobs_is_no_header_of_mail() -> None:
