@@ -154,7 +154,7 @@ def test_slack_gets_blocks_and_mattermost_which_has_none_the_same_as_text() -> N
     assert slack["text"] == "GPU &lt;idle&gt;\nfirst\nsecond"
 
 
-@pytest.mark.parametrize("letter", ["<", "&", "[", "\n", "\x01", "\U0001f600"])
+@pytest.mark.parametrize("letter", ["xy&", "<", "[", "\n", "\x01", "\U0001f600"])
 def test_a_long_message_is_within_the_limits_of_the_chats(letter: str) -> None:
     message = Message("k", letter * 1000, letter * 100_000)
     slack: Any = body_of("slack", message)
