@@ -79,7 +79,8 @@ def _rows(chart: MetricChart, width: int, written: Callable[[float], str], shows
     tops = [value for one in chart.series for value in one.mean if value is not None]
     top = max(tops, default=0.0) or 1.0
     names = [_name(one, shows_all) for one in chart.series[:LINES_MAX]]
-    most = min(max(map(len, names), default=0), max(10, width // 3))
+    # A name that is cut could be that of another series.
+    most = min(max(map(len, names), default=0), max(10, width - _LEAST - _AXIS - 3))
     for name, one in zip(names, chart.series, strict=False):
         cells = [_cell(value, top) for value in fitted(one.mean, max(_LEAST, width - most - _AXIS - 3))]
         last = next((value for value in reversed(one.mean) if value is not None), None)

@@ -21,6 +21,8 @@ SERIES_MAX: Final = 10_000
 """The series of one query that are read; each takes some KB here."""
 _NOT_OURS: Final = frozenset({"__name__", "instance", "job"})
 """Labels that a scrape adds."""
+_FIRST_MS: Final = 1_000_000_000_000
+"""September 2001: VictoriaMetrics takes smaller numbers of seconds for years, and nothing was measured before."""
 _SCRAPE_S: Final = 30
 """The usual time between two scrapes; a rate needs two of them."""
 
@@ -68,7 +70,7 @@ class PrometheusHistory:
         return int(max((count for points in counts.values() for count in points.values()), default=0))
 
     async def _ask(self, query: Query, text: str) -> dict[Labels, dict[int, float]]:
-        start_ms = (query.start_ms // query.step_ms + 1) * query.step_ms
+        start_ms = (max(query.start_ms, _FIRST_MS) // query.step_ms + 1) * query.step_ms
         end_ms = max(start_ms, -(-query.end_ms // query.step_ms) * query.step_ms)
         form = {"query": text, "start": f"{start_ms / 1000}", "end": f"{end_ms / 1000}", "step": f"{query.step_ms}ms"}
         body = bytearray()

@@ -79,3 +79,19 @@ async def test_a_metric_of_another_program_is_asked_for_as_a_gauge() -> None:
     assert list(series.points()) == [(0, 3.0)]
     assert any("avg_over_time" in one for one in asked)
     assert not any("rate" in one for one in asked)
+
+
+async def test_a_question_since_ever_begins_in_a_time_that_no_server_takes_for_a_year() -> None:
+    asked: list[float] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(float(parse_qs(request.content.decode())["start"][0]))
+        rows = [{"metric": {}, "values": [[1_799_971_200, "3"]]}]
+        return httpx.Response(200, json={"status": "success", "data": {"result": rows}})
+
+    history = PrometheusHistory("http://mon", httpx.MockTransport(answer))
+    found = await history.range(Query("pai_node_cpus", (), 0, 1_800_000_000_000, 86_400_000), 1_800_000_000_000)
+    await history.close()
+    assert min(asked) >= 1_000_000_000
+    ((_, value),) = found.series[0].points()
+    assert value == 3
