@@ -11,6 +11,7 @@ from openpai.lifecycle.lemons import (
     HALF_LIFE_MS,
     INCIDENT_MS,
     KEPT_MS,
+    RULE_CAUSE,
     Population,
     Strike,
     excluded_nodes,
@@ -34,6 +35,13 @@ def test_three_users_in_three_incidents_make_a_lemon_and_its_reason_is_said() ->
     assert lemon.reason == "jobs of 3 users failed for its hardware: xid_hardware (3); score 2.9 of 2.5"
     assert find_lemon("n2", strikes, DAY_MS) is None
     assert find_lemon("n1", strikes, DAY_MS, threshold=0) is None
+
+
+def test_an_alert_rule_that_keeps_jobs_from_a_node_makes_no_lemon_of_it() -> None:
+    strikes = [replace(strike(user, at), cause=f"{RULE_CAUSE}Hot") for at, user in enumerate(("ann", "bob", "eve"))]
+    assert excluded_nodes(strikes, "eve-job", 2 * DAY_MS, 4) == {"n1"}
+    assert score(strikes, 2 * DAY_MS) == 0
+    assert find_lemon("n1", strikes, 2 * DAY_MS) is None
 
 
 def test_a_job_that_imitates_a_broken_node_counts_once_however_often_its_user_repeats_it() -> None:
