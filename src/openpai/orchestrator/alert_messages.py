@@ -34,15 +34,29 @@ def messages(
     for receiver in dict.fromkeys(notice.receivers):
         if receiver in known:
             found.append((receiver, _named(whole, receiver)))
-        elif receiver == ADMINS and mail:
-            to = tuple(known[mail].data.get("to", ())) or tuple(
-                u.email for u in users.values() if u.is_admin and u.email
-            )
-            if to:
-                found.append((mail, replace(_named(whole, ADMINS), to=to)))
+        elif receiver == ADMINS and mail and (to := _admins(known[mail], users)):
+            found.append((mail, replace(_named(whole, ADMINS), to=to)))
         elif receiver == OWNER:
             found += _of_owners(notice, rule, mail, users)
     return found
+
+
+def _admins(mail: Channel, users: Mapping[str, User]) -> tuple[str, ...]:
+    return tuple(mail.data.get("to", ())) or tuple(u.email for u in users.values() if u.is_admin and u.email)
+
+
+def admins_unreached(notice: Notice, channels: Sequence[Channel], users: Mapping[str, User]) -> str:
+    """Return why administrators do not hear of what fires, although its rule notifies them; empty if they do."""
+    if ADMINS not in notice.receivers or not notice.firing:
+        return ""
+    mail = next((channel for channel in channels if channel.kind == "mail"), None)
+    if mail is None:
+        return "it fires, and no administrator is notified: there is no channel of kind mail"
+    if _admins(mail, users):
+        return ""
+    return (
+        f"it fires, and no administrator is notified: none has an e-mail address, and channel {mail.name} has no `to`"
+    )
 
 
 def missing_channels(rule: Rule, channels: Sequence[Channel]) -> tuple[str, ...]:

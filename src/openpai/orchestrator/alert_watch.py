@@ -24,7 +24,7 @@ from openpai.alerts.states import Alert, State, Stepped, step
 from openpai.orchestrator.alert_actions import carry_out_all, plan
 from openpai.orchestrator.alert_facts import NAMES, gather
 from openpai.orchestrator.alert_input import fetch, misnamed
-from openpai.orchestrator.alert_messages import messages, missing_channels
+from openpai.orchestrator.alert_messages import admins_unreached, messages, missing_channels
 from openpai.orchestrator.alert_rules import last_rule, learn_alert_rules
 from openpai.orchestrator.alert_state import AlertParts, AlertWatch
 from openpai.orchestrator.leader import Leader
@@ -154,11 +154,14 @@ async def _apply(leader: Leader, parts: AlertParts, evaluated: Sequence[_Evaluat
         for notice in notices:
             users = users if users is not None else {user.name: user for user in await parts.users.users()}
             outgoing += messages(notice, rule, channels, users)
+            if unreached := admins_unreached(notice, channels, users):
+                watch.refused.setdefault(name, (now_ms, unreached))
         alerts[name] = tuple(found.values())
     outgoing += [(row.action.argument, _robot_message(row)) for row in actions if _is_webhook(row)]
     actions = [replace(row, state="done") if _is_webhook(row) else row for row in actions]
     await _save(leader, parts, alerts, actions, outgoing)
-    # Shown for a while: a loop of an action that causes its own alert is refused only now and then.
+    # Shown for a while: a loop of an action that causes its own alert is refused only now and then, and who was not
+    # notified is noticed only when an alert begins to fire.
     watch.refused = {
         name: found for name, found in watch.refused.items() if name in alerts and abs(now_ms - found[0]) < REFUSED_MS
     }

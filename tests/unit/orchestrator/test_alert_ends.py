@@ -51,6 +51,25 @@ def test_a_rule_that_notifies_a_channel_that_does_not_exist_says_so_before_it_fi
     story(tell)
 
 
+def test_a_rule_whose_alert_reaches_no_administrator_says_so() -> None:
+    async def tell(servers: Servers, alerting: Alerting) -> None:
+        await alerting.rule(text="alert: Long\nexpr: pai_job_running_seconds > 60\nnotify: [admins]\n")
+        await alerting.store.remove_channel("mail")
+        await servers.submit("train")
+        problem = "it fires, and no administrator is notified: there is no channel of kind mail"
+        async with asyncio.timeout(300):
+            while await problem_of(servers, "Long") != problem:  # noqa: ASYNC110  a state of the rule
+                await asyncio.sleep(1)
+        assert alerting.sender.sent == []
+        await alerting.store.set_channel(Channel("mail", "mail", {"host": "mail", "from": "pai@example.org"}))
+        await servers.submit("other")
+        await servers.in_phase("other", "running")
+        [(_, message)] = await sent(alerting, 1)
+        assert message.to == ("root@example.org",)
+
+    story(tell)
+
+
 async def problem_of(servers: Servers, name: str) -> str:
     return next(view.problem for view in await servers.commands.alert_rules() if view.name == name)
 
