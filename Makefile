@@ -56,7 +56,7 @@ $(VENV)/generator/.installed: pyproject.toml | $(VENV)/.installed
 
 # The portal's own sources, and what describes the API: without a change of these it is not built again.
 PORTAL := $(shell find portal -path portal/node_modules -prune -o -path portal/.build -prune -o -type f -print 2>/dev/null) \
-	$(wildcard src/openpai/wire/*.py src/openpai/api/routes/*.py)
+	$(wildcard src/openpai/wire/*.py src/openpai/api/routes/*.py src/openpai/protocol/schema*.py)
 src/openpai/portal/index.html: $(PORTAL)
 	@$(RUN)/python portal/build.py && touch $@
 

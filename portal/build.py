@@ -72,7 +72,9 @@ def document() -> bytes:
 
 
 def prepare(program: str, npm: str) -> None:
-    """Install the libraries and write the types of the API, where they changed."""
+    """Install the libraries and write the types of the API and the schema of job files, where they changed."""
+    from openpai.protocol.schema import json_schema
+
     KEPT.mkdir(exist_ok=True)
     lock = (HERE / "package-lock.json").read_bytes()
     if is_new("libraries", lock) or not TOOLS.is_dir():
@@ -84,6 +86,7 @@ def prepare(program: str, npm: str) -> None:
         (KEPT / "openapi.json").write_bytes(described)
         run(program, f"{TOOLS}/openapi-typescript/bin/cli.js", ".build/openapi.json", "-o", str(types))
         finish("types", described)
+    (HERE / "src" / "api" / "jobFile.json").write_text(json.dumps(json_schema()))
     run(program, f"{TOOLS}/@lingui/cli/dist/lingui.js", "compile", "--strict")
 
 

@@ -4,10 +4,11 @@ import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirro
 import { yaml } from "@codemirror/lang-yaml";
 import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
+import { Compartment, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { i18n } from "@lingui/core";
-import { useEffect, useRef } from "react";
+import { useEffect, useRef, useState } from "react";
 
 export interface Mark {
   line: number;
@@ -31,6 +32,11 @@ const look = EditorView.theme({
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "var(--pai-hover)" },
   ".cm-cursor": { borderLeftColor: "var(--pai-text)" },
   ".cm-tooltip": { backgroundColor: "var(--pai-card)", color: "var(--pai-text)", border: "1px solid var(--pai-line)", borderRadius: "8px" },
+  ".cm-tooltip-autocomplete > ul": { fontFamily: "var(--mantine-font-family-monospace)" },
+  ".cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--pai-accent-soft) !important", color: "var(--pai-text) !important" },
+  ".cm-completionDetail": { color: "var(--pai-muted)", fontStyle: "normal" },
+  ".cm-completionMatchedText": { textDecoration: "none", fontWeight: "700" },
+  ".cm-completionInfo": { maxWidth: "320px", padding: "8px 10px", whiteSpace: "pre-line" },
   ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": { backgroundColor: "var(--pai-accent-soft) !important" },
 });
 
@@ -39,12 +45,15 @@ interface EditorProps {
   onChange: (value: string) => void;
   marks: readonly Mark[];
   label: string;
+  /** What an editor of one kind of file has beside this, such as completion. */
+  extension?: Extension;
 }
 
-export default function Editor({ value, onChange, marks, label }: EditorProps) {
+export default function Editor({ value, onChange, marks, label, extension }: EditorProps) {
   const host = useRef<HTMLDivElement>(null);
   const typed = useRef(new Set<string>());
   const view = useRef<EditorView | null>(null);
+  const [more] = useState(() => new Compartment());
   const heard = useRef(onChange);
   heard.current = onChange;
   useEffect(() => {
@@ -64,6 +73,7 @@ export default function Editor({ value, onChange, marks, label }: EditorProps) {
         // Escape, then Tab, leaves the editor.
         keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),
         yaml(),
+        more.of(extension ?? []),
         lintGutter(),
         look,
         syntaxHighlighting(colours),
@@ -97,5 +107,6 @@ export default function Editor({ value, onChange, marks, label }: EditorProps) {
     });
     made.dispatch(setDiagnostics(made.state, found));
   }, [marks]);
+  useEffect(() => view.current?.dispatch({ effects: more.reconfigure(extension ?? []) }), [extension]);
   return <div ref={host} style={{ height: "100%" }} />;
 }

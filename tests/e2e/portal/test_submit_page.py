@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.e2e.portal.browsing import WITHIN_MS, Visitor, expect
+from tests.e2e.portal.browsing import BOTH, WITHIN_MS, Visitor, expect
 from tests.e2e.server import Server, until
 
 pytestmark = pytest.mark.slow
@@ -61,6 +61,57 @@ def test_what_is_typed_in_the_file_is_in_the_form(visitor: Visitor) -> None:
     expect(_file(page)).to_contain_text("repo_uri: https://git.example.com/code.git")
     page.get_by_label("Git repository").fill("")
     expect(_file(page)).not_to_contain_text("repo_uri")
+
+
+def test_the_editor_completes_keys_values_and_names_by_keyboard(browser: Any, server: Server) -> None:
+    visitor = Visitor(browser, server.url, themes=BOTH)
+    visitor.log_in()
+    visitor.open("/submit", "Submit a job")
+    page = visitor.page
+    page.get_by_text("The server accepts this file").wait_for()
+    options = page.get_by_role("listbox", name="Completions").get_by_role("option")
+
+    def choose(typed: str, name: str) -> None:
+        page.keyboard.type(typed)
+        option = options.filter(has_text=re.compile(f"^{re.escape(name)}"))
+        option.first.wait_for()
+        expect(options.and_(page.locator("[aria-selected=true]"))).to_have_text(re.compile(f"^{re.escape(name)}"))
+        # The editor takes no key for a list that has just come, lest a letter too many chooses from it.
+        page.wait_for_function("until => Date.now() > until", arg=page.evaluate("Date.now() + 76"))
+        page.keyboard.press("Enter")
+
+    _file(page).click()
+    page.keyboard.press("ControlOrMeta+End")
+    choose("ex", "extras")
+    choose("hived", "hivedScheduler")
+    choose("jobP", "jobPriorityClass")
+    choose("pr", "prod")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Home")
+    page.keyboard.type("parameters:\n  rate: 1\n")
+    expect(_file(page)).to_contain_text("jobPriorityClass: prod")
+    _file(page).get_by_text("virtualCluster: default").click()
+    page.keyboard.press("End")
+    for _ in "default":
+        page.keyboard.press("Backspace")
+    choose("vi", "vision")
+    _file(page).get_by_text("name: hello").click()
+    page.keyboard.press("End")
+    page.keyboard.type("\nj")
+    options.filter(has_text="jobRetryCount").wait_for()
+    assert visitor.examine() == []
+    page.keyboard.press("Escape")
+    expect(options).to_have_count(0)
+    page.keyboard.press("Backspace")
+    page.keyboard.press("Control+Space")
+    options.filter(has_text="contributor").first.wait_for()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Tab")
+    expect(_file(page)).not_to_be_focused()
+    page.get_by_text("The server accepts this file for virtual cluster vision.").wait_for()
+    visitor.close()
+    assert visitor.complaints == []
 
 
 def test_a_refusal_is_tied_to_its_field_and_takes_the_focus(visitor: Visitor) -> None:

@@ -4,8 +4,6 @@ import { TextInput, Textarea } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { parseDocument, type Document } from "yaml";
 import type { Fault } from "@/api/client";
-import { useVirtualClusters } from "@/api/cluster";
-import { useMe } from "@/api/session";
 import { Card } from "@/ui/Page";
 import { faultAt, textAt, type Fields, type Path } from "./fields";
 import { Hardware } from "./Hardware";
@@ -13,6 +11,7 @@ import { commandsIn, commandsOfLines, linesOf, roleOf, writeCommands } from "./l
 import { Launching } from "./Launching";
 import css from "./SubmitPage.module.css";
 import { Tools } from "./Tools";
+import { useOwnVirtualClusters } from "./useCompletion";
 
 interface FormProps {
   text: string;
@@ -47,8 +46,7 @@ export function Form({ text, setText, faults }: FormProps) {
 }
 
 function Basics({ fields }: { fields: Fields }) {
-  const me = useMe().data;
-  const vcs = Object.keys(useVirtualClusters().data ?? {}).filter((vc) => me?.admin || me?.virtualCluster.includes(vc)).sort();
+  const vcs = useOwnVirtualClusters();
   const vc = textAt(fields, ["defaults", "virtualCluster"]) || "default";
   return (
     <div className={css.form}>

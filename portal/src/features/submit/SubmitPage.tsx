@@ -21,6 +21,7 @@ import { Page } from "@/ui/Page";
 import { Part } from "@/ui/Part";
 import { exact } from "@/ui/time";
 import { examples } from "./examples";
+import { useCompletion } from "./useCompletion";
 import { Form } from "./Form";
 import css from "./SubmitPage.module.css";
 
@@ -78,6 +79,11 @@ function Both({ text, setText, from }: { text: string; setText: (text: string) =
   const [checked] = useDebouncedValue(text, 400);
   const [key, setKey] = useState(() => crypto.randomUUID());
   const [refused, setRefused] = useState(0);
+  const document = useMemo(() => parseDocument(text), [text]);
+  // A file with a matrix makes an array of jobs.
+  const isSweep = document.hasIn(["extras", "sweep", "matrix"]);
+  const vc = document.hasIn(["defaults", "virtualCluster"]) ? String(document.getIn(["defaults", "virtualCluster"])) : "default";
+  const completion = useCompletion(vc);
   const form = useRef<HTMLDivElement>(null);
   const verdict = useRef<HTMLDivElement>(null);
   const navigate = useNavigate();
@@ -91,8 +97,6 @@ function Both({ text, setText, from }: { text: string; setText: (text: string) =
     refetchInterval: SLOW_MS,
     placeholderData: (before, query) => (query?.state.status === "success" ? before : undefined),
   });
-  // A file with a matrix makes an array of jobs.
-  const isSweep = useMemo(() => parseDocument(text).hasIn(["extras", "sweep", "matrix"]), [text]);
   const submit = useMutation({
     mutationFn: () => sendText<Schemas["Submitted"] | Schemas["SubmittedSweep"]>(isSweep ? "/api/v2/sweeps" : `/api/v2/jobs${from}`, text, { "Idempotency-Key": key }),
     onSuccess: (job) => {
@@ -129,7 +133,7 @@ function Both({ text, setText, from }: { text: string; setText: (text: string) =
         <Verdict error={error} checked={check.data} marks={marks} ref={verdict} />
         <div className={css.editor}>
           <Part>
-            <Editor value={text} onChange={setText} marks={marks} label={i18n.t("Job file")} />
+            <Editor value={text} onChange={setText} marks={marks} label={i18n.t("Job file")} extension={completion} />
           </Part>
         </div>
       </div>
