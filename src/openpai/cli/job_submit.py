@@ -74,9 +74,10 @@ def submit(
     listed = _listed(code) if code is not None else None
     edited = changed(content, changes, listed.digest if listed else "")
     with session.connect() as pai:
-        if listed is not None:
-            _send(pai, listed, json=json)
         try:
+            if listed is not None:
+                _check_before_sending(edited)
+                _send(pai, listed, json=json)
             if makes_sweep(edited):
                 return _report_sweep(pai.submit_sweep(edited.content), edited, watch=watch, json=json)
             job = pai.submit(edited.content)
@@ -116,6 +117,14 @@ def _listed(directory: Path) -> Listed:
     code = code_of(directory)
     warn_of_secrets(code)
     return list_code(code)
+
+
+def _check_before_sending(edited: Edited) -> None:
+    """Raise InvalidProtocol for a job file that no platform accepts: its code would be sent in vain."""
+    from openpai.protocol.reading import read_job
+    from openpai.runtime.plugins import offline_check
+
+    read_job(edited.content, check=offline_check)
 
 
 def _send(pai: Client, listed: Listed, *, json: bool) -> None:

@@ -86,6 +86,9 @@ _WORDS: Final = re.compile(
     r"|unknown|unsupported|mismatch|nan|diverged)\b"
     r"|(?:Fehler|nicht|erreur|introuvable|impossible|errore|ошибк|错误|失败|没有|エラー)"
 )
+# Where torchrun begins to report that a rank of its own failed.
+_LAUNCHER: Final = re.compile(r".{0,160}\bfailed \(exitcode: \d+\) local_rank: \d+|.{0,120}\bChildFailedError: ?$")
+_STOPPING: Final = re.compile(r".{0,160}\bSending process \d+ closing signal\b")
 _NOT_A_FAILURE: Final = re.compile(
     r"(?i)(?:^\[[WI]\d{3,4} |\b(?:warn(?:ing)?|info|debug|note)\b"
     r"|\b(?:0|no) errors?\b|\berror (?:rate|=|of\b)|\bset the environment variable\b"
@@ -135,6 +138,8 @@ def last_error_in(lines: Sequence[Line]) -> LastError | None:
     found = [*filter(lambda each: each.counts, tracebacks), *_others(lines, tracebacks)]
     found.sort(key=lambda each: each.end)
     own = [each for each in found if not _PASSED_ON.search(each.line)]
+    if not own and (before := _said_before_launcher(lines)) is not None:
+        return before
     if not own:
         hint = _hint(lines)
         if not found or hint is None or hint.kind is ErrorKind.HINT:
@@ -146,6 +151,14 @@ def last_error_in(lines: Sequence[Line]) -> LastError | None:
         message = next((each for each in near if each.kind is ErrorKind.EXCEPTION), message)
     is_exception = message.kind is ErrorKind.EXCEPTION
     return LastError(message.kind, _shown(message), "\n".join((message.line, *message.causes)) if is_exception else "")
+
+
+def _said_before_launcher(lines: Sequence[Line]) -> LastError | None:
+    """Return the last line before a launcher's report that a rank of its own failed, as by `sys.exit("message")`."""
+    end = next((at for at, line in enumerate(lines) if _LAUNCHER.match(line.prefix + line.text)), 0)
+    before = [line for line in lines[:end] if not _STOPPING.match(line.prefix + line.text)]
+    hint = _hint(before)
+    return hint and replace(hint, kind=ErrorKind.MESSAGE)
 
 
 def _hint(lines: Sequence[Line]) -> LastError | None:

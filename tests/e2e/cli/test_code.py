@@ -57,3 +57,15 @@ def test_code_that_is_too_large_or_leads_out_is_refused_before_anything_is_sent(
     odd = pai("job", "submit", job_file("code-odd", "true", extras={"outputs": ["../up"]}))
     assert odd.code != 0
     assert "leads out of the working directory" in odd.err
+
+
+def test_code_is_not_sent_for_a_job_file_that_is_refused(pai, job_file, tmp_path):
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "main.sh").write_text("true\n")
+    file = job_file("code-refused", "sh main.sh", extras={"outputs": ["../up"]})
+    refused = pai("job", "submit", file, "--code", str(code))
+    assert refused.code != 0
+    assert "leads out of the working directory" in refused.err
+    assert "nothing was submitted" in refused.err
+    assert "Sent the code" not in refused.out + refused.err

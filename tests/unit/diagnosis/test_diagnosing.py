@@ -101,6 +101,42 @@ def test_what_the_backend_saw_itself_is_a_root() -> None:
     assert find_root([Evidence(1, TRACEBACK + "KeyError: 1\n", ended_at_ms=1), lost]) == 1
 
 
+TORCHRUN = """\
+E1124 09:00:01.123000 4711 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1) local_rank: 1 \
+(pid: 4790) of binary: /usr/bin/python3
+Traceback (most recent call last):
+  File "/opt/py/torch/distributed/run.py", line 905, in run
+    elastic_launch(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+====================
+train.py FAILED
+--------------------
+[0]:
+  exitcode  : 1 (pid: 4790)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "line"),
+    [
+        ("step 3\nthe configuration names no learning rate\n", "the configuration names no learning rate"),
+        (
+            "no shards here\nW1124 09:00:00 4711 api.py:900] Sending process 9 closing signal SIGTERM\n",
+            "no shards here",
+        ),
+    ],
+)
+def test_a_rank_of_torchrun_that_ended_with_a_message_lost_no_peer(before: str, line: str) -> None:
+    found = find(Evidence(1, before + TORCHRUN))
+    assert (found.rule, found.line) == (None, line)
+    lost = find(Evidence(1, "RuntimeError: Connection closed by peer\n" + TORCHRUN))
+    assert lost.rule is not None
+    assert lost.rule.cause.name == "peer_lost"
+    assert root((1, "RuntimeError: Connection closed by peer\n" + TORCHRUN), (1, before + TORCHRUN)) == 1
+
+
 def test_an_end_without_a_word_comes_before_mere_consequences() -> None:
     assert root((1, RESET), (7, "step 1\n")) == 1
     assert root((1, RESET), (0, "")) == 0
