@@ -154,6 +154,37 @@ def test_a_secret_is_never_shown_again(visitor: Visitor, server: Server) -> None
     server.http.put("/jobs/admin~with-a-secret/executionType", json={"value": "STOP"})
 
 
+def test_a_draft_outlives_its_tab_without_its_secrets(browser: Any, server: Server) -> None:
+    visitor = Visitor(browser, server.url, themes=BOTH)
+    visitor.log_in()
+    visitor.open("/submit", "Submit a job")
+    page = visitor.page
+    page.get_by_label("Name", exact=True).fill("begun")
+    page.get_by_label("New secret").fill("token")
+    page.get_by_label("Its value").fill(SECRET)
+    page.get_by_role("button", name="Add the secret").click()
+    page.get_by_role("button", name="Remove the secret token").wait_for()
+    page.get_by_role("button", name="One GPU").click()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("train")
+    page.close()
+    visitor.page = page = visitor.context.new_page()
+    visitor.open("/submit", "Submit a job")
+    assert SECRET not in page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
+    page.get_by_text("1 draft", exact=True).click()
+    assert visitor.examine() == []
+    page.get_by_role("button", name="Open the draft begun").click()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("begun")
+    # The server asks for the value that was not kept.
+    page.locator("main [role=alert]").get_by_text("is masked").first.wait_for()
+    page.get_by_label("Name", exact=True).fill("begun-again")
+    page.get_by_role("button", name="Hello", exact=True).click()
+    page.get_by_text("1 draft", exact=True).click()
+    page.get_by_role("button", name="Remove the draft begun-again").click()
+    expect(page.get_by_text("1 draft", exact=True)).to_have_count(0)
+    visitor.close()
+    assert visitor.complaints == []
+
+
 def test_a_job_whose_answer_was_lost_is_not_submitted_twice(visitor: Visitor, server: Server) -> None:
     def lose(route: Any) -> None:
         if route.request.method == "POST":

@@ -20,29 +20,74 @@ import { notify } from "@/ui/notices";
 import { Page } from "@/ui/Page";
 import { Part } from "@/ui/Part";
 import { exact } from "@/ui/time";
+import { Drafts } from "./Drafts";
+import { draftsOf, keepDraft, removeDraft, withoutSecrets, type Draft } from "./keptDrafts";
 import { examples } from "./examples";
 import { useCompletion } from "./useCompletion";
+import { lineOf } from "./fields";
 import { Form } from "./Form";
 import css from "./SubmitPage.module.css";
 
 const Editor = lazy(() => import("@/ui/Editor"));
 const DRAFT = "pai-draft";
+const DRAFT_ID = "pai-draft-id";
 
-/** Keeps what was typed while the tab is open; a file with secrets only while the page is. */
-function useDraft(): [string, (text: string) => void] {
+interface Drafting {
+  text: string;
+  setText: (text: string) => void;
+  drafts: readonly Draft[];
+  open: (draft: Draft) => void;
+  /** Begins another draft; the present one stays in the list. */
+  begin: (text: string) => void;
+  remove: (draft: Draft) => void;
+  /** Forgets the draft, which was submitted. */
+  forget: () => void;
+}
+
+/** Keeps what was typed: in this tab at once, and in the list of drafts for as long as the browser keeps it. */
+function useDrafts(user: string): Drafting {
   const [text, setText] = useState(() => sessionStorage.getItem(DRAFT) ?? examples()[0]?.text ?? "");
+  const [id, setId] = useState(() => sessionStorage.getItem(DRAFT_ID) ?? crypto.randomUUID());
+  const [drafts, setDrafts] = useState<readonly Draft[]>([]);
+  const begun = useRef(text);
+  useEffect(() => setDrafts(draftsOf(user)), [user]);
   useEffect(() => {
-    if (/^\s*secrets\s*:/m.test(text)) sessionStorage.removeItem(DRAFT);
+    sessionStorage.setItem(DRAFT_ID, id);
+    const kept = withoutSecrets(text);
+    if (kept !== text) sessionStorage.removeItem(DRAFT);
     else sessionStorage.setItem(DRAFT, text);
-  }, [text]);
-  return [text, setText];
+    if (!user || text === begun.current) return;
+    keepDraft(user, id, text, Date.now());
+    setDrafts(draftsOf(user));
+  }, [text, id, user]);
+  const show = (shown: string, as: string) => {
+    begun.current = shown;
+    setId(as);
+    setText(shown);
+  };
+  return {
+    text,
+    setText,
+    drafts: drafts.filter((one) => one.id !== id || one.text !== text),
+    open: (draft) => show(draft.text, draft.id),
+    begin: (fresh) => show(fresh, crypto.randomUUID()),
+    remove: (draft) => {
+      removeDraft(user, draft.id);
+      setDrafts(draftsOf(user));
+    },
+    forget: () => {
+      sessionStorage.removeItem(DRAFT);
+      sessionStorage.removeItem(DRAFT_ID);
+      removeDraft(user, id);
+    },
+  };
 }
 
 export default function SubmitPage() {
   const [query] = useAddress();
   const me = useMe().data;
   const clone = query["clone"] ?? "";
-  const [text, setText] = useDraft();
+  const { text, setText, drafts, open, begin, remove, forget } = useDrafts(me?.username ?? "");
   const cloned = useQuery({
     queryKey: ["clone", clone],
     queryFn: async () => (await answerText(`/api/v2/jobs/${encodeURIComponent(clone)}/config`)).text,
@@ -51,7 +96,7 @@ export default function SubmitPage() {
   });
   useEffect(() => {
     const suffix = crypto.getRandomValues(new Uint16Array(1))[0]?.toString(16) ?? "2";
-    if (cloned.data) setText(cloned.data.replace(/^name:\s*["']?([\w-]+)["']?\s*$/m, (_, name: string) => `name: ${name.slice(0, 200)}-${suffix}`));
+    if (cloned.data) begin(cloned.data.replace(/^name:\s*["']?([\w-]+)["']?\s*$/m, (_, name: string) => `name: ${name.slice(0, 200)}-${suffix}`));
   }, [cloned.data]);
   // `******` in the file of one's own job stands for the secrets of that job.
   const from = clone.startsWith(`${me?.username}~`) ? `?cloneOf=${encodeURIComponent(clone)}` : "";
@@ -67,15 +112,23 @@ export default function SubmitPage() {
         {cloned.error && <Problem error={cloned.error} />}
         <Group gap="xs" role="group" aria-label={i18n.t("Examples")}>
           <span className={css.dim}>{i18n.t("Start from an example")}:</span>
-          {examples().map((one) => <Button key={one.key} size="xs" variant="default" onClick={() => setText(one.text)}>{one.name}</Button>)}
+          {examples().map((one) => <Button key={one.key} size="xs" variant="default" onClick={() => begin(one.text)}>{one.name}</Button>)}
         </Group>
-        <Both text={text} setText={setText} from={from} />
+        <Drafts drafts={drafts} open={open} remove={remove} />
+        <Both text={text} setText={setText} from={from} forget={forget} />
       </Page>
     </div>
   );
 }
 
-function Both({ text, setText, from }: { text: string; setText: (text: string) => void; from: string }) {
+interface BothProps {
+  text: string;
+  setText: (text: string) => void;
+  from: string;
+  forget: () => void;
+}
+
+function Both({ text, setText, from, forget }: BothProps) {
   const [checked] = useDebouncedValue(text, 400);
   const [key, setKey] = useState(() => crypto.randomUUID());
   const [refused, setRefused] = useState(0);
@@ -102,7 +155,7 @@ function Both({ text, setText, from }: { text: string; setText: (text: string) =
     onSuccess: (job) => {
       setKey(crypto.randomUUID());
       notify(job.message);
-      sessionStorage.removeItem(DRAFT);
+      forget();
       void queries.invalidateQueries({ queryKey: ["jobs"] });
       void navigate(("jobs" in job ? { to: "/jobs", search: { user: job.user, sweep: job.name } } : { to: `/jobs/${job.user}~${job.name}` }) as never);
     },
@@ -123,8 +176,8 @@ function Both({ text, setText, from }: { text: string; setText: (text: string) =
   const error = submit.error ?? (check.error?.message ? check.error : null);
   const marks = useMemo<Mark[]>(() => {
     if (!(error instanceof ApiError)) return [];
-    return error.faults.map((fault) => ({ line: fault.line ?? 1, text: [fault.message, fault.allowed && i18n.t("allowed: {allowed}", { allowed: fault.allowed }), fault.suggestion && i18n.t("did you mean {word}?", { word: fault.suggestion })].filter(Boolean).join("; ") }));
-  }, [error]);
+    return error.faults.map((fault) => ({ line: fault.line ?? lineOf(document, text, fault.path), text: [fault.message, fault.allowed && i18n.t("allowed: {allowed}", { allowed: fault.allowed }), fault.suggestion && i18n.t("did you mean {word}?", { word: fault.suggestion })].filter(Boolean).join("; ") }));
+  }, [error, document]);
   return (
     <div className={css.both}>
       <div ref={form} className={css.parts}><Form text={text} setText={setText} faults={error instanceof ApiError ? error.faults : []} /></div>
