@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, Phase, settings
 from pwdlib.hashers.argon2 import Argon2Hasher
 
@@ -86,6 +87,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     ]
     if line := summary(reasons):
         terminalreporter.write_line(line, yellow=True)
+
+
+@pytest.fixture(autouse=True)
+def _logging_stays_as_it_is() -> Iterator[None]:
+    """Fail a test that leaves logging set up for the whole process: later, `capture_logs` would see nothing."""
+    before = structlog.get_config()
+    yield
+    if structlog.get_config() != before:
+        structlog.configure(**before)
+        pytest.fail("this test left structlog configured for later tests: patch structlog.configure, or restore it")
 
 
 @pytest.fixture(scope="session")

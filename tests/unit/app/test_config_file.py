@@ -20,6 +20,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """The settings of servers that would have been started."""
     found: list[Settings] = []
     monkeypatch.setattr("openpai.app.serve.serve", lambda settings, *_: found.append(settings))
+    # A server sets up logging for its whole process, which is that of other tests here.
+    monkeypatch.setattr("openpai.app.console.set_up_logging", lambda _: None)
     for option in options_of(_up()).values():
         monkeypatch.delenv(variable_of(option), raising=False)
     monkeypatch.delenv("PAI_CONFIG", raising=False)

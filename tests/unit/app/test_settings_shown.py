@@ -22,7 +22,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Shown]:
     keep = lambda _, __, shown: found.append({one.name: one for one in shown})  # noqa: E731
     monkeypatch.setattr("openpai.app.serve.serve", keep)
     # A server sets up logging for its whole process, which is that of other tests here.
-    monkeypatch.setattr("structlog.configure", lambda **_: None)
+    monkeypatch.setattr("openpai.app.console.set_up_logging", lambda _: None)
     up = typer.main.get_command(main.app).get_command(None, "up")  # type: ignore[attr-defined]
     for option in options_of(up).values():
         monkeypatch.delenv(variable_of(option), raising=False)
