@@ -89,6 +89,7 @@ report.read            -     -    -    +    -    +      -      +      -     -
 metrics.read           -     -    -    -    -    +      -      +      -     -
 announcement.list      +     +    +    +    +    +      +      +      +     +
 announcement.change    -     -    -    -    -    +      -      +      -     -
+plugin_page.list       +     +    +    +    +    +      +      +      +     +
 settings.read          -     -    -    -    -    +      -      +      -     -
 audit.own              +     +    +    +    +    +      +      +      +     +
 """
@@ -288,6 +289,7 @@ GET     /api/v2/reports/use                                             report.o
 GET     /api/v2/announcements                                           announcement.list
 POST    /api/v2/announcements                                           announcement.change
 DELETE  /api/v2/announcements/{id}                                      announcement.change
+GET     /api/v2/plugin-pages                                            plugin_page.list
 GET     /api/v2/settings                                                settings.read
 GET     /api/v2/audit                                                   audit.own
 

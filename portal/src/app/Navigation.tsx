@@ -2,11 +2,12 @@
 import { i18n } from "@lingui/core";
 import { useLocalStorage } from "@mantine/hooks";
 import { useId } from "react";
+import { usePluginPages } from "@/api/pluginPages";
 import { useMe } from "@/api/session";
 import { Icon } from "@/ui/Icon";
 import { Link } from "@/ui/Link";
 import css from "./Navigation.module.css";
-import { listed, type Group, type PageEntry } from "./pages";
+import { listed, pluggedIn, type Group, type Item } from "./pages";
 
 /** Windows of this height and more have room for all pages. */
 const ALL_FIT_PX = 740;
@@ -16,20 +17,22 @@ export function Navigation({ path }: { path: string }) {
   const pages = listed(Boolean(me?.admin));
   const of = (group: Group) => pages.filter((page) => page.group === group);
   const admin = of("admin");
+  const plugged = pluggedIn(usePluginPages().data);
   return (
     <nav aria-label={i18n.t("Pages")} className={css.nav}>
       <Items pages={of("work")} path={path} />
       <Folded id="cluster" title={i18n.t("Cluster")} pages={of("cluster")} path={path} />
+      {plugged.length > 0 && <Folded id="pages" title={i18n.t("Plug-in pages")} pages={plugged} path={path} />}
       {admin.length > 0 && <Folded id="admin" title={i18n.t("Administration")} pages={admin} path={path} />}
     </nav>
   );
 }
 
-function isOf(page: PageEntry, path: string): boolean {
+function isOf(page: Item, path: string): boolean {
   return page.path === "/" ? path === "/" : path === page.path || path.startsWith(`${page.path}/`);
 }
 
-function Items({ pages, path }: { pages: readonly PageEntry[]; path: string }) {
+function Items({ pages, path }: { pages: readonly Item[]; path: string }) {
   return pages.map((page) => {
     const isHere = isOf(page, path);
     return (
@@ -44,7 +47,7 @@ function Items({ pages, path }: { pages: readonly PageEntry[]; path: string }) {
 interface FoldedProps {
   id: string;
   title: string;
-  pages: readonly PageEntry[];
+  pages: readonly Item[];
   path: string;
 }
 

@@ -6,11 +6,12 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState, type KeyboardEvent } from "react";
 import { answer, http, type Schemas } from "@/api/client";
+import { usePluginPages } from "@/api/pluginPages";
 import { useMe } from "@/api/session";
 import { Icon } from "@/ui/Icon";
 import { StateIcon } from "@/ui/State";
 import css from "./Palette.module.css";
-import { listed } from "./pages";
+import { listed, pluggedIn } from "./pages";
 
 interface Found {
   key: string;
@@ -29,7 +30,8 @@ function useFound(typed: string): Found[] {
     enabled: word.length > 1,
   });
   const lower = typed.trim().toLowerCase();
-  const pages = listed(Boolean(me?.admin)).filter((page) => page.name().toLowerCase().includes(lower));
+  const all = [...listed(Boolean(me?.admin)), ...pluggedIn(usePluginPages().data)];
+  const pages = all.filter((page) => page.name().toLowerCase().includes(lower));
   const rows = (word.length > 1 ? (jobs.data as Schemas["JobSummary"][] | undefined) : undefined) ?? [];
   return [
     ...pages.map((page) => ({ key: page.path, icon: <Icon name={page.icon} />, text: page.name(), more: "", to: page.path })),

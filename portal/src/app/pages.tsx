@@ -2,13 +2,18 @@
 // folder in features.
 import { i18n } from "@lingui/core";
 import type { ComponentType } from "react";
+import type { Schemas } from "@/api/client";
 import type { IconName } from "@/ui/Icon";
 
-export interface PageEntry {
+/** What the navigation and the command palette have of a page. */
+export interface Item {
   /** As the router reads it: `$job` is a part that differs. */
   path: string;
   name: () => string;
   icon: IconName;
+}
+
+export interface PageEntry extends Item {
   load: () => Promise<{ default: ComponentType }>;
   /** Where the navigation has it; the pages of "own" are in the user's menu. Pages of no group are reached from others. */
   group?: Group;
@@ -41,10 +46,16 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/audit", name: () => i18n.t("Audit log"), icon: "clock", group: "admin", isForAdmins: true, load: () => import("@/features/audit/AuditPage") },
   { path: "/announcements", name: () => i18n.t("Announcements"), icon: "announcement", group: "admin", isForAdmins: true, load: () => import("@/features/announcements/AnnouncementsPage") },
   { path: "/settings", name: () => i18n.t("Settings"), icon: "settings", group: "admin", isForAdmins: true, load: () => import("@/features/settings/SettingsPage") },
+  { path: "/pages/$page", name: () => i18n.t("Plug-in page"), icon: "frame", load: () => import("@/features/pluginPages/PluginPage") },
   { path: "/profile", name: () => i18n.t("Profile"), icon: "user", group: "own", load: () => import("@/features/profile/ProfilePage") },
 ];
 
 /** Returns the pages that the command palette finds. */
 export function listed(isAdmin: boolean): readonly PageEntry[] {
   return PAGES.filter((page) => page.group && (isAdmin || !page.isForAdmins));
+}
+
+/** Returns the pages of other servers that this platform's administrators chose. */
+export function pluggedIn(pages: readonly Schemas["PluginPage"][] = []): readonly Item[] {
+  return pages.map((page) => ({ path: `/pages/${page.name}`, name: () => page.title, icon: "frame" }));
 }

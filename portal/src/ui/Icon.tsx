@@ -36,6 +36,7 @@ const PATHS = {
   star: "M12 3.500l2.600 5.400 5.900.8-4.300 4.100 1 5.900-5.200-2.800-5.200 2.800 1-5.900L3.500 9.700l5.900-.8z",
   settings: "M4 7h9M17 7h3M15 5v4M4 17h3M11 17h9M9 15v4",
   announcement: "M4 10v4h4l8 5V5l-8 5zM19 9v6",
+  frame: "M4 5h16v14H4zM4 9h16M7 7h.01",
   filter: "M4 5h16l-6 8v6l-4-2v-4z",
 } as const;
 

@@ -110,6 +110,7 @@ _ACTIONS: Final = (
     _admin("metrics.read", "see what is measured of the platform, its nodes and all jobs", scope=Scope.READ),
     _look("announcement.list", "see announcements"),
     _admin("announcement.change", "make and remove announcements"),
+    _look("plugin_page.list", "see the plug-in pages of the portal"),
     _admin("settings.read", "see the settings of the server, without secrets", scope=Scope.READ),
     _look("audit.own", "see audit entries by oneself or about one's own resources"),
     _admin("audit.read", "see the whole audit log", scope=Scope.READ, widens="audit.own"),

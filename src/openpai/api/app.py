@@ -39,7 +39,7 @@ _FILES: Final = (
     "jobs sweeps job_bulk job_changes job_attempts job_events tasks shells applications logs nodes virtual_clusters "
     "scheduler tokens authn oidc browser_sessions prometheus users user_fields ssh_keys groups storages storage_files "
     "code what_if quotas budgets exit_specs reports audit alert_rules alert_channels alerts metrics market settings "
-    "announcements kubernetes info"
+    "announcements plugin_pages kubernetes info"
 )
 ROUTERS: Final = tuple(import_module(f"openpai.api.routes.{name}") for name in _FILES.split())
 OPERATIONS: Final = {name: one for module in ROUTERS for name, one in module.router.operations.items()}
@@ -94,7 +94,7 @@ def create_api(services: Services) -> FastAPI:
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _no_api)
     api.add_middleware(Auditing, services=services)
-    files = PortalFiles(services.portal) if services.portal else None
+    files = PortalFiles(services.portal, [page.origin for page in services.plugin_pages]) if services.portal else None
     if files is not None and files.is_built:
         api.add_middleware(PortalPages, files=files)
     api.add_middleware(

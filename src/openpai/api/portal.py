@@ -7,7 +7,7 @@ beside each file, so nothing is compressed for a request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from mimetypes import guess_type
 from pathlib import Path
@@ -29,13 +29,15 @@ _API: Final = (
     "/api/", "/docs", "/openapi.json", "/static-offline-docs/", "/healthz", "/readyz", "/prometheus/", "/log-manager/",
     "/rest-server/",
 )  # fmt: skip
-_SAFE: Final = {"content-security-policy": POLICY, "cross-origin-opener-policy": "same-origin"}
 
 
 class PortalFiles:
     """The files of a built portal; a file that appears later is not served."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, framed: Collection[str] = ()) -> None:
+        """Serve what is in a directory; pages may have frames of the origins in `framed`, and no others."""
+        frames = f"; frame-src {' '.join(sorted(set(framed)))}" if framed else ""
+        self._safe = {"content-security-policy": POLICY + frames, "cross-origin-opener-policy": "same-origin"}
         self._files = {path.relative_to(directory).as_posix(): path for path in directory.rglob("*") if path.is_file()}
 
     @property
@@ -56,7 +58,7 @@ class PortalFiles:
     def _file(self, name: str, headers: Mapping[bytes, bytes]) -> Response:
         content = self._files[name].read_bytes()
         etag = f'"{sha256(content).hexdigest()[:32]}"'
-        answered = {**_SAFE, "etag": etag, "vary": "Accept-Encoding"}
+        answered = {**self._safe, "etag": etag, "vary": "Accept-Encoding"}
         answered["cache-control"] = "public, max-age=31536000, immutable" if name.startswith(_HASHED) else "no-cache"
         if etag in headers.get(b"if-none-match", b"").decode("latin-1"):
             return Response(status_code=304, headers=answered)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from openpai.api.plugin_pages import PluginPage
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.accounts import AccountStore
 from openpai.ports.alerts import AlertStore, MessageSender
@@ -177,5 +178,7 @@ class Services:
     """Sends messages, and says which addresses the webhooks of users may reach."""
     server_settings: tuple[ServerSetting, ...] = field(default=(), kw_only=True)
     """With what this server was started."""
+    plugin_pages: tuple[PluginPage, ...] = field(default=(), kw_only=True)
+    """The pages of other servers that the portal shows."""
     sealer: Sealer = field(kw_only=True)
     """Encrypts and authenticates state that clients carry for the server."""

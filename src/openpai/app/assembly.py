@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import openpai
 from openpai.api.app import create_api
+from openpai.api.plugin_pages import read_plugin_pages
 from openpai.api.services import ServerSetting, Services, SshGateway
 from openpai.api.services import Settings as ApiSettings
 from openpai.app.alerting import StorageHealth, disk_free, messenger, read_commands
@@ -163,6 +164,7 @@ async def build(settings: Settings, shown: tuple[ServerSetting, ...] = ()) -> As
                 metrics=metrics,
                 market=market,
                 server_settings=shown,
+                plugin_pages=read_plugin_pages(settings.plugin_pages or ""),
             )
         )  # fmt: skip
         stack.push_async_callback(server.api.state.forwarder.close)

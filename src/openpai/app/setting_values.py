@@ -169,6 +169,12 @@ def _read_webhook_networks(text: str) -> None:
     read_networks(text)
 
 
+def _read_plugin_pages(text: str) -> None:
+    from openpai.api.plugin_pages import read_plugin_pages
+
+    read_plugin_pages(text)
+
+
 def _read_labels(text: str) -> None:
     from openpai.app.backend import labels_in
 
@@ -186,6 +192,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "app_url": _read_app_url,
     "task_uids": _read_uids,
     "webhook_networks": _read_webhook_networks,
+    "plugin_pages": _read_plugin_pages,
     "node_selector": _read_labels,
     "traces_url": _web_address("traces-url"),
 }

@@ -93,6 +93,10 @@ class Settings:
     alert_commands: Path | None = setting(
         "File of the commands that alert rules may run: names with a program and its arguments."
     )
+    plugin_pages: str | None = setting(
+        "Pages of other servers that the portal's navigation has, each in a frame of its own origin: "
+        "'Wiki=https://wiki.example.org/, GPUs=https://grafana.example.org/d/gpus?theme={theme}'."
+    )
     webhook_networks: str | None = setting(
         "Networks that webhooks of users may reach besides public addresses, such as 10.0.0.0/8."
     )

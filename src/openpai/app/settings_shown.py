@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -49,5 +50,8 @@ def public(value: Any) -> Any:
     """Return a value without what an address may hide: its user, its password and its query."""
     if not isinstance(value, str) or "://" not in value:
         return plain(value)
+    if "=" in value.partition("://")[0]:
+        # Titles with addresses, as those of plug-in pages, in which no user and no password may be.
+        return re.sub(r"[?#][^\s,]*", "", value)
     parts = urlsplit(value)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -45,6 +45,7 @@ COMMANDS: Final = {
     "metrics": ("openpai.cli.metrics:app", "Metrics: what is measured of the platform."),
     "settings": ("openpai.cli.settings:settings", "Show the settings of the server, and where each comes from."),
     "announcement": ("openpai.cli.announcement:app", "Announcements: what administrators tell all users."),
+    "plugin-page": ("openpai.cli.plugin_page:app", "Plug-in pages: pages of other servers that the portal shows."),
     "audit": ("openpai.cli.audit:app", "The audit log: who did what."),
     "alert": ("openpai.cli.alert:app", "Alerts: what needs attention."),
     "import": ("openpai.cli.openpai_import:app", "Take over what another platform has."),

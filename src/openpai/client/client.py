@@ -35,6 +35,7 @@ from openpai.client.calls.jobs import Jobs
 from openpai.client.calls.market import Market
 from openpai.client.calls.metrics import Metrics
 from openpai.client.calls.nodes import Nodes
+from openpai.client.calls.plugin_pages import PluginPages
 from openpai.client.calls.quotas import Quotas
 from openpai.client.calls.reports import Reports
 from openpai.client.calls.scheduler import Scheduler
@@ -62,7 +63,7 @@ Http = TypeVar("Http", httpx.BaseTransport, httpx.AsyncBaseTransport)
 class Connected(
     Jobs, JobChanges, JobEvents, Applications, Tokens, Users, Groups, Nodes, VirtualClusters, Scheduler, WhatIfs,
     Storages, Quotas, Budgets, Reports, Audit, Alerts, AlertRules, AlertChannels, ExitSpecs, Code, SshKeys, Sweeps,
-    Metrics, Market, Settings, Announcements,
+    Metrics, Market, Settings, Announcements, PluginPages,
     Generic[Http],
 ):  # fmt: skip
     """What both clients are: the methods of all nouns over a connection to one platform for one user.

@@ -16,7 +16,7 @@ from tests.e2e.server import ROOT, Server, until
 PASSWORD: Final = "correct-horse-battery"
 HOSTILE: Final = "<img src=x onerror=window.harmed=1>\u202edesrever 🦄 " + "w" * 120
 _LISTED: Final = re.compile(r'\{ path: "([^"]+)"')
-PARTS: Final = {"$job": "admin~hostile", "$item": "hostile"}
+PARTS: Final = {"$job": "admin~hostile", "$item": "hostile", "$page": "wiki"}
 """What stands in the addresses of pages of one thing."""
 
 

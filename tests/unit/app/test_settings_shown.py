@@ -56,6 +56,7 @@ def test_no_part_of_an_address_that_may_be_secret_is_shown(
     monkeypatch.setenv("PAI_DATABASE_URL", "postgresql://pai:hush@db:5432/pai?password=hush&sslkey=hush")
     monkeypatch.setenv("PAI_METRICS_URL", "https://hush@metrics.example.org/api#hush")
     monkeypatch.setenv("PAI_TRACES_URL", "http://127.0.0.1:4318")
+    monkeypatch.setenv("PAI_PLUGIN_PAGES", "A=https://a.org/?key=hush, B=http://b.org/b#hush,c")
     main.app(["up"], standalone_mode=False)
     (shown,) = started
     assert "hush" not in repr(shown)

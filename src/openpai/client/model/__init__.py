@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from openpai.client.model.market import *
     from openpai.client.model.metrics import *
     from openpai.client.model.nodes import *
+    from openpai.client.model.plugin_pages import *
     from openpai.client.model.quotas import *
     from openpai.client.model.reports import *
     from openpai.client.model.ssh_keys import *
@@ -50,6 +51,7 @@ _PLACE: Final = {
     "market": "MarketCategory MarketDetail MarketEdit MarketItem MarketPage MarketRevision MarketRun MarketSettings",
     "metrics": "JobEfficiency MetricChart MetricInfo MetricSeries ResourceEfficiency RoleEfficiency",
     "nodes": "Amount Held Holding NodeCheck NodeDetail NodeView",
+    "plugin_pages": "PluginPage",
     "budgets": "Budget",
     "quotas": "Quota",
     "reports": "Report Use WeeklyReport",
