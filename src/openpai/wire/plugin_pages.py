@@ -14,5 +14,7 @@ class PluginPage(Document):
     title: Annotated[str, Doc("as the navigation has it", example="Wiki")]
     address: Annotated[
         str,
-        Doc("`{user}`, `{theme}` and `{language}` in it stand for values", example="https://wiki.example.org/?u={user}"),
+        Doc(
+            "`{user}`, `{theme}` and `{language}` in it stand for values", example="https://wiki.example.org/?u={user}"
+        ),
     ]

@@ -42,6 +42,7 @@ TAGS: Final = {
     "audit": "The log of changes.",
     "alerts": "What needs attention.",
     "announcements": "What administrators announce to all users.",
+    "plugin pages": "Pages of other servers that the portal shows.",
     "settings": "The settings of the server.",
     "info": "What this server is.",
 }
