@@ -1,8 +1,8 @@
 """Plug-in pages: pages of other servers that the portal's navigation has, each in a frame of its own origin.
 
-An administrator names them in the settings: `Wiki=https://wiki.example.org/, GPUs=https://grafana.example.org/d/gpus`. The
-portal's Content Security Policy permits frames of exactly their origins. A page gets no token and no login: `{user}`, `{theme}`
-and `{language}` in its address are all that it learns, and they prove nothing.
+An administrator names them in the settings: `Wiki=https://wiki.example.org/, GPUs=https://grafana.example.org/d/x`.
+The portal's Content Security Policy permits frames of exactly their origins. A page gets no token and no login:
+`{user}`, `{theme}` and `{language}` in its address are all that it learns, and they prove nothing.
 """
 
 from __future__ import annotations
