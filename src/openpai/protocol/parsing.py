@@ -14,10 +14,11 @@ import yaml
 
 from openpai.protocol.dialect import as_yaml, is_json, resolve
 from openpai.protocol.errors import Fault, InvalidProtocol
-from openpai.protocol.syntax import character_fault, syntax_fault
+from openpai.protocol.syntax import TOO_DEEP, character_fault, syntax_fault
 from openpai.protocol.wording import cut
 
 DEPTH_MAX: Final = 64
+_IS_TOO_DEEP: Final = f"is nested deeper than {DEPTH_MAX} levels"
 EXPANDED_MAX: Final = 4 * 1024 * 1024
 """The limit on the characters of a file with its aliases expanded."""
 
@@ -89,7 +90,11 @@ def parse(text: str) -> Parsed:
         for event in yaml.parse(source, Loader=_LOADER):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
-        raise InvalidProtocol((syntax_fault(error, text),)) from error
+        if error.problem == TOO_DEEP and error.problem_mark is not None:
+            fault = Fault("", f"the file {_IS_TOO_DEEP}", error.problem_mark.line + 1)
+        else:
+            fault = syntax_fault(error, text)
+        raise InvalidProtocol((fault,)) from error
     except yaml.reader.ReaderError as error:
         raise InvalidProtocol((character_fault(error.character, source),)) from error
     except UnicodeEncodeError as error:
@@ -163,7 +168,7 @@ class _Builder:
 
     def _begin(self, event: Any, is_mapping: bool) -> None:
         if len(self._open) >= DEPTH_MAX:
-            self._refuse(event, f"is nested deeper than {DEPTH_MAX} levels")
+            self._refuse(event, _IS_TOO_DEEP)
         if event.tag not in _CONTAINER_TAGS:
             self._note(event, _STRANGE_TAG)
         if self._open and self._open[-1].key is None and type(self._open[-1].items) is dict:

@@ -31,6 +31,10 @@ _MENDED_BY: Final = {
 }
 
 
+TOO_DEEP: Final = "exceeded maximum nesting depth"
+"""How libyaml says since PyYAML 6.0.4 that it looked ahead into more levels than it follows."""
+
+
 def syntax_fault(error: yaml.MarkedYAMLError, text: str) -> Fault:
     """Return why a text cannot be parsed, and where and how to correct it."""
     mark = error.problem_mark or error.context_mark

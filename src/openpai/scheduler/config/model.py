@@ -15,6 +15,7 @@ from typing import Any, Final
 import yaml
 
 from openpai.protocol.errors import Fault, Refused
+from openpai.protocol.syntax import TOO_DEEP
 from openpai.protocol.wording import plural
 from openpai.scheduler.model import Order
 
@@ -198,8 +199,8 @@ def is_too_deep(text: str) -> bool:
                     return True
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
-    except yaml.YAMLError:
-        pass  # loading it says what is wrong, and goes no deeper
+    except yaml.YAMLError as error:
+        return getattr(error, "problem", None) == TOO_DEEP  # loading it says what else is wrong, and goes no deeper
     return False
 
 
