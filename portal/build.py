@@ -74,6 +74,7 @@ def document() -> bytes:
 def prepare(program: str, npm: str) -> None:
     """Install the libraries and write the types of the API and the schema of job files, where they changed."""
     from openpai.protocol.schema import json_schema
+    from openpai.storage.kinds import schema as storage_schema
 
     KEPT.mkdir(exist_ok=True)
     lock = (HERE / "package-lock.json").read_bytes()
@@ -87,6 +88,7 @@ def prepare(program: str, npm: str) -> None:
         run(program, f"{TOOLS}/openapi-typescript/bin/cli.js", ".build/openapi.json", "-o", str(types))
         finish("types", described)
     (HERE / "src" / "api" / "jobFile.json").write_text(json.dumps(json_schema()))
+    (HERE / "src" / "api" / "storageKinds.json").write_text(json.dumps(storage_schema()))
     run(program, f"{TOOLS}/@lingui/cli/dist/lingui.js", "compile", "--strict")
 
 

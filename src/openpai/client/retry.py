@@ -222,7 +222,8 @@ def error_of(response: httpx.Response) -> PaiError:
         busy = Unavailable(message, advice or (f"try again in {pause:.0f} s" if pause else "try again in a moment"))
         busy.code = code or busy.code
         return busy
-    if faults := _faults(body):
+    faults = _faults(body)
+    if faults and code == "InvalidProtocolError":
         return InvalidProtocol(faults)
     if status == 413 and code is None:
         # An OpenPAI server would have sent its own error.
@@ -234,4 +235,6 @@ def error_of(response: httpx.Response) -> PaiError:
         return Broken(message) if code else _of_a_stranger(response, message)
     if status == 401:
         advice = advice or "log in with `pai login`"
-    return Refused(code, message, advice)
+    refused = Refused(code, message, advice)
+    refused.faults = faults
+    return refused

@@ -80,6 +80,8 @@ class PaiError(Exception):
     code: str
     message: str
     advice: str
+    faults: tuple[Fault, ...] = ()
+    """Each place of a file, or field of a request, that is wrong."""
 
     def __init__(self, code: str, message: str, advice: str = "") -> None:
         super().__init__(message)
@@ -102,6 +104,8 @@ class PaiError(Exception):
         body: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.advice:
             body["advice"] = self.advice
+        if self.faults:
+            body["faults"] = [fault.as_dict() for fault in self.faults]
         return body
 
 
@@ -110,10 +114,11 @@ class Refused(PaiError):
 
 
 class InvalidParameters(Refused):
-    """A value of a request or of a command line is wrong."""
+    """A value of a request or of a command line is wrong; `faults` names the fields, where several may be wrong."""
 
-    def __init__(self, message: str, advice: str = "") -> None:
+    def __init__(self, message: str, advice: str = "", faults: tuple[Fault, ...] = ()) -> None:
         super().__init__("InvalidParametersError", message, advice)
+        self.faults = faults
 
 
 class BadConfiguration(Refused):
@@ -150,6 +155,16 @@ class Fault:
     suggestion: str = ""
     """The nearest legal spelling, if one is near enough."""
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fault as an object of an error's body."""
+        return {
+            "path": self.path,
+            "line": self.line,
+            "message": self.message,
+            "allowed": self.allowed,
+            "suggestion": self.suggestion,
+        }
+
     def describe(self) -> str:
         """Return the fault as one line."""
         where = f"line {self.line}: " if self.line else ""
@@ -162,8 +177,6 @@ class Fault:
 class InvalidProtocol(Refused):
     """A job file has faults; all of them are in `faults`."""
 
-    faults: tuple[Fault, ...]
-
     def __init__(self, faults: tuple[Fault, ...]) -> None:
         count = plural(len(faults), "fault")
         super().__init__(
@@ -172,17 +185,3 @@ class InvalidProtocol(Refused):
             "fix the lines named above; `pai job check FILE` checks a file without submitting it",
         )
         self.faults = faults
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the error's body with each fault as an object."""
-        listed = [
-            {
-                "path": fault.path,
-                "line": fault.line,
-                "message": fault.message,
-                "allowed": fault.allowed,
-                "suggestion": fault.suggestion,
-            }
-            for fault in self.faults
-        ]
-        return {**super().as_dict(), "faults": listed}

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 
-from openpai.protocol.errors import InvalidParameters
+from openpai.protocol.errors import Fault, InvalidParameters
 from openpai.protocol.wording import validation_message
 
 _SMB_ADDRESS: Final = re.compile(r"//([^/\\]+)/([^/\\]+)(/.*)?")
@@ -225,7 +225,7 @@ class Draft:
 
 def read(document: Mapping[str, Any]) -> Draft:
     """Return the storage that a document describes; raise InvalidParametersError with every fault in it."""
-    faults: list[str] = []
+    faults: list[Fault] = []
     head = _checked(Head, document, "", faults)
     kind = str(document.get("type"))
     kind = _ALSO_CALLED.get(kind, kind)
@@ -233,7 +233,8 @@ def read(document: Mapping[str, Any]) -> Draft:
     if kind in MODELS and isinstance(document.get("data"), Mapping):
         place = _checked(MODELS[kind], document["data"], "data.", faults)
     if not isinstance(head, Head) or place is None:
-        raise InvalidParameters("; ".join(faults), "docs/storages.md lists the keys of each type")
+        message = "; ".join(f"{fault.path or 'storage'}: {fault.message}" for fault in faults)
+        raise InvalidParameters(message, "docs/storages.md lists the keys of each type", tuple(faults))
     values = place.model_dump(by_alias=True)
     secrets = {name: value.get_secret_value() for name, value in values.items() if isinstance(value, SecretStr)}
     data = {name: value for name, value in values.items() if not isinstance(value, SecretStr) and value != ""}
@@ -251,21 +252,21 @@ def schema() -> dict[str, Any]:
     return {"oneOf": alternatives}
 
 
-def _checked(model: type[_Definition], values: Any, where: str, faults: list[str]) -> _Definition | None:
+def _checked(model: type[_Definition], values: Any, where: str, faults: list[Fault]) -> _Definition | None:
     try:
         # Validated as JSON, where a number is no string and a string is no flag, while text may still become a secret.
         return model.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         faults.extend(
-            _fault_text(model, where, fault) for fault in error.errors(include_url=False, include_input=False)
+            _read_fault(model, where, fault) for fault in error.errors(include_url=False, include_input=False)
         )
         return None
 
 
-def _fault_text(model: type[_Definition], where: str, fault: Mapping[str, Any]) -> str:
+def _read_fault(model: type[_Definition], where: str, fault: Mapping[str, Any]) -> Fault:
     place = where + ".".join(str(part) for part in fault["loc"])
     message = validation_message(fault)
     if fault["type"] == "extra_forbidden":
         known = [field.alias or name for name, field in model.model_fields.items()]
         message = f"is not known here; known are {', '.join(known)}"
-    return f"{place.rstrip('.') or 'storage'}: {message}"
+    return Fault(place.rstrip("."), message)

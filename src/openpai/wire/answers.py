@@ -35,9 +35,9 @@ class Message(Document):
 
 
 class Fault(Document):
-    """One fault of a job file."""
+    """One fault of a job file, or of a field of a request."""
 
-    path: Annotated[str, Doc("where in the file", example="taskRoles.worker.instances")]
+    path: Annotated[str, Doc("where in the file or in the request", example="taskRoles.worker.instances")]
     line: Annotated[int | None, Doc(example=7)]
     message: Annotated[str, Doc(example="0 is less than 1")]
     allowed: Annotated[str, Doc(example="1 to 10,000")]
@@ -50,4 +50,4 @@ class Error(Document):
     code: Annotated[str, Doc(example="NoJobError")]
     message: Annotated[str, Doc("for people", example="there is no job 'ann~train'")]
     advice: NotRequired[Annotated[str, Doc("what to do next", example="ask an administrator")]]
-    faults: NotRequired[Annotated[Sequence[Fault], Doc("all faults of a job file", example=[])]]
+    faults: NotRequired[Annotated[Sequence[Fault], Doc("all faults of a job file, or the fields of a request that are wrong", example=[])]]

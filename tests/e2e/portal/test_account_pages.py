@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.e2e.portal.browsing import Visitor
-from tests.e2e.server import Server
+from tests.e2e.portal.browsing import Visitor, expect
+from tests.e2e.portal.walking import broken_commands
+from tests.e2e.server import Server, until
 
 pytestmark = pytest.mark.slow
 
@@ -108,6 +110,51 @@ def test_files_are_uploaded_seen_downloaded_and_removed(visitor: Visitor, data: 
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     row.wait_for(state="detached")
     assert list((data / "runs").iterdir()) == []
+
+
+def test_an_administrator_makes_changes_tests_and_removes_a_storage(
+    visitor: Visitor, server: Server, tmp_path: Path
+) -> None:
+    assert server.http.post("/groups", json={"groupname": "readers"}).is_success
+    visitor.open("/storages", "Storages")
+    page = visitor.page
+    page.get_by_role("button", name="New storage").click()
+    form = page.get_by_role("dialog")
+    form.get_by_label("Name", exact=True).fill("shared")
+    # Its fields follow its kind, and what the server says of one stands beside it.
+    form.get_by_label("Kind").select_option("smb")
+    form.get_by_label("Server").fill("not a host")
+    form.get_by_role("textbox", name="Share", exact=True).fill("pictures")
+    form.get_by_label("Where the nodes have it mounted").fill(str(tmp_path))
+    form.get_by_label("Password", exact=True).fill("hush-hush")
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_label("Server")).to_have_accessible_description(re.compile("must match"))
+    form.get_by_label("Server").fill("nas.example.org")
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_role("alert")).to_contain_text("a password needs a username")
+    form.get_by_label("User name").fill("reader")
+    assert broken_commands(page) == []
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_label("Password", exact=True)).to_have_attribute("placeholder", "kept as it is")
+    kept = server.get("/storages/shared")
+    assert (kept["data"]["username"], kept["hasCredentials"]) == ("reader", True)
+    assert "hush-hush" not in page.content() + str(form.locator("input").evaluate_all("all => all.map(x => x.value)"))
+    form.get_by_label("Description").fill("pictures with labels")
+    form.get_by_label("readers").check()
+    form.get_by_role("button", name="Save").click()
+    until(lambda: server.get("/storages/shared").get("groups") == ["readers"], "it is granted")
+    kept = server.get("/storages/shared")
+    assert (kept["description"], kept["hasCredentials"]) == ("pictures with labels", True)
+    assert broken_commands(page) == []
+    form.get_by_role("button", name="Test the storage").click()
+    expect(form.get_by_role("region", name="Test").get_by_role("listitem")).to_have_text(
+        [re.compile(step) for step in ("connect", "list", "write", "read", "remove")]
+    )
+    assert visitor.examine() == []
+    form.get_by_role("button", name="Remove the storage").click()
+    page.get_by_role("dialog", name="Remove shared?").get_by_role("button", name="Remove").click()
+    expect(page.get_by_role("link", name="shared")).to_have_count(0)
+    assert server.http.get("/storages/shared").status_code == 404
 
 
 def test_the_audit_log_says_who_did_what(visitor: Visitor, server: Server) -> None:

@@ -20,6 +20,7 @@ ADMINS: Final = """
 /groups           New group
 /virtual-clusters New virtual cluster
 /exit-specs       New exit spec
+/storages         New storage
 """
 """Actions that only administrators are offered."""
 

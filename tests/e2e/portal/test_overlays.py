@@ -36,6 +36,8 @@ OVERLAYS: Final = """
 /profile                | New token
 /storages?storage=files | notes.txt
 /storages?storage=files | Remove notes.txt
+/storages               | New storage
+/storages?storage=files | Manage
 /cluster                | CPU
 """
 """A page, and the button that opens something there."""

@@ -5,6 +5,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState, type FormEvent } from "react";
 import { answer, http } from "@/api/client";
 import { useVirtualClusters } from "@/api/cluster";
+import { Choices } from "@/ui/Choices";
 import { CopyCommand } from "@/ui/Copy";
 import { notify, notifyError } from "@/ui/notices";
 import css from "./GroupsPage.module.css";
@@ -55,26 +56,5 @@ export function GroupForm({ group, onDone }: { group?: Group; onDone: () => void
       <TextInput label={i18n.t("Name at the identity provider")} value={externalName} onChange={(event) => setExternal(event.target.value)} />
       <div className={css.line}><CopyCommand words={commandOf(groupname, acls, !group)} /><Button type="submit" loading={save.isPending}>{i18n.t("Save")}</Button></div>
     </form>
-  );
-}
-
-interface ChoicesProps {
-  label: string;
-  all: readonly string[];
-  chosen: readonly string[];
-  choose: (names: string[]) => void;
-}
-
-function Choices({ label, all, chosen, choose }: ChoicesProps) {
-  // What was granted stays visible, also if it does not exist any more.
-  const names = [...new Set([...all, ...chosen])];
-  return (
-    <fieldset className={css.choices}>
-      <legend>{label}</legend>
-      {names.map((name) => (
-        <Checkbox key={name} label={name} checked={chosen.includes(name)} onChange={(event) => choose(event.target.checked ? [...chosen, name] : chosen.filter((one) => one !== name))} />
-      ))}
-      {!names.length && <span className={css.dim}>–</span>}
-    </fieldset>
   );
 }

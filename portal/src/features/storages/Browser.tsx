@@ -4,6 +4,7 @@ import { Button, Progress } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
 import type { Schemas } from "@/api/client";
+import { useMe } from "@/api/session";
 import { useAddress } from "@/ui/address";
 import { Ask } from "@/ui/Ask";
 import { CopyCommand } from "@/ui/Copy";
@@ -23,6 +24,7 @@ const DOWNLOAD_MAX = 2 * 1024 ** 3;
 
 export function Browser({ storage }: { storage: Schemas["StorageEntry"] }) {
   const [query, change] = useAddress();
+  const isAdmin = useMe().data?.admin;
   const [removed, setRemoved] = useState<FileEntry | null>(null);
   const queries = useQueryClient();
   const path = query["path"] ?? "";
@@ -42,7 +44,7 @@ export function Browser({ storage }: { storage: Schemas["StorageEntry"] }) {
     }
   };
   return (
-    <Card title={<Path storage={storage.name} path={path} />} aside={<span className={css.bar}>{!storage.readOnly && <Upload storage={storage.name} path={path} onDone={again} />}<CopyCommand words={["storage", "ls", storage.name, ...(path ? [path] : [])]} /></span>} flush>
+    <Card title={<Path storage={storage.name} path={path} />} aside={<span className={css.bar}>{!storage.readOnly && <Upload storage={storage.name} path={path} onDone={again} />}{isAdmin && <Button size="xs" variant="default" leftSection={<Icon name="settings" size={15} />} onClick={() => change({ manage: storage.name }, { push: true })}>{i18n.t("Manage")}</Button>}<CopyCommand words={["storage", "ls", storage.name, ...(path ? [path] : [])]} /></span>} flush>
       <Loaded query={files} rows={6}>
         {(list) => (
           <>
