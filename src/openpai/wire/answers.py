@@ -50,4 +50,8 @@ class Error(Document):
     code: Annotated[str, Doc(example="NoJobError")]
     message: Annotated[str, Doc("for people", example="there is no job 'ann~train'")]
     advice: NotRequired[Annotated[str, Doc("what to do next", example="ask an administrator")]]
-    faults: NotRequired[Annotated[Sequence[Fault], Doc("all faults of a job file, or the fields of a request that are wrong", example=[])]]
+    faults: NotRequired[
+        Annotated[
+            Sequence[Fault], Doc("all faults of a job file, or the fields of a request that are wrong", example=[])
+        ]
+    ]
