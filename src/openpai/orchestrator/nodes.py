@@ -86,6 +86,7 @@ class _Used:
     gpus: int = 0
     tasks: int = 0
     virtual_clusters: set[str] = field(default_factory=set)
+    temperatures_c: dict[int, float] = field(default_factory=dict)
 
 
 def node_views(leader: Leader) -> Iterator[NodeView]:
@@ -112,6 +113,8 @@ def _away(note: NodeNote) -> NodeSeen:
 
 def _used(leader: Leader) -> dict[str, _Used]:
     used: dict[str, _Used] = {}
+    measured = leader.measures.newest() if leader.measures is not None else {}
+    uses = {(key.job, key.task): use.sample.devices for key, use in measured.items() if use.sample.devices}
     for found in leader.active.records.values():
         if not found.slots:
             continue
@@ -124,6 +127,9 @@ def _used(leader: Leader) -> dict[str, _Used]:
             sums.gpus += need.gpus
             sums.tasks += 1
             sums.virtual_clusters.add(found.virtual_cluster)
+            for device in uses.get((found.job.id, id_), ()):
+                if device.temperature_c is not None:
+                    sums.temperatures_c[device.index] = device.temperature_c
     return used
 
 
@@ -151,4 +157,5 @@ def _view(node: NodeSeen, note: NodeNote, used: _Used, deadline_ms: int | None, 
         lemon_score=round(blamed[0], 2),
         lemon_users=blamed[1],
         checks=node.checks,
+        temperatures_c=used.temperatures_c,
     )

@@ -127,6 +127,8 @@ class NodeView:
     lemon_users: int = 0
     """How many users these are."""
     checks: tuple[NodeCheck, ...] = ()
+    temperatures_c: Mapping[int, float] = field(default_factory=dict)
+    """Of GPUs of running tasks, by their number, where they were measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from openpai.wire.answers import NodeName, NullableMs, VcName
@@ -36,6 +36,9 @@ class Node(Document):
     badBecause: Annotated[str, Doc("why an administrator marked GPUs as bad", example="")]
     tasks: Annotated[int, Doc("task attempts that hold resources there", example=1)]
     virtualClusters: Sequence[VcName]
+    temperatures: Annotated[
+        Mapping[str, float], Doc("of GPUs by their number, in Celsius, where measured", example={"0": 61, "1": 58})
+    ]
     lemonScore: Annotated[
         float, Doc("how many users' jobs failed lately for its hardware, older failures counting less", example=0)
     ]

@@ -154,9 +154,16 @@ def test_the_map_shows_which_job_uses_which_gpu(visitor: Visitor, server: Server
     lit = page.locator("i[data-is=used]:not([data-dim])")
     expect(lit).to_have_count(3)
     assert visitor.examine() == []
+    until(lambda: any(node["temperatures"] for node in server.get("/nodes")), "its GPUs are measured")
+    page.get_by_role("radio", name="Temperature").check(force=True)
+    expect(page.locator("i[title$='admin~on-the-map · 60 °C'][data-heat=cool]")).to_have_count(3)
+    expect(page.get_by_role("button", name="3 of 8 in use, 0 bad, hottest 60 °C")).to_have_count(1)
+    assert visitor.examine() == []
+    page.get_by_role("radio", name="Jobs").check(force=True)
     node = page.get_by_role("button", name="in use").filter(has=page.locator("i[title$='admin~on-the-map']")).first
     node.click()
     page.get_by_role("dialog").get_by_role("link", name="admin~on-the-map").wait_for()
+    expect(page.get_by_role("dialog").get_by_text("60 °C")).to_have_count(3)
 
 
 def test_admin_pages_on_a_small_screen(server: Server, browser: Any) -> None:

@@ -3,7 +3,7 @@ import { i18n } from "@lingui/core";
 import { Drawer, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy } from "react";
-import { answer, http } from "@/api/client";
+import { answer, http, type Schemas } from "@/api/client";
 import { useNodes, useVirtualClusters, type Node, type VirtualCluster } from "@/api/cluster";
 import { whileLive } from "@/api/live";
 import { LIVE_MS } from "@/api/queries";
@@ -18,6 +18,7 @@ import { Card, Fact, Facts, Page } from "@/ui/Page";
 import { Part } from "@/ui/Part";
 import { Ago } from "@/ui/time";
 import css from "./ClusterPage.module.css";
+import { heatName } from "./heat";
 import { NodeActions } from "./NodeActions";
 
 
@@ -118,6 +119,31 @@ function Devices({ node }: { node: Node }) {
   );
 }
 
+/** What is known of the GPUs of a node, and what its checks found. */
+function Health({ node }: { node: Schemas["NodeDetail"] }) {
+  const warm = Object.entries(node.temperatures);
+  const failing = node.checks.filter((check) => check.result !== "passed");
+  return (
+    <>
+      {warm.length > 0 && (
+        <>
+          <h3>{i18n.t("Temperature of its GPUs")}</h3>
+          <ul className={css.temperatures}>{warm.map(([number, degrees]) => <li key={number} data-heat={heatName(degrees)}><span>{number}</span>{Math.round(degrees)} °C</li>)}</ul>
+        </>
+      )}
+      {node.checks.length > 0 && (
+        <>
+          <h3>{i18n.t("Checks")}</h3>
+          {!failing.length && <p className={css.dim}>{i18n.t("{count, plural, one {The one check passed.} other {All # checks passed.}}", { count: node.checks.length })}</p>}
+          <ul className={css.jobs}>
+            {failing.map((check) => <li key={check.name}><span className={check.result === "failed" ? css.bad : undefined}>{check.name}</span><span className={css.dim}>{check.message || check.result}{check.sinceTime && <> · <Ago ms={check.sinceTime} /></>}</span></li>)}
+          </ul>
+        </>
+      )}
+    </>
+  );
+}
+
 function OneNode({ name }: { name: string }) {
   const isAdmin = useMe().data?.admin ?? false;
   const detail = useQuery({
@@ -130,6 +156,7 @@ function OneNode({ name }: { name: string }) {
       {(node) => (
         <div className={css.detail}>
           {node.message && <p className={css.bad}>{node.message}</p>}
+          {node.badBecause && <p className={css.bad}>{i18n.t("Bad GPUs {devices}: {reason}", { devices: node.badDevices.join(", "), reason: node.badBecause })}</p>}
           {node.drained && <p className={css.bad}>{i18n.t("Drained: {reason}", { reason: node.drainedBecause })}</p>}
           <Facts>
             <Fact name={i18n.t("Address")}>{node.address}</Fact>
@@ -137,6 +164,7 @@ function OneNode({ name }: { name: string }) {
             <Fact name={i18n.t("CPUs")}>{node.cpus.used}/{node.cpus.total}</Fact>
             <Fact name={i18n.t("Virtual clusters")}>{node.virtualClusters.join(", ") || "–"}</Fact>
           </Facts>
+          <Health node={node} />
           <h3>{i18n.t("Jobs on it")}</h3>
           {!node.jobs.length && <p className={css.dim}>{i18n.t("None that you may see.")}</p>}
           <ul className={css.jobs}>

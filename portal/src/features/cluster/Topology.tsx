@@ -1,10 +1,13 @@
 // The cluster as a map: racks, switches and nodes as boxes, each GPU as a square in the colour of the job that uses it.
 import { i18n } from "@lingui/core";
-import { useState } from "react";
+import { SegmentedControl } from "@mantine/core";
+import { createContext, useContext, useState } from "react";
+import { useNodes } from "@/api/cluster";
 import { useAddress } from "@/ui/address";
 import { Link } from "@/ui/Link";
 import { Loaded, Note } from "@/ui/Loaded";
 import css from "./Topology.module.css";
+import { heatName, heatOf, HOT_C, hottestOf, WARM_C, type Heat } from "./heat";
 import { jobsOf, leavesOf, useTopology, type Leaf, type Place } from "./topology";
 
 const JOBS_SHOWN = 40;
@@ -17,8 +20,13 @@ function colourOf(job: string): string {
   return `hsl(${25 + (hash % 310)} ${50 + ((hash >>> 9) % 30)}% ${42 + ((hash >>> 16) % 22)}%)`;
 }
 
+const Shown = createContext<{ lit: string; heat: Heat | null }>({ lit: "", heat: null });
+
 export default function Topology() {
   const [lit, setLit] = useState("");
+  const [query, change] = useAddress();
+  const measured = heatOf(useNodes().data ?? []);
+  const isHeat = query["colour"] === "heat";
   return (
     <Loaded query={useTopology()} rows={8}>
       {(places) => {
@@ -26,13 +34,19 @@ export default function Topology() {
         const jobs = jobsOf(places);
         return (
           <div className={css.both}>
-            <div className={css.map}>{places.map((place) => <Box key={`${place.type}/${place.name}`} place={place} lit={lit} />)}</div>
+            <Shown.Provider value={{ lit: isHeat ? "" : lit, heat: isHeat ? measured : null }}>
+              <div className={css.map}>{places.map((place) => <Box key={`${place.type}/${place.name}`} place={place} heat={measured} />)}</div>
+            </Shown.Provider>
             <aside className={css.side} aria-label={i18n.t("Jobs on the map")}>
-              <ul className={css.key}>
-                <li><i data-is="free" />{i18n.t("free")}</li>
-                <li><i data-is="reserved" />{i18n.t("reserved")}</li>
-                <li><i data-is="bad" />{i18n.t("bad")}</li>
-              </ul>
+              <SegmentedControl size="xs" aria-label={i18n.t("Colours")} value={isHeat ? "heat" : "jobs"} onChange={(colour) => change({ colour: colour === "heat" ? "heat" : "" })}
+                data={[{ value: "jobs", label: i18n.t("Jobs") }, { value: "heat", label: i18n.t("Temperature") }]} />
+              {isHeat ? <HeatKey heat={measured} /> : (
+                <ul className={css.key}>
+                  <li><i data-is="free" />{i18n.t("free")}</li>
+                  <li><i data-is="reserved" />{i18n.t("reserved")}</li>
+                  <li><i data-is="bad" />{i18n.t("bad")}</li>
+                </ul>
+              )}
               {!jobs.length && <p className={css.dim}>{i18n.t("No job uses the cluster now.")}</p>}
               <ul className={css.jobs}>
                 {jobs.slice(0, JOBS_SHOWN).map(([job, count]) => (
@@ -52,40 +66,60 @@ export default function Topology() {
   );
 }
 
-function Box({ place, lit }: { place: Place; lit: string }) {
-  if (place.isNode) return <NodeBox place={place} lit={lit} />;
+/** What the colours of temperatures mean, and that nothing was measured. */
+function HeatKey({ heat }: { heat: Heat }) {
+  if (!heat.size) return <p className={css.dim}>{i18n.t("No temperature of a GPU is measured now: only those of GPUs at work are, and where the nodes have sensors.")}</p>;
+  return (
+    <ul className={css.key}>
+      <li><i data-heat="cool" />{i18n.t("below {degrees} °C", { degrees: WARM_C })}</li>
+      <li><i data-heat="warm" />{i18n.t("{from} to {to} °C", { from: WARM_C, to: HOT_C })}</li>
+      <li><i data-heat="hot" />{i18n.t("{degrees} °C and more", { degrees: HOT_C })}</li>
+      <li><i data-heat="none" />{i18n.t("not measured")}</li>
+      <li><i data-is="bad" />{i18n.t("bad")}</li>
+    </ul>
+  );
+}
+
+function Box({ place, heat }: { place: Place; heat: Heat }) {
+  if (place.isNode) return <NodeBox place={place} heat={heat} />;
   return (
     <section className={css.box} aria-label={`${place.type} ${place.name}`}>
       <p className={css.label}>{place.name} <span>{place.type}</span></p>
-      <div className={css.inner}>{place.places.map((one) => <Box key={`${one.type}/${one.name}`} place={one} lit={lit} />)}</div>
+      <div className={css.inner}>{place.places.map((one) => <Box key={`${one.type}/${one.name}`} place={one} heat={heat} />)}</div>
     </section>
   );
 }
 
-function NodeBox({ place, lit }: { place: Place; lit: string }) {
+function NodeBox({ place, heat }: { place: Place; heat: Heat }) {
   const [, change] = useAddress();
   const leaves = leavesOf(place);
   const count = (state: Leaf["state"]) => leaves.filter((leaf) => leaf.state === state).length;
   const words = i18n.t("{name}: {used} of {total} in use, {bad} bad", { name: place.name, used: count("used"), total: leaves.length, bad: count("bad") });
+  const hottest = hottestOf(place.name, leaves, heat);
+  const all = hottest === undefined ? words : `${words}, ${i18n.t("hottest {degrees} °C", { degrees: Math.round(hottest) })}`;
   return (
-    <button type="button" className={css.node} data-bad={place.isBad || undefined} aria-label={words} onClick={() => change({ node: place.name })}>
-      <span className={css.label}>{place.name}</span>
-      <Groups place={place} lit={lit} />
+    <button type="button" className={css.node} data-bad={place.isBad || undefined} aria-label={all} onClick={() => change({ node: place.name })}>
+      <span className={css.label}>{place.name}{hottest !== undefined && <span className={css.degrees} data-heat={heatName(hottest)}>{Math.round(hottest)} °C</span>}</span>
+      <Groups node={place.name} place={place} />
     </button>
   );
 }
 
 /** The GPUs of a node; those behind one switch are closer together. */
-function Groups({ place, lit }: { place: Place; lit: string }) {
+function Groups({ node, place }: { node: string; place: Place }) {
   return (
     <span className={css.groups}>
-      {place.leaves.length > 0 && <span className={css.group}>{place.leaves.map((leaf) => <Square key={leaf.index} leaf={leaf} lit={lit} />)}</span>}
-      {place.places.map((one) => <Groups key={one.name} place={one} lit={lit} />)}
+      {place.leaves.length > 0 && <span className={css.group}>{place.leaves.map((leaf) => <Square key={leaf.index} node={node} leaf={leaf} />)}</span>}
+      {place.places.map((one) => <Groups key={one.name} node={node} place={one} />)}
     </span>
   );
 }
 
-function Square({ leaf, lit }: { leaf: Leaf; lit: string }) {
+function Square({ node, leaf }: { node: string; leaf: Leaf }) {
+  const { lit, heat } = useContext(Shown);
+  const degrees = heat?.get(`${node}/${leaf.index}`);
+  const title = [leaf.job ? `${leaf.index}: ${leaf.job}` : String(leaf.index), degrees !== undefined && `${Math.round(degrees)} °C`].filter(Boolean).join(" · ");
+  if (heat) return <i data-is={leaf.state} data-heat={leaf.state === "bad" ? undefined : heatName(degrees)} title={title} />;
   const isColoured = leaf.job && leaf.state !== "bad";
-  return <i data-is={leaf.state} data-dim={(lit && leaf.job !== lit) || undefined} title={leaf.job ? `${leaf.index}: ${leaf.job}` : String(leaf.index)} style={isColoured ? { background: colourOf(leaf.job) } : undefined} />;
+  return <i data-is={leaf.state} data-dim={(lit && leaf.job !== lit) || undefined} title={title} style={isColoured ? { background: colourOf(leaf.job) } : undefined} />;
 }

@@ -19,6 +19,7 @@ from openpai.api.shapes import audit
 from openpai.api.shapes import nodes as shapes
 from openpai.lifecycle.lemons import THRESHOLD, THRESHOLD_MAX
 from openpai.ports.cluster_settings import LEMON_POLICY, Setting
+from openpai.ports.metrics import Metrics
 from openpai.ports.platform import NodeChange
 from openpai.ports.usage import AuditFilter
 from openpai.protocol.errors import Refused
@@ -92,7 +93,20 @@ def _lemons(setting: Setting | None) -> LemonPolicy:
 @router.serves("GET /api/v2/nodes", "List nodes")
 async def list_nodes(request: Request, caller: Annotated[Caller, needs("node.list")]) -> Reply[list[Node]]:
     """Return every node and how much of it is in use."""
-    return reply([shapes.node(view) for view in await context_of(request).services.platform.nodes()])
+    services = context_of(request).services
+    views = await services.platform.nodes()
+    measured = temperatures(services.metrics)
+    return reply([shapes.node(view, measured.get(view.name, {})) for view in views])
+
+
+def temperatures(metrics: Metrics | None) -> dict[str, dict[int, float]]:
+    """Return the temperatures of the GPUs of nodes that this server measures itself, also while no task has them."""
+    found: dict[str, dict[int, float]] = {}
+    for sample in metrics.latest("DCGM_FI_DEV_GPU_TEMP") if metrics is not None else ():
+        node, number = sample.labels.get("node"), sample.labels.get("gpu")
+        if number.isdecimal():
+            found.setdefault(node, {})[int(number)] = sample.value
+    return found
 
 
 @router.serves("GET /api/v2/nodes/{name}", "Show a node and the jobs on it")
@@ -113,7 +127,7 @@ async def get_node(
     shown, others = split_by_visibility(caller, held)
     return reply(
         NodeDetail(
-            **shapes.node(view),
+            **shapes.node(view, temperatures(services.metrics).get(name, {})),
             **shapes.held(shown, others),
             checks=list(map(shapes.node_check, checks)),
             history=history,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from openpai.ports.backend import NodeCheck
 from openpai.ports.platform import Holding, NodeView
@@ -10,8 +10,8 @@ from openpai.wire import nodes as wire
 from openpai.wire.virtual_clusters import NodeGpus
 
 
-def node(view: NodeView) -> wire.Node:
-    """Return one node and how much of it is in use."""
+def node(view: NodeView, measured: Mapping[int, float] = {}) -> wire.Node:
+    """Return one node and how much of it is in use; `measured` has temperatures of GPUs that no task has."""
     return {
         "name": view.name,
         "address": view.address,
@@ -28,6 +28,9 @@ def node(view: NodeView) -> wire.Node:
         "badBecause": view.bad_because,
         "tasks": view.tasks,
         "virtualClusters": view.virtual_clusters,
+        "temperatures": {
+            str(number): round(value, 1) for number, value in sorted({**measured, **view.temperatures_c}.items())
+        },
         "lemonScore": view.lemon_score,
         "lemonUsers": view.lemon_users,
     }
