@@ -281,6 +281,7 @@ async def test_nodes_say_how_much_of_them_is_used(world: World) -> None:
             "virtualClusters": [],
             "lemonScore": 0.0,
             "lemonUsers": 0,
+            "temperatures": {},
         }
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -155,11 +156,11 @@ def test_the_map_shows_which_job_uses_which_gpu(visitor: Visitor, server: Server
     expect(lit).to_have_count(3)
     assert visitor.examine() == []
     until(lambda: any(node["temperatures"] for node in server.get("/nodes")), "its GPUs are measured")
-    page.get_by_role("radio", name="Temperature").check(force=True)
+    page.locator("label").filter(has_text="Temperature").click()
     expect(page.locator("i[title$='admin~on-the-map · 60 °C'][data-heat=cool]")).to_have_count(3)
-    expect(page.get_by_role("button", name="3 of 8 in use, 0 bad, hottest 60 °C")).to_have_count(1)
+    expect(page.get_by_role("button", name="60 °C: 3 of 8 in use, 0 bad")).to_have_count(1)
     assert visitor.examine() == []
-    page.get_by_role("radio", name="Jobs").check(force=True)
+    page.locator("label").filter(has_text=re.compile("^Jobs$")).click()
     node = page.get_by_role("button", name="in use").filter(has=page.locator("i[title$='admin~on-the-map']")).first
     node.click()
     page.get_by_role("dialog").get_by_role("link", name="admin~on-the-map").wait_for()

@@ -94,12 +94,13 @@ function NodeBox({ place, heat }: { place: Place; heat: Heat }) {
   const [, change] = useAddress();
   const leaves = leavesOf(place);
   const count = (state: Leaf["state"]) => leaves.filter((leaf) => leaf.state === state).length;
-  const words = i18n.t("{name}: {used} of {total} in use, {bad} bad", { name: place.name, used: count("used"), total: leaves.length, bad: count("bad") });
   const hottest = hottestOf(place.name, leaves, heat);
-  const all = hottest === undefined ? words : `${words}, ${i18n.t("hottest {degrees} °C", { degrees: Math.round(hottest) })}`;
+  const degrees = hottest === undefined ? "" : ` ${Math.round(hottest)} °C`;
+  // What is seen of it is part of its name.
+  const words = i18n.t("{name}: {used} of {total} in use, {bad} bad", { name: place.name + degrees, used: count("used"), total: leaves.length, bad: count("bad") });
   return (
-    <button type="button" className={css.node} data-bad={place.isBad || undefined} aria-label={all} onClick={() => change({ node: place.name })}>
-      <span className={css.label}>{place.name}{hottest !== undefined && <span className={css.degrees} data-heat={heatName(hottest)}>{Math.round(hottest)} °C</span>}</span>
+    <button type="button" className={css.node} data-bad={place.isBad || undefined} aria-label={words} onClick={() => change({ node: place.name })}>
+      <span className={css.label}>{place.name}{degrees && <span className={css.degrees} data-heat={heatName(hottest)}>{degrees}</span>}</span>
       <Groups node={place.name} place={place} />
     </button>
   );
