@@ -3,7 +3,8 @@ import { i18n } from "@lingui/core";
 import { Menu, useMantineColorScheme } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { logOut, ME, useMe } from "@/api/session";
-import { Icon } from "@/ui/Icon";
+import type { ReactNode } from "react";
+import { Icon, type IconName } from "@/ui/Icon";
 import { Link } from "@/ui/Link";
 import { notifyError } from "@/ui/notices";
 import css from "./Menus.module.css";
@@ -38,24 +39,43 @@ export function Menus() {
       <Menu.Dropdown>
         <Menu.Item leftSection={<Icon name="user" size={16} />} renderRoot={(props) => <Link to="/profile" {...props} />}>{i18n.t("Profile")}</Menu.Item>
         <Menu.Divider />
+        <div role="group" aria-label={i18n.t("Theme")}>
         <Menu.Label>{i18n.t("Theme")}</Menu.Label>
         {(["light", "dark", "auto"] as const).map((scheme) => (
-          <Menu.Item key={scheme} leftSection={<Icon name={scheme === "dark" ? "moon" : "sun"} size={16} />}
-            rightSection={colorScheme === scheme && <Icon name="check" size={15} />} onClick={() => setColorScheme(scheme)}>
+          <Choice key={scheme} icon={scheme === "dark" ? "moon" : "sun"} isChosen={colorScheme === scheme} choose={() => setColorScheme(scheme)}>
             {scheme === "light" ? i18n.t("Light") : scheme === "dark" ? i18n.t("Dark") : i18n.t("As the system")}
-          </Menu.Item>
+          </Choice>
         ))}
+        </div>
+        <div role="group" aria-label={i18n.t("Language")}>
         <Menu.Label>{i18n.t("Language")}</Menu.Label>
         {(Object.keys(LANGUAGES) as Language[]).map((language) => (
-          <Menu.Item key={language} leftSection={<Icon name="language" size={16} />} lang={language}
-            rightSection={i18n.locale === language && <Icon name="check" size={15} />} onClick={() => void choose(language)}>
+          <Choice key={language} icon="language" lang={language} isChosen={i18n.locale === language} choose={() => void choose(language)}>
             {LANGUAGES[language]}
-          </Menu.Item>
+          </Choice>
         ))}
+        </div>
         <Menu.Divider />
         <Menu.Item component="a" href="/docs" target="_blank" leftSection={<Icon name="terminal" size={16} />}>{i18n.t("REST API")}</Menu.Item>
         <Menu.Item leftSection={<Icon name="logout" size={16} />} onClick={() => void leave()}>{i18n.t("Log out")}</Menu.Item>
       </Menu.Dropdown>
     </Menu>
+  );
+}
+
+interface ChoiceProps {
+  icon: IconName;
+  isChosen: boolean;
+  choose: () => void;
+  lang?: string;
+  children: ReactNode;
+}
+
+/** One of several of which one holds. */
+function Choice({ icon, isChosen, choose, lang, children }: ChoiceProps) {
+  return (
+    <Menu.Item role="menuitemradio" aria-checked={isChosen} lang={lang} leftSection={<Icon name={icon} size={16} />} rightSection={isChosen && <Icon name="check" size={15} />} onClick={choose}>
+      {children}
+    </Menu.Item>
   );
 }

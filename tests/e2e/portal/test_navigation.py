@@ -47,5 +47,10 @@ def test_the_profile_is_in_the_menu_of_the_user(visitor: Visitor) -> None:
     visitor.open("/", "Hello, admin")
     page = visitor.page
     page.get_by_role("button", name="admin administrator").click()
+    # One theme and one language of each holds, which a screen reader says.
+    for group, chosen, other in (("Theme", "As the system", "Dark"), ("Language", "English", "简体中文")):
+        choices = page.get_by_role("group", name=group).get_by_role("menuitemradio")
+        expect(choices.and_(page.locator("[aria-checked=true]"))).to_have_text(chosen)
+        expect(choices.filter(has_text=other)).to_have_attribute("aria-checked", "false")
     page.get_by_role("menuitem", name="Profile").click()
     page.get_by_role("heading", name="admin", level=1).wait_for()

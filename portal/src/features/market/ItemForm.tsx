@@ -5,10 +5,12 @@ import { useMutation } from "@tanstack/react-query";
 import { lazy, useMemo, useState } from "react";
 import { ApiError, answer, http } from "@/api/client";
 import { useMe } from "@/api/session";
+import { CopyCommand } from "@/ui/Copy";
 import type { Mark } from "@/ui/Editor";
 import { notify } from "@/ui/notices";
 import { Card } from "@/ui/Page";
 import { Part } from "@/ui/Part";
+import { writeCommand } from "./command";
 import css from "./ItemPage.module.css";
 import { kindName } from "./names";
 import { KINDS, useChanged, type Detail, type Kind, type Text } from "./queries";
@@ -42,10 +44,10 @@ export function ItemForm({ item, start = {}, isPrivate, onDone }: ItemFormProps)
     visibility: shares?.visibility ?? ((isPrivate ? "private" : "public") as Text["visibility"]), groups: (shares?.groups ?? []).join(", "), virtualClusters: (shares?.virtualClusters ?? []).join(", "), comment: "",
   });
   const [isOfficial, setIsOfficial] = useState(item?.official ?? false);
+  const isShared = text.visibility === "shared";
+  const lists = { categories: split(text.categories), tags: split(text.tags), groups: isShared ? split(text.groups) : [], virtualClusters: isShared ? split(text.virtualClusters) : [] };
   const save = useMutation({
     mutationFn: (isOver: boolean) => {
-      const isShared = text.visibility === "shared";
-      const lists = { categories: split(text.categories), tags: split(text.tags), groups: isShared ? split(text.groups) : [], virtualClusters: isShared ? split(text.virtualClusters) : [] };
       const body = { ...text, ...lists, official: me?.admin ? isOfficial : null };
       if (item) return answer(http.PUT("/api/v2/market/items/{item}", { params: { path: { item: item.name } }, body: { ...body, revision: isOver ? null : item.newest } })) as Promise<Detail>;
       return answer(http.POST("/api/v2/market/items", { body: { ...body, name, kind, author: "" } })) as Promise<Detail>;
@@ -107,6 +109,7 @@ export function ItemForm({ item, start = {}, isPrivate, onDone }: ItemFormProps)
           <div className={css.line}>
             <Button type="submit" loading={save.isPending}>{item ? i18n.t("Save") : i18n.t("Publish")}</Button>
             {item && <Button variant="default" onClick={() => onDone(item)}>{i18n.t("Cancel")}</Button>}
+            <CopyCommand words={writeCommand(item?.name ?? name, { ...text, ...lists }, item ? null : kind, isOfficial && Boolean(me?.admin))} />
           </div>
         </div>
       </Card>
