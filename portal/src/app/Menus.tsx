@@ -74,8 +74,8 @@ interface ChoiceProps {
 /** One of several of which one holds. */
 function Choice({ icon, isChosen, choose, lang, children }: ChoiceProps) {
   return (
-    <Menu.Item role="menuitemradio" aria-checked={isChosen} lang={lang} leftSection={<Icon name={icon} size={16} />} rightSection={isChosen && <Icon name="check" size={15} />} onClick={choose}>
-      {children}
-    </Menu.Item>
+    <Menu.RadioItem value="" checked={isChosen} onChange={choose} closeMenuOnClick lang={lang} checkIcon={<Icon name="check" size={15} />}>
+      <span className={css.choice}><Icon name={icon} size={16} />{children}</span>
+    </Menu.RadioItem>
   );
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.portal.browsing import Visitor, expect
+from tests.e2e.portal.browsing import BOTH, Visitor, expect
 from tests.e2e.portal.walking import PASSWORD, settled
 from tests.e2e.server import Server, until
 
@@ -45,6 +45,19 @@ def line(server: Server) -> Server:
     return server
 
 
+def test_the_queue_on_a_telephone_in_the_dark_and_in_chinese(line: Server, browser: Any) -> None:
+    visitor = Visitor(browser, line.url, viewport={"width": 375, "height": 740}, themes=BOTH, locale="zh-CN")
+    visitor.log_in()
+    settled(visitor.page, "/queue?vc=vision")
+    visitor.page.get_by_role("button", name="上移 admin~three").wait_for()
+    assert visitor.examine() == []
+    assert visitor.overflow() <= 0
+    # The name of a job is readable without turning the telephone.
+    assert visitor.page.get_by_role("link", name="admin~three").bounding_box()["height"] < 30
+    visitor.close()
+    assert visitor.complaints == []
+
+
 def jobs(page: Any) -> Any:
     return page.get_by_role("table", name="Queue").locator("tbody tr td:nth-child(2)")
 
@@ -74,7 +87,20 @@ def test_managers_reorder_the_queue_and_others_look(line: Server, browser: Any, 
         expect(page.get_by_role("button", name="Copy as command").nth(1)).to_have_attribute(
             "title", "pai job move admin~three --before admin~two"
         )
-        rows.nth(2).drag_to(rows.nth(0))
+        # The keyboard moves it on from where it is, also when nothing is above it any more.
+        expect(up).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(jobs(page)).to_have_text(["admin~three", "admin~one", "admin~two"])
+        expect(up).to_be_focused()
+        expect(up).to_have_attribute("aria-disabled", "true")
+        page.keyboard.press("Enter")
+        down = page.get_by_role("button", name="Move admin~three down")
+        for expected in (["admin~one", "admin~three", "admin~two"], ["admin~one", "admin~two", "admin~three"]):
+            down.focus()
+            page.keyboard.press("Enter")
+            expect(jobs(page)).to_have_text(expected)
+            expect(down).to_be_focused()
+        rows.nth(1).drag_to(rows.nth(0))
         expect(jobs(page)).to_have_text(["admin~two", "admin~one", "admin~three"])
         found = line.http.get("/virtual-clusters/vision/queue").json()["jobs"]
         assert [job["job"] for job in found] == ["admin~two", "admin~one", "admin~three"]

@@ -54,6 +54,11 @@ function Order({ order }: { order: string | undefined }) {
   return <span className={css.dim}>{order ? words[order] : ""}</span>;
 }
 
+/** Returns what marks a button that has no effect now; it keeps the focus of who moves a job by keyboard. */
+function unless(may: boolean) {
+  return may ? {} : { "aria-disabled": true, "data-disabled": true };
+}
+
 function Queue({ vc }: { vc: string }) {
   const queries = useQueryClient();
   const [dragged, setDragged] = useState<number | null>(null);
@@ -71,8 +76,8 @@ function Queue({ vc }: { vc: string }) {
     onSettled: () => queries.invalidateQueries({ queryKey: ["virtual-clusters", "queue", vc] }),
   });
   const put = (jobs: readonly Queued[], from: number, to: number) => {
-    const wanted = moveTo(jobs, from, to);
-    if (wanted) move.mutate(wanted);
+    const wanted = mayDrop(jobs, from, to) ? moveTo(jobs, from, to) : null;
+    if (wanted && !move.isPending) move.mutate(wanted);
   };
   return (
     <Loaded query={queue} rows={6}>
@@ -100,16 +105,16 @@ function Queue({ vc }: { vc: string }) {
                   onDragEnd={() => { setDragged(null); setOver(null); }}
                   onDrop={(event) => drop(event, place)}>
                   <td>{job.position}</td>
-                  <td>{job.job ? <Link className={css.name} to={`/jobs/${job.job}`}>{job.job}</Link> : <span className={css.dim}>{i18n.t("a job of others")}</span>}</td>
+                  <td className={css.job}>{job.job ? <Link className={css.name} to={`/jobs/${job.job}`}>{job.job}</Link> : <span className={css.dim}>{i18n.t("a job of others")}</span>}</td>
                   <td>{job.priorityClass ?? job.priority}</td>
-                  <td>{job.gpu ? i18n.t("{count, plural, one {# GPU} other {# GPUs}}", { count: job.gpu }) : i18n.t("{count, plural, one {# CPU} other {# CPUs}}", { count: job.cpu })}</td>
-                  <td><Ago ms={job.submittedTime} /></td>
+                  <td className={css.short}>{job.gpu ? i18n.t("{count, plural, one {# GPU} other {# GPUs}}", { count: job.gpu }) : i18n.t("{count, plural, one {# CPU} other {# CPUs}}", { count: job.cpu })}</td>
+                  <td className={css.short}><Ago ms={job.submittedTime} /></td>
                   <td className={css.why}>{job.message}</td>
                   <td>
                     {job.mayMove && (
                       <span className={css.buttons}>
-                        <ActionIcon variant="default" aria-label={i18n.t("Move {job} up", { job: job.job ?? "" })} disabled={move.isPending || !mayDrop(jobs, place, place - 1)} onClick={() => put(jobs, place, place - 1)}><Icon name="up" size={15} /></ActionIcon>
-                        <ActionIcon variant="default" aria-label={i18n.t("Move {job} down", { job: job.job ?? "" })} disabled={move.isPending || !mayDrop(jobs, place, place + 1)} onClick={() => put(jobs, place, place + 1)}><Icon name="down" size={15} /></ActionIcon>
+                        <ActionIcon variant="default" aria-label={i18n.t("Move {job} up", { job: job.job ?? "" })} {...unless(mayDrop(jobs, place, place - 1))} onClick={() => put(jobs, place, place - 1)}><Icon name="up" size={15} /></ActionIcon>
+                        <ActionIcon variant="default" aria-label={i18n.t("Move {job} down", { job: job.job ?? "" })} {...unless(mayDrop(jobs, place, place + 1))} onClick={() => put(jobs, place, place + 1)}><Icon name="down" size={15} /></ActionIcon>
                       </span>
                     )}
                   </td>
