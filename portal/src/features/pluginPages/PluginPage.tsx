@@ -22,7 +22,7 @@ export default function PluginPage() {
   const found = pages.data?.find((page) => page.name === name);
   if (found) return <Framed key={found.name} page={found} />;
   return (
-    <Page title={i18n.t("Plug-in page")}>
+    <Page title={i18n.t("Plug-in page")} actions={<CopyCommand words={["plugin-page", "list"]} />}>
       <Card>
         <Loaded query={pages}>
           {() => (
