@@ -89,6 +89,7 @@ def test_only_the_chosen_origins_are_framed_and_a_page_that_leaves_them_says_so(
     page = visitor.page
     page.keyboard.press("Control+k")
     page.get_by_role("combobox", name="Find a job or a page").fill("文")
+    expect(page.get_by_role("option", name="文档")).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="文档", level=1).wait_for()
     expect(page.get_by_role("alert")).to_contain_text("This page went to another address")
