@@ -6,7 +6,7 @@ A fault of a rule names its line and column.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -20,6 +20,8 @@ from openpai.alerts.expressions import Expression, ExpressionError, parse
 from openpai.alerts.series import Labels, as_labels
 
 TEXT_MAX: Final = 16 << 10
+FAULTS_MAX: Final = 20
+"""How many faults of one text are named."""
 RULES_MAX: Final = 2_000
 SEVERITIES: Final = ("info", "warn", "error", "fatal")
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -70,7 +72,7 @@ class Rule:
 
 
 class InvalidRule(ValueError):
-    """A text that is not a rule: the message names its line and column."""
+    """A text that is not a rule: the message names the line and column of each fault."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         super().__init__(f"line {line}, column {column}: {message}" if line else message)
@@ -78,9 +80,19 @@ class InvalidRule(ValueError):
         self.line = line
         self.column = column
 
+    @classmethod
+    def of(cls, faults: Sequence[InvalidRule]) -> InvalidRule:
+        """Return one error for several faults, in the order of the text."""
+        found = sorted(faults, key=lambda fault: (fault.line, fault.column))
+        if len(found) == 1:
+            return found[0]
+        listed = "\n".join(f"  {fault}" for fault in found[:FAULTS_MAX])
+        more = f"\n  and {len(found) - FAULTS_MAX} more" if len(found) > FAULTS_MAX else ""
+        return cls(f"the rule has {len(found)} faults:\n{listed}{more}")
+
 
 def read_rule(text: str, name: str = "") -> Rule:
-    """Return the rule in a text; raise InvalidRule with its first fault. `name` is the name that it must have."""
+    """Return the rule in a text; raise InvalidRule with its faults. `name` is the name that it must have."""
     if len(text.encode()) > TEXT_MAX:
         raise InvalidRule(f"the rule is larger than {TEXT_MAX >> 10} KiB")
     try:
@@ -121,37 +133,54 @@ class _Reading:
     def __init__(self, node: yaml.MappingNode) -> None:
         self._node = node
         self._nodes: dict[str, yaml.Node] = {}
+        self._faults: list[InvalidRule] = []
         for key, value in node.value:
             word = key.value if isinstance(key, yaml.ScalarNode) else ""
             if word not in _KEYS:
-                _fail(f"there is no key {word!r}; there are: {', '.join(_KEYS)}", key)
-            if word in self._nodes:
-                _fail(f"{word!r} is there twice", key)
-            self._nodes[word] = value
+                self._faults.append(_fault(f"there is no key {word[:80]!r}; there are: {', '.join(_KEYS)}", key))
+            elif word in self._nodes:
+                self._faults.append(_fault(f"{word!r} is there twice", key))
+            else:
+                self._nodes[word] = value
 
     def rule(self, name: str) -> Rule:
+        """Return the rule; raise InvalidRule with all faults."""
+        parts: Mapping[str, Callable[[], Any]] = {
+            "name": lambda: self._name(name),
+            "expr": lambda: self._text("expr") or _fail("`expr`, the condition, is missing", self._node),
+            "condition": lambda: _placed(parse, self._text("expr"), self._nodes["expr"]),
+            "for_ms": lambda: self._length("for", 0),
+            "severity": lambda: self._choice("severity", SEVERITIES, "warn"),
+            "labels": lambda: as_labels(self._pairs("labels")),
+            "annotations": lambda: self._pairs("annotations"),
+            "notify": lambda: self._receivers(self._nodes.get("notify"), ("admins",)),
+            "repeat_ms": lambda: max(60_000, self._length("repeat", DAY_MS)),
+            "group_by": lambda: tuple(self._names("groupBy", ("severity",))),
+            "escalate": self._stages,
+            "actions": self._actions,
+            "actions_per_hour": lambda: self._whole("actionsPerHour", 10, 1, 1000),
+            "is_dry": lambda: self._flag("dryRun", False),
+            "is_enabled": lambda: self._flag("enabled", True),
+        }
+        read: dict[str, Any] = {}
+        for part, look in parts.items():
+            if part == "condition" and not read.get("expr"):
+                continue
+            try:
+                read[part] = look()
+            except InvalidRule as fault:
+                self._faults.append(fault)
+        if self._faults:
+            raise InvalidRule.of(self._faults)
+        return Rule(**read)
+
+    def _name(self, name: str) -> str:
         own = self._text("alert") or _fail("`alert`, the name of the rule, is missing", self._node)
         if NAME.fullmatch(own) is None:
             _fail(f"{own[:80]!r} is not a name: letters, digits and _, up to 64", self._nodes["alert"])
         if name and own != name:
             _fail(f"the rule is named {own!r}, not {name!r}", self._nodes["alert"])
-        expr = self._text("expr") or _fail("`expr`, the condition, is missing", self._node)
-        condition = _placed(parse, expr, self._nodes["expr"])
-        return Rule(
-            own, expr, condition,
-            for_ms=self._length("for", 0),
-            severity=self._choice("severity", SEVERITIES, "warn"),
-            labels=as_labels(self._pairs("labels")),
-            annotations=self._pairs("annotations"),
-            notify=self._receivers(self._nodes.get("notify"), ("admins",)),
-            repeat_ms=max(60_000, self._length("repeat", DAY_MS)),
-            group_by=tuple(self._names("groupBy", ("severity",))),
-            escalate=self._stages(),
-            actions=self._actions(),
-            actions_per_hour=self._whole("actionsPerHour", 10, 1, 1000),
-            is_dry=self._flag("dryRun", False),
-            is_enabled=self._flag("enabled", True),
-        )  # fmt: skip
+        return str(own)
 
     def _text(self, key: str) -> str:
         node = self._nodes.get(key)

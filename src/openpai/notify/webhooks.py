@@ -17,6 +17,11 @@ from openpai.protocol.errors import Refused, Unavailable
 TIMEOUT_S: Final = 20.0
 TEXT_MAX: Final = 3_000
 """The longest text of one section of a chat message."""
+ANSWER_MAX: Final = 4_096
+"""How many bytes of a refusal are read."""
+REASON_MAX: Final = 200
+SECRET_MIN: Final = 8
+"""The least length of a part of a URL that may be a password."""
 SUBJECT_MAX: Final = 150
 """The longest header of a message of Slack."""
 _CUT_ESCAPE: Final = re.compile(r"&[a-z]{0,3}$")
@@ -57,13 +62,35 @@ async def post(
             follow_redirects=False,
         ) as answer:  # fmt: skip
             status = answer.status_code
+            reason = "" if message.url or 200 <= status < 300 else await _reason(answer, url)
     except (httpx.HTTPError, OSError) as error:
         raise Unavailable(f"{host}:{port} cannot be reached: {type(error).__name__} {error}"[:300]) from error
     if 200 <= status < 300:
         return
     if status in (408, 425, 429) or status >= 500:
-        raise Unavailable(f"{host}:{port} answered with status {status}")
-    raise Refused("InvalidParametersError", f"{host}:{port} answered with status {status}", "correct the channel")
+        raise Unavailable(f"{host}:{port} answered with status {status}{reason}")
+    raise Refused(
+        "InvalidParametersError", f"{host}:{port} answered with status {status}{reason}", "correct the channel"
+    )
+
+
+async def _reason(answer: httpx.Response, url: str) -> str:
+    """Return what a receiver that an administrator chose says of a refusal: its first line, without the channel's URL.
+
+    The answer to a user's own webhook is not read: it could be one of a server that only the platform reaches.
+    """
+    found = bytearray()
+    async for part in answer.aiter_raw():
+        found += part
+        if len(found) >= ANSWER_MAX:
+            break
+    lines = found[:ANSWER_MAX].decode(errors="replace").strip().splitlines()
+    line = "".join(letter if letter.isprintable() else " " for letter in lines[0]) if lines else ""
+    parts = urlsplit(url)
+    for secret in (parts.query, parts.path, *parts.path.split("/")):
+        if len(secret) >= SECRET_MIN:
+            line = line.replace(secret, "***")
+    return f": {line[:REASON_MAX]}" if line else ""
 
 
 def body_of(kind: str, message: Message) -> Any:

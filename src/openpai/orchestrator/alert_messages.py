@@ -59,11 +59,20 @@ def admins_unreached(notice: Notice, channels: Sequence[Channel], users: Mapping
     )
 
 
-def missing_channels(rule: Rule, channels: Sequence[Channel]) -> tuple[str, ...]:
-    """Return the channels that a rule or its stages notify and that do not exist."""
+def unreached_channel(rule: Rule, channels: Sequence[Channel]) -> str:
+    """Return why a channel that a rule or its stages notify gets no message; empty if each does."""
     named = dict.fromkeys((*rule.notify, *(receiver for stage in rule.escalate for receiver in stage.notify)))
-    known = {ADMINS, OWNER, *(channel.name for channel in channels)}
-    return tuple(receiver for receiver in named if receiver not in known)
+    known = {channel.name: channel for channel in channels}
+    for receiver in named:
+        if receiver in (ADMINS, OWNER):
+            continue
+        if receiver not in known:
+            return f"it notifies channel {receiver!r}, which does not exist"
+        if known[receiver].kind == "mail" and not known[receiver].data.get("to"):
+            return (
+                f"it notifies channel {receiver!r}, which sends mail and has no `to`: give it one, or notify `admins`"
+            )
+    return ""
 
 
 def message_of(notice: Notice, rule: Rule, status: str = "") -> Message:

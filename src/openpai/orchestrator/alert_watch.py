@@ -24,7 +24,7 @@ from openpai.alerts.states import Alert, State, Stepped, step
 from openpai.orchestrator.alert_actions import carry_out_all, plan
 from openpai.orchestrator.alert_facts import NAMES, gather
 from openpai.orchestrator.alert_input import fetch, misnamed
-from openpai.orchestrator.alert_messages import admins_unreached, messages, missing_channels
+from openpai.orchestrator.alert_messages import admins_unreached, messages, unreached_channel
 from openpai.orchestrator.alert_rules import last_rule, learn_alert_rules
 from openpai.orchestrator.alert_state import AlertParts, AlertWatch
 from openpai.orchestrator.leader import Leader
@@ -132,8 +132,8 @@ async def _apply(leader: Leader, parts: AlertParts, evaluated: Sequence[_Evaluat
     done = [each for each in watch.done if abs(now_ms - each.at_ms) < DAY_MS]
     for each in evaluated:
         rule, name = each.rule, each.rule.name
-        if missing := missing_channels(rule, channels):
-            problems[name] = f"it notifies channel {missing[0]!r}, which does not exist"
+        if unreached_one := unreached_channel(rule, channels):
+            problems[name] = unreached_one
         if each.problem:
             problems[name] = each.problem
         if each.stepped is None:

@@ -76,6 +76,18 @@ def test_a_fault_names_its_line_and_column(text: str, message: str) -> None:
         read_rule(text)
 
 
+def test_every_fault_is_named_in_the_order_of_the_text() -> None:
+    with pytest.raises(InvalidRule) as found:
+        read_rule("alert: A-B\ncolour: red\nexpr: x > >\nfor: soon\nactions: [explode]\nfor: 1m")
+    first, *faults = str(found.value).splitlines()
+    assert first == "the rule has 6 faults:"
+    assert [fault.split(",")[0].strip() for fault in faults] == [f"line {number}" for number in range(1, 7)]
+    with pytest.raises(InvalidRule) as found:
+        read_rule("alert: A\nexpr: x > 1\n" + "".join(f"k{number}: 1\n" for number in range(100)))
+    assert len(str(found.value).splitlines()) == 22
+    assert str(found.value).endswith("  and 80 more")
+
+
 def test_a_rule_has_the_name_under_which_it_is_stored() -> None:
     with pytest.raises(InvalidRule, match="named 'LowUse', not 'Other'"):
         read_rule(WHOLE, "Other")

@@ -80,10 +80,10 @@ async def test_a_task_runs_for_as_long_as_it_says_and_nothing_happens_by_itself(
     scene = await opened()
     await scene.server.apply([a_launch("echo a\nsleep 1\necho b\nexit 3")])
     assert [seen.exit for seen in scene.at(999)] == [None]
-    assert scene.printed == [(a_key(), "a\n")]
+    assert scene.printed == [(a_key(), ""), (a_key(), "a\n")]
     (over,) = scene.at(5000)
     assert over.exit == ExitReport(3, started_at_ms=0, ended_at_ms=1000)
-    assert scene.printed[1:] == [(a_key(), "b\n")]
+    assert scene.printed[2:] == [(a_key(), "b\n")]
 
 
 async def test_a_lost_launch_never_runs_and_a_kill_says_so() -> None:

@@ -126,6 +126,26 @@ async def test_a_webhook_gets_the_message_with_its_key_and_no_redirect_is_follow
     await messenger.close()
 
 
+async def test_a_refusal_is_given_with_the_reason_of_the_receiver_and_without_its_address() -> None:
+    reason = b"invalid_payload \x1b[31m at /services/T0/hooksecret99\nmore"
+    answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n%s" % (len(reason), reason)
+    messenger = Messenger()
+    async with server(answer) as (port, _):
+        secrets = {"url": f"http://127.0.0.1:{port}/services/T0/hooksecret99"}
+        with pytest.raises(Refused, match=r"status 400: invalid_payload") as refused:
+            await messenger.send(Channel("chat", "slack", {}), secrets, MESSAGE)
+        assert not {"hooksecret99", "\x1b", "more"} & set(re.findall(r"\w+|\x1b", refused.value.message))
+    # A user could point their own at a server that only the platform reaches: nothing of its answer is passed on.
+    networks = (ipaddress.ip_network("127.0.0.0/8"),)
+    open_to_users = Messenger(networks)
+    async with server(answer) as (port, _):
+        own = Message("k/2", "s", "t", url=f"http://127.0.0.1:{port}/")
+        with pytest.raises(Refused, match=r"status 400$"):
+            await open_to_users.send(Channel("@slack", "slack", {}), {}, own)
+    await messenger.close()
+    await open_to_users.close()
+
+
 async def test_alertmanager_gets_alerts_that_last() -> None:
     messenger = Messenger()
     async with server() as (port, received):

@@ -43,6 +43,10 @@ def test_a_rule_that_notifies_a_channel_that_does_not_exist_says_so_before_it_fi
         async with asyncio.timeout(300):
             while await problem_of(servers, "Never") != problem:  # noqa: ASYNC110  a state of the rule
                 await asyncio.sleep(1)
+        await alerting.store.set_channel(Channel("pager", "mail", {}))
+        async with asyncio.timeout(300):
+            while "sends mail and has no `to`" not in await problem_of(servers, "Never"):  # noqa: ASYNC110  likewise
+                await asyncio.sleep(1)
         await alerting.store.set_channel(Channel("pager", "webhook", {}))
         async with asyncio.timeout(300):
             while await problem_of(servers, "Never"):  # noqa: ASYNC110  a state of the rule

@@ -242,6 +242,7 @@ class SimulatedCluster:
         """Make a task run `program` from now on."""
         task.program = program
         task.turn += 1
+        self._say(task.key, "")  # a task that says nothing has a log, too
         for after_ms, text in program.says:
             if after_ms:
                 self._plan(after_ms, self._speak, task, task.turn, text)
