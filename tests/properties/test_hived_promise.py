@@ -129,7 +129,7 @@ class History:
 
     def run(self, steps: int) -> None:
         kinds = [self.submit] * 8 + [self.finish] * 5 + [self.change_node] * 2 + [self.mend, self.restart]
-        kinds += [self.restart_from_records, self.reconfigure, self.change_priority]
+        kinds += [self.restart_from_records, self.reconfigure, self.change_priority, self.submit_several]
         for _ in range(steps):
             self.dice.choice(kinds)()
             wrong = audit(self.core.cluster)
@@ -205,16 +205,36 @@ class History:
             for displaced in decision.displaced:
                 assert displaced not in self.core.cluster.gangs
             if isinstance(decision, Preempt) and self.dice.random() < 0.6:
-                self.pay(request, decision)
+                self.pay((request, decision))
 
-    def pay(self, request: GangRequest, decision: Preempt) -> None:
-        """Release the victims: then the gang starts at the spots of its decision."""
-        for victim in decision.victims:
+    def submit_several(self) -> None:
+        """Gangs that start together or not at all, as the parts of a job on several types of hardware do."""
+        first = self.some_request()
+        owner, priority = first.virtual_cluster, first.priority
+        more = [self.some_request() for _ in range(self.dice.randint(1, 2))]
+        more = [replace(each, virtual_cluster=owner, priority=priority, pinned_cell=None) for each in more]
+        requests, before = [first, *more], written(self.core)
+        try:
+            decisions = self.core.schedule_all(requests)
+        except Refused:
+            return
+        assert written(self.core) == before
+        self.log.append(f"{requests} -> {decisions}")
+        assert self.both("schedule_all", requests) == decisions
+        if not isinstance(decisions, Wait):
+            self.both("commit_all", self.count)
+            if self.dice.random() < 0.6:
+                self.pay(*zip(requests, decisions, strict=True))
+
+    def pay(self, *decided: tuple[GangRequest, Bind | Preempt]) -> None:
+        """Release the victims: then the gangs start at the spots of their decisions."""
+        for victim in sorted({victim for _, each in decided if isinstance(each, Preempt) for victim in each.victims}):
             self.both("release", victim)
-        again = self.both("schedule", request)
-        assert isinstance(again, Bind)
-        assert again.spots == decision.spots
-        self.both("commit", request.id, self.count)
+        for request, decision in decided:
+            again = self.both("schedule", request)
+            assert isinstance(again, Bind)
+            assert again.spots == decision.spots
+            self.both("commit", request.id, self.count)
 
     def judge(self, request: GangRequest, decision: Decision) -> None:
         owed = is_owed(self.core.cluster, request) if isinstance(decision, Wait) else None

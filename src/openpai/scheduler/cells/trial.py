@@ -14,7 +14,7 @@ from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.decision import Proposal, decide
 from openpai.scheduler.cells.feasibility import broken_rule
 from openpai.scheduler.cells.journal import Journal, Part
-from openpai.scheduler.cells.model import GangRecord, GangRequest
+from openpai.scheduler.cells.model import GangRecord, GangRequest, State
 
 
 @dataclass(slots=True)
@@ -71,7 +71,9 @@ class Trial:
         if proposal is None:
             return None
         proposal.name_spots()
-        record = GangRecord(request, list(proposal.parts), spots=proposal.spots)
+        # A gang whose victims have not left has its devices reserved; they are still the victims' to run on.
+        state = State.PREEMPTING if proposal.victims else State.ALLOCATED
+        record = GangRecord(request, list(proposal.parts), state, spots=proposal.spots)
         step = _Step(proposal.undo, proposal.journal, record)
         for name in sorted(proposal.displaced):
             step.empty(self._cluster.gangs[name])

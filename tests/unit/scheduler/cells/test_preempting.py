@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from openpai.scheduler.cells.core import Hived
-from openpai.scheduler.cells.model import Bind, GangRequest, Preempt, State, Wait
+from openpai.scheduler.cells.model import Bind, GangRequest, Preempt, State, Topology, Wait
+from tests.scheduling.history import core_of
+from tests.scheduling.invariants import audit
 
 Make = Callable[..., Any]
 
@@ -223,3 +225,26 @@ def test_a_victim_of_two_stays_a_victim_when_one_of_them_is_displaced(racks: Mak
     assert driver.core.cluster.gangs["low"].threats == {"higher"}
     driver.end("low")
     driver.run("higher", "a", 4, priority=6)
+
+
+def test_gangs_that_start_together_do_not_run_where_their_victims_still_do() -> None:
+    """The second one has a guarantee exchanged for another while the victim of the first is still on its devices."""
+    core = core_of("""
+physicalCluster:
+  cellTypes: {NODE: {childCellType: GPU, childCellNumber: 2, isNodeLevel: true}}
+  physicalCells: [{cellType: NODE, cellAddress: a}, {cellType: NODE, cellAddress: b}, {cellType: NODE, cellAddress: c},
+                  {cellType: NODE, cellAddress: d}]
+virtualClusters: {vc: {virtualCells: [{cellType: NODE.GPU, cellNumber: 2}, {cellType: NODE, cellNumber: 2}]}}
+""")
+    for running in (
+        GangRequest("low", "vc", ((2, 1),), 0, topology=Topology("NODE", is_required=True)),
+        GangRequest("lazy", "vc", ((1, 2),), 5, is_lazily_preemptible=True),
+    ):
+        assert isinstance(core.schedule(running), Bind)
+        core.commit(running.id)
+    high = [GangRequest("first", "vc", ((3, 1),), 10), GangRequest("second", "vc", ((2, 1),), 10)]
+    decisions = core.schedule_all(high)
+    assert isinstance(decisions, tuple)
+    assert [each.victims for each in decisions if isinstance(each, Preempt)] == [("low",), ("low",)]
+    core.commit_all(0)
+    assert audit(core.cluster) == []
