@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.cluster import Cluster
-from openpai.scheduler.cells.decision import Proposal, decide, missing_devices
+from openpai.scheduler.cells.decision import Proposal, decide, missing_devices, record_preemption
 from openpai.scheduler.cells.feasibility import broken_rule, refusal, too_large
 from openpai.scheduler.cells.guarantees import settle_guarantees
 from openpai.scheduler.cells.journal import remove
@@ -138,13 +138,14 @@ class Hived:
             raise Refused("ConflictJobError", message, "ask for decisions and commit them before any other call")
         self.cluster.proposal = None
         together.keep()
-        must_wait = any(proposal.victims for proposal in together.proposals)
-        for proposal in together.proposals:
-            self._proposal = proposal
-            self.commit(proposal.request.id, None if must_wait else at_ms)
-        if must_wait:
-            for proposal in together.proposals:
-                self.cluster.gangs[proposal.request.id].state = State.PREEMPTING
+        proposals = together.proposals
+        must_wait = any(proposal.victims for proposal in proposals)
+        # Guarantees are given to others only when all of these gangs are recorded.
+        records = [self._record(proposal, None if must_wait else at_ms) for proposal in proposals]
+        for record in records if must_wait else ():
+            record.state = State.PREEMPTING
+        if any(proposal.touches_others for proposal in proposals):
+            self._apply_preemption(proposals)
 
     def _place(self, request: GangRequest, shape: Shape, now_ms: int | None) -> Bind | Preempt | None:
         freed = self.cluster.freed["" if request.priority < 0 else request.virtual_cluster]
@@ -189,28 +190,23 @@ class Hived:
             message = f"no decision on gang {gang!r} is open"
             raise Refused("ConflictJobError", message, "ask for a decision and commit it before any other call")
         self._proposal = self.cluster.proposal = None
+        self._record(proposal, at_ms)
+        if proposal.touches_others:
+            self._apply_preemption((proposal,))
+
+    def _record(self, proposal: Proposal, at_ms: int | None) -> GangRecord:
+        """Record the gang of a decision whose changes are on the books."""
         record = GangRecord(proposal.request, list(proposal.parts), since_ms=at_ms, spots=proposal.spots)
         self.cluster.remember(record)
         self.cluster.rebound |= proposal.rebound
-        if proposal.victims or proposal.lazily_preempted or proposal.displaced or proposal.rebound:
-            # Gangs that other cells serve now may leave room where there was none.
-            self._apply_preemption(record, proposal, at_ms)
+        return record
 
-    def _apply_preemption(self, record: GangRecord, proposal: Proposal, at_ms: int | None) -> None:
-        gang, gangs = record.request.id, self.cluster.gangs
-        for name in proposal.victims:
-            record.state = State.PREEMPTING
-            record.since_ms = None
-            record.victims.add(name)
-            gangs[name].threats.add(gang)
-            gangs[name].state = State.BEING_PREEMPTED
-        for name in proposal.lazily_preempted:
-            self.cluster.demote(gangs[name], gang)
-        # Not before the victims are recorded: some of them may be victims of the displaced gangs, too.
-        for name in sorted(proposal.displaced):
-            gangs[name].parts = []
+    def _apply_preemption(self, proposals: Sequence[Proposal]) -> None:
+        for name in record_preemption(self.cluster, proposals):
             self.release(name)
-        self.cluster.note_freed(record.request.virtual_cluster, [proposal.chain])
+        for proposal in proposals:
+            # Gangs that other cells serve now may leave room where there was none.
+            self.cluster.note_freed(proposal.request.virtual_cluster, [proposal.chain])
         self._settle_guarantees()
 
     def roll_back(self) -> None:

@@ -6,7 +6,7 @@ of lower priority in the same virtual cluster. A decision stays recorded as a pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from openpai.scheduler.cells.chain import Chain, VcShare
@@ -39,6 +39,11 @@ class Proposal:
     spots: tuple[Spot, ...] = ()
     undo: Callable[[], None] = field(default=lambda: None)
     """Undoes the decision."""
+
+    @property
+    def touches_others(self) -> bool:
+        """Return whether other gangs leave, lose their guarantee or reservation, or are served from other cells."""
+        return bool(self.victims or self.lazily_preempted or self.displaced or self.rebound)
 
     def name_spots(self) -> None:
         """Set the spots of its parts."""
@@ -197,3 +202,26 @@ def _has_room(share: VcShare, count: int, number: int) -> bool:
             inside = chain.nodes_per[at + 1] if at + 1 > node else 1
             count -= unserved.bit_count() * inside * (chain.spec.leaves(min(at + 1, node)) // number)
     return count <= 0
+
+
+def record_preemption(cluster: Cluster, proposals: Iterable[Proposal]) -> list[str]:
+    """Record which gangs leave, or lose their guarantee, for gangs that are recorded already.
+
+    Returns those that lost a reservation: they hold nothing any more, and the caller must release them.
+    """
+    gangs, displaced = cluster.gangs, set()
+    for proposal in proposals:
+        gang = proposal.request.id
+        for name in proposal.victims:
+            gangs[gang].state = State.PREEMPTING
+            gangs[gang].since_ms = None
+            gangs[gang].victims.add(name)
+            gangs[name].threats.add(gang)
+            gangs[name].state = State.BEING_PREEMPTED
+        for name in proposal.lazily_preempted:
+            cluster.demote(gangs[name], gang)
+        displaced |= proposal.displaced
+    # Not before the victims are recorded: some of them may be victims of the displaced gangs, too.
+    for name in displaced:
+        gangs[name].parts = []
+    return sorted(displaced)

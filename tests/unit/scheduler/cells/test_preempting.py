@@ -248,3 +248,29 @@ virtualClusters: {vc: {virtualCells: [{cellType: NODE.GPU, cellNumber: 2}, {cell
     assert [each.victims for each in decisions if isinstance(each, Preempt)] == [("low",), ("low",)]
     core.commit_all(0)
     assert audit(core.cluster) == []
+
+
+def test_what_a_displaced_gang_leaves_is_given_away_after_all_gangs_that_start_together_are_recorded() -> None:
+    core = core_of("""
+physicalCluster:
+  cellTypes:
+    NODE: {childCellType: GPU, childCellNumber: 2, isNodeLevel: true}
+    RACK: {childCellType: NODE, childCellNumber: 2}
+  physicalCells: [{cellType: RACK, cellChildren: [{cellAddress: a}, {cellAddress: b}]},
+                  {cellType: RACK, cellChildren: [{cellAddress: c}, {cellAddress: d}]}]
+virtualClusters:
+  vc: {virtualCells: [{cellType: RACK, cellNumber: 1}, {cellType: RACK.NODE, cellNumber: 1},
+                      {cellType: RACK.NODE.GPU, cellNumber: 1}]}
+""")
+    for request in (
+        GangRequest("low", "vc", ((1, 1),), 0, is_lazily_preemptible=True),
+        GangRequest("guest", "vc", ((1, 2), (1, 1)), -1),
+        GangRequest("reserves", "vc", ((2, 2),), 5),
+        GangRequest("lazy", "vc", ((2, 1),), 5, is_lazily_preemptible=True),
+    ):
+        core.schedule(request)
+        core.commit(request.id)
+    high = [GangRequest("first", "vc", ((2, 1),), 10), GangRequest("second", "vc", ((1, 1),), 10)]
+    assert [each.displaced for each in core.schedule_all(high)] == [("reserves",), ()]  # type: ignore[union-attr]
+    core.commit_all(0)
+    assert core.cluster.gangs["low"].lazily_preempted_by is None
