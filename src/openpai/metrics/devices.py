@@ -17,14 +17,15 @@ def readings_of(
     """Yield what is measured of each device of a node."""
     for number, use in sorted(uses.items()):
         labels = {"node": node, "gpu": str(number), "device": f"nvidia{number}", "modelName": model}
-        free = None
+        free, reserved = None, use.memory_reserved_bytes or 0
         if use.memory_bytes is not None and use.memory_total_bytes is not None:
-            free = max(0, use.memory_total_bytes - use.memory_bytes) / _MIB
+            free = max(0, use.memory_total_bytes - use.memory_bytes - reserved) / _MIB
         values = {
             "DCGM_FI_DEV_GPU_UTIL": use.busy_percent,
             "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": None if use.tensor_percent is None else use.tensor_percent / 100,
             "DCGM_FI_DEV_FB_USED": None if use.memory_bytes is None else use.memory_bytes / _MIB,
             "DCGM_FI_DEV_FB_FREE": free,
+            "DCGM_FI_DEV_FB_RESERVED": None if use.memory_reserved_bytes is None else reserved / _MIB,
             "DCGM_FI_DEV_POWER_USAGE": use.power_w,
             "DCGM_FI_DEV_GPU_TEMP": use.temperature_c,
             "pai_device_power_limit_watts": use.power_limit_w,

@@ -31,6 +31,8 @@ class DeviceUse:
     temperature_c: float | None = None
     is_slice: bool = False
     """Whether it is a MIG slice, whose power is not known and whose activity only newer cards measure."""
+    memory_reserved_bytes: int | None = None
+    """What the driver keeps for itself: no part of the memory that is used, nor of what is free."""
 
 
 @dataclass(frozen=True, slots=True)

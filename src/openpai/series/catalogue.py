@@ -138,6 +138,7 @@ _DEVICE: Final = {
     "DCGM_FI_DEV_MEM_CLOCK": "Memory clock (in MHz).",
     "DCGM_FI_DEV_FB_USED": "Framebuffer memory used (in MiB).",
     "DCGM_FI_DEV_FB_FREE": "Framebuffer memory free (in MiB).",
+    "DCGM_FI_DEV_FB_RESERVED": "Framebuffer memory that the driver keeps for itself (in MiB).",
     "DCGM_FI_DEV_XID_ERRORS": "Value of the last XID error encountered.",
     "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": "Uncorrectable ECC errors since the driver was loaded.",
     "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL": "Corrected ECC errors since the driver was loaded.",

@@ -141,6 +141,7 @@ class Nvml:
     NVML_GPM_METRICS_GET_VERSION = 1
 
     def __init__(self) -> None:
+        self.nvmlMemory_v2 = 2
         self.samples = 0
         self.freed = 0
 
@@ -154,8 +155,13 @@ class Nvml:
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
         return uuid
 
-    def nvmlDeviceGetMemoryInfo(self, handle: object) -> SimpleNamespace:
-        return SimpleNamespace(used=10, total=80)
+    def nvmlDeviceGetMemoryInfo(self, handle: object, version: int | None = None) -> SimpleNamespace:
+        """As NVML does, count what the driver reserves as used, where the second form is not asked for or known."""
+        if version is None:
+            return SimpleNamespace(used=10, total=80)
+        if handle != 0:
+            raise NVMLError
+        return SimpleNamespace(used=7, reserved=3, total=80)
 
     def nvmlDeviceIsMigDeviceHandle(self, handle: object) -> int:
         return int(isinstance(handle, str))
@@ -209,7 +215,8 @@ def test_nvidia_cards_and_slices_report_what_they_can() -> None:
     gpus = NvidiaGpus(nvml)
     first = gpus.read([0, 1, 7])
     assert set(first) == {0, 1}
-    assert first[0] == DeviceUse(0, 100.0, None, 10, 80, 612.5, 612.5, 64)
+    assert first[0] == DeviceUse(0, 100.0, None, 7, 80, 612.5, 612.5, 64, memory_reserved_bytes=3)
+    assert first[1].memory_bytes == 10
     second = gpus.read([0, 1])
     assert (second[0].tensor_percent, second[1].tensor_percent) == (61.5, None)
     gpus.read([0])

@@ -137,7 +137,7 @@ class NvidiaGpus:
 
     def _device(self, device: int, handle: Any) -> DeviceUse:
         nvml = self._nvml
-        memory = self._asked(nvml.nvmlDeviceGetMemoryInfo, handle)
+        memory = self._memory(handle)
         busy_percent, tensor_percent = self._activity_percent(device, handle)
         power_mw, limit_mw, is_slice = None, None, self._is_slice(handle)
         if not is_slice:
@@ -156,7 +156,14 @@ class NvidiaGpus:
             power_limit_w=None if limit_mw is None else limit_mw / 1000,
             temperature_c=self._asked(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
             is_slice=is_slice,
+            memory_reserved_bytes=getattr(memory, "reserved", None),
         )
+
+    def _memory(self, handle: Any) -> Any:
+        """Return the memory of a device; what the driver reserves is apart from what is used, where NVML knows it."""
+        nvml = self._nvml
+        apart = self._asked(nvml.nvmlDeviceGetMemoryInfo, handle, nvml.nvmlMemory_v2)
+        return apart or self._asked(nvml.nvmlDeviceGetMemoryInfo, handle)
 
     def _activity_percent(self, device: int, handle: Any) -> tuple[float | None, float | None]:
         """Return how busy the multiprocessors and the tensor cores of a GPU or slice were since the last call.
