@@ -13,7 +13,7 @@ import pytest
 from openpai.app.pages.dashboards import DASHBOARDS, dashboard
 from openpai.metrics.devices import readings_of
 from openpai.metrics.remote_write import RemoteWriter
-from openpai.ports.task_usage import DeviceUse
+from openpai.ports.task_usage import Device, DeviceUse
 from openpai.series.catalogue import METRICS
 from openpai.series.rounds import Rounds
 
@@ -43,7 +43,7 @@ async def write_devices(url: str) -> None:
     use = DeviceUse(0, 50.0, 8 << 30, 16 << 30, 200.0, 400.0, 60.0, 30.0)
     writer = RemoteWriter(f"{url}/api/v1/write")
     running = asyncio.create_task(writer.run())
-    writer.take(Rounds().learn(readings_of({0: use}, {}, "node-01", "H200"), int(time.time() * 1000)))
+    writer.take(Rounds().learn(readings_of([Device(use)], "node-01", "H200"), int(time.time() * 1000)))
     await asyncio.to_thread(until, lambda: bool(found(url, "DCGM_FI_DEV_GPU_UTIL")), "Prometheus has the GPU")
     running.cancel()
     assert writer.dropped == 0

@@ -169,7 +169,9 @@ async def build(settings: Settings, shown: tuple[ServerSetting, ...] = ()) -> As
         )  # fmt: skip
         stack.push_async_callback(server.api.state.forwarder.close)
         metrics.add_source("requests", server.api.state.context.times.readings)
-        await stack.enter_async_context(measuring(settings, metrics, rooms.data.root, rooms.database, find))
+        await stack.enter_async_context(
+            measuring(settings, metrics, rooms.data.root, rooms.database, rooms.clock, find)
+        )
         yield server
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from openpai.app.settings import Settings
-from openpai.backends.host.gpu_use import GpuReader, NoGpus, open_gpus
-from openpai.backends.host.machine import VIRTUAL
 from openpai.metrics.devices import readings_of
 from openpai.metrics.history import KeptHistory
 from openpai.metrics.machine import Machine, of_process
@@ -24,6 +22,7 @@ from openpai.orchestrator import readings
 from openpai.orchestrator.leader import Leader
 from openpai.ports.clock import Clock
 from openpai.ports.metrics import PERIOD_S
+from openpai.ports.task_usage import Device, ReadsDevices
 from openpai.series.labels import NO_LABELS, Labels
 from openpai.series.model import Reading
 from openpai.series.retention import DAY_MS, HOUR_MS, Tier, Tiers
@@ -32,6 +31,8 @@ from openpai.system.supervision import failures, supervise
 
 FILE: Final = "metrics.db"
 _LAG_EVERY_S: Final = 0.25
+_AHEAD_S: Final = 0.5
+"""How long before a round this machine is read."""
 Find = Callable[[], Leader | None]
 
 
@@ -58,11 +59,10 @@ class LoopLag:
 class ThisMachine:
     """Reads this machine and its devices in a thread, shortly before each round."""
 
-    def __init__(self, settings: Settings, data_dir: Path, find: Find) -> None:
+    def __init__(self, data_dir: Path, clock: Clock, find: Find) -> None:
         self._machine = Machine(data_dir)
+        self._clock = clock
         self._find = find
-        self._has_devices = settings.backend in ("process", "docker")
-        self._gpus: GpuReader | None = None
         self._found: tuple[Reading, ...] = ()
 
     async def watch(self) -> None:
@@ -70,24 +70,15 @@ class ThisMachine:
         while True:
             leader = self._find()
             nodes = tuple(leader.nodes.values()) if leader is not None else ()
-            name = nodes[0].name if len(nodes) == 1 else socket.gethostname()
-            devices = nodes[0].gpus if len(nodes) == 1 and nodes[0].gpu_model != VIRTUAL and self._has_devices else 0
-            model = nodes[0].gpu_model if devices else ""
-            self._found = await asyncio.to_thread(self._read, name, devices, model)
-            await asyncio.sleep(PERIOD_S)
+            name, model = (nodes[0].name, nodes[0].gpu_model) if len(nodes) == 1 else (socket.gethostname(), "")
+            backend = leader.backend if leader is not None else None
+            read = backend.read_devices if isinstance(backend, ReadsDevices) else tuple
+            self._found = await asyncio.to_thread(self._read, name, model, read)
+            past_s = (self._clock.now_ms() / 1000 + _AHEAD_S) % PERIOD_S
+            await asyncio.sleep(PERIOD_S - past_s)
 
-    def _read(self, node: str, devices: int, model: str) -> tuple[Reading, ...]:
-        found = [Reading(Labels.of({"node": node}), self._machine.read())]
-        if devices:
-            # Only now: the driver's library takes a while to start.
-            self._gpus = self._gpus or open_gpus()
-            if not isinstance(self._gpus, NoGpus):
-                found.extend(readings_of(self._gpus.read(range(devices)), self._health(devices), node, model))
-        return tuple(found)
-
-    def _health(self, devices: int) -> dict[int, dict[str, float]]:
-        health = getattr(self._gpus, "health", None)
-        return {} if health is None else health(range(devices))
+    def _read(self, node: str, model: str, read: Callable[[], tuple[Device, ...]]) -> tuple[Reading, ...]:
+        return (Reading(Labels.of({"node": node}), self._machine.read()), *readings_of(read(), node, model))
 
     def readings(self) -> Iterable[Reading]:
         """Return what was read last."""
@@ -139,10 +130,10 @@ def open_metrics(settings: Settings, data_dir: Path, clock: Clock, find: Find) -
 
 @asynccontextmanager
 async def measuring(
-    settings: Settings, metrics: MeasuredMetrics, data_dir: Path, database: Database, find: Find
+    settings: Settings, metrics: MeasuredMetrics, data_dir: Path, database: Database, clock: Clock, find: Find
 ) -> AsyncIterator[None]:
     """Measure everything while the server runs."""
-    lag, machine = LoopLag(), ThisMachine(settings, data_dir, find)
+    lag, machine = LoopLag(), ThisMachine(data_dir, clock, find)
     writer = None if settings.remote_write_url is None else RemoteWriter(settings.remote_write_url)
     metrics.add_source("this server", partial(of_server, database, lag))
     loops = [supervise("watch the event loop", lag.watch)]

@@ -1,22 +1,22 @@
-"""Devices of a node, with the names that DCGM's exporter gives their values."""
+"""Devices of a node, with the names and labels that DCGM's exporter gives them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from openpai.ports.task_usage import DeviceUse
+from openpai.ports.task_usage import Device
 from openpai.series.labels import Labels
 from openpai.series.model import Reading
 
 _MIB = 2.0**20
 
 
-def readings_of(
-    uses: Mapping[int, DeviceUse], health: Mapping[int, Mapping[str, float]], node: str, model: str
-) -> Iterator[Reading]:
+def readings_of(devices: Iterable[Device], node: str, model: str) -> Iterator[Reading]:
     """Yield what is measured of each device of a node."""
-    for number, use in sorted(uses.items()):
-        labels = {"node": node, "gpu": str(number), "device": f"nvidia{number}", "modelName": model}
+    for device in devices:
+        use = device.use
+        labels = {"node": node, "Hostname": node, "gpu": str(use.index), "device": f"nvidia{use.index}"}
+        labels |= {"modelName": model, **({"UUID": device.name} if device.name else {})}
         free, reserved = None, use.memory_reserved_bytes or 0
         if use.memory_bytes is not None and use.memory_total_bytes is not None:
             free = max(0, use.memory_total_bytes - use.memory_bytes - reserved) / _MIB
@@ -31,4 +31,4 @@ def readings_of(
             "pai_device_power_limit_watts": use.power_limit_w,
         }
         known = {name: float(value) for name, value in values.items() if value is not None}
-        yield Reading(Labels.of(labels), {**known, **health.get(number, {})})
+        yield Reading(Labels.of(labels), {**known, **device.health})

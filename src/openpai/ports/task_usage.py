@@ -7,7 +7,7 @@ the API, for the detection of hangs, and for monitoring, which keeps them. A val
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from openpai.lifecycle.model import AttemptKey
@@ -33,6 +33,17 @@ class DeviceUse:
     """Whether it is a MIG slice, whose power is not known and whose activity only newer cards measure."""
     memory_reserved_bytes: int | None = None
     """What the driver keeps for itself: no part of the memory that is used, nor of what is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A GPU of this machine at a moment, whether a task has it or not."""
+
+    use: DeviceUse
+    name: str = ""
+    """The driver's own name of it (UUID), which stays when the numbers change."""
+    health: Mapping[str, float] = field(default_factory=dict)
+    """Clocks, errors and states, by DCGM's names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +112,15 @@ class MeasuresTasks(Protocol):
 
     async def measure(self) -> tuple[TaskSample, ...]:
         """Return a sample of every running task attempt; one that cannot be measured now is left out."""
+        ...
+
+
+@runtime_checkable
+class ReadsDevices(Protocol):
+    """A backend whose node is this machine, with the GPUs in it."""
+
+    def read_devices(self) -> tuple[Device, ...]:
+        """Return all GPUs as they are now; one that does not answer is left out. It blocks: call it in a thread."""
         ...
 
 

@@ -11,12 +11,14 @@ import pytest
 
 from openpai.backends.host import probing
 from openpai.backends.host.device_checks import HEAT, MEMORY, PRESENT, SILENT, XID, DeviceChecks
+from openpai.backends.host.devices import HostDevices
 from openpai.backends.host.findings import PASSES
 from openpai.backends.host.gpu_use import AmdGpus, GpuReader, NoGpus, NvidiaGpus
 from openpai.backends.host.machine import VIRTUAL, Gpus, amd_gpus
 from openpai.backends.host.machine_checks import ClockCheck
 from openpai.backends.host.node_checks import NodeChecks
 from openpai.backends.host.xids import QUIET_S, KernelLog, Xids
+from openpai.metrics.devices import readings_of
 from openpai.ports.backend import NodeSeen
 
 from .nvml import Checked, StillClock
@@ -127,6 +129,26 @@ async def test_without_events_the_kernels_log_says_so_and_nobody_can_imitate_it(
     assert await Box(tmp_path, Checked(has_events=False), log="kmsg").bad() == {}
     # Neither events nor a log: nothing is claimed.
     assert (await Box(tmp_path, Checked(has_events=False)).results())[XID] == "unknown"
+
+
+async def test_metrics_have_every_slice_by_its_name_and_the_last_xid_of_its_card(tmp_path: Path) -> None:
+    nvml = Checked()
+    slices = Gpus(2, "H100 MIG 3g", ("MIG-0", "MIG-1"))
+    box = Box(tmp_path, nvml, slices)
+    devices = HostDevices(slices, box.checks.xids, lambda names: NvidiaGpus(nvml, names))
+    assert "DCGM_FI_DEV_XID_ERRORS" not in devices.read()[0].health
+    # An error of a program makes no GPU bad, and is shown all the same.
+    nvml.events = [(1, 31)]
+    assert await box.bad() == {}
+    found = {
+        (each.labels.get("UUID"), each.labels.get("gpu")): each.values for each in readings_of(devices.read(), "n", "")
+    }
+    xids = {key: values["DCGM_FI_DEV_XID_ERRORS"] for key, values in found.items()}
+    assert xids == {("MIG-0", "0"): 0, ("MIG-1", "1"): 31}
+    first = found["MIG-0", "0"]
+    assert first["DCGM_FI_DEV_FB_USED"] == 10 / 2**20
+    # Pretended GPUs are nobody's.
+    assert HostDevices(Gpus(2, VIRTUAL), open_=lambda _: NvidiaGpus(nvml)).read() == ()
 
 
 async def test_a_fault_of_a_card_is_one_of_all_its_slices(tmp_path: Path) -> None:

@@ -163,6 +163,9 @@ class Nvml:
             raise NVMLError
         return SimpleNamespace(used=7, reserved=3, total=80)
 
+    def nvmlDeviceGetUUID(self, handle: object) -> bytes | str:
+        return handle if isinstance(handle, str) else f"GPU-{handle}".encode()
+
     def nvmlDeviceIsMigDeviceHandle(self, handle: object) -> int:
         return int(isinstance(handle, str))
 
@@ -217,6 +220,7 @@ def test_nvidia_cards_and_slices_report_what_they_can() -> None:
     assert set(first) == {0, 1}
     assert first[0] == DeviceUse(0, 100.0, None, 7, 80, 612.5, 612.5, 64, memory_reserved_bytes=3)
     assert first[1].memory_bytes == 10
+    assert [gpus.name(number) for number in (0, 1, 7)] == ["GPU-0", "GPU-1", ""]
     second = gpus.read([0, 1])
     assert (second[0].tensor_percent, second[1].tensor_percent) == (61.5, None)
     gpus.read([0])

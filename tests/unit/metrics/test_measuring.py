@@ -11,7 +11,7 @@ import pytest
 from openpai.metrics.devices import readings_of
 from openpai.metrics.history import KeptHistory
 from openpai.metrics.service import MeasuredMetrics
-from openpai.ports.task_usage import DeviceUse
+from openpai.ports.task_usage import Device, DeviceUse
 from openpai.series.labels import NO_LABELS
 from openpai.series.model import Reading
 from openpai.system.supervision import failures
@@ -70,6 +70,6 @@ async def test_rounds_are_ten_seconds_apart_though_timers_end_early(
 
 def test_what_a_driver_reserves_of_a_gpu_is_neither_used_nor_free() -> None:
     use = DeviceUse(0, memory_bytes=3 << 30, memory_total_bytes=8 << 30, memory_reserved_bytes=1 << 30)
-    [reading] = readings_of({0: use}, {}, "node-01", "H200")
+    [reading] = readings_of([Device(use)], "node-01", "H200")
     memory = {name.removeprefix("DCGM_FI_DEV_FB_"): value for name, value in reading.values.items()}
     assert memory == {"USED": 3072, "FREE": 4096, "RESERVED": 1024}

@@ -37,6 +37,7 @@ from openpai.backends.docker.watching import Watcher, attempt_in, left_without_c
 from openpai.backends.docker.writing import taken_by_container
 from openpai.backends.host.attempts import HostAttempt, HostBackend
 from openpai.backends.host.checkpoints import CheckpointDirectories
+from openpai.backends.host.devices import HostDevices
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
@@ -50,7 +51,7 @@ from openpai.backends.host.worklimit import MEASURE_EVERY_S, WorkLimit
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, LaunchTask, NodeSeen
 from openpai.ports.clock import Clock
-from openpai.ports.task_usage import TaskSample
+from openpai.ports.task_usage import Device, TaskSample
 from openpai.system.supervision import background, note_failure, supervise
 
 log: Final = structlog.get_logger(__name__)
@@ -104,6 +105,7 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
         self._nodes: dict[str, NodeSeen] = {}
         self._required_mounts = tuple(required_mounts)
         self._checks = NodeChecks(NO_GPUS, self._root, clock, self._required_mounts)
+        self._devices = HostDevices(NO_GPUS)
         self._opened = contextlib.AsyncExitStack()
 
     async def open(self) -> None:
@@ -125,6 +127,7 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
                 self._engine, HostMeasuring(self._clock, found.gpus), has_network=not self._allowed.host_network
             )
             self._checks = NodeChecks(found.gpus, self._root, self._clock, self._required_mounts)
+            self._devices = HostDevices(found.gpus, self._checks.xids)
             opening.callback(self._checks.close)
             self._shells = ContainerShells(self._engine, is_on_host_network=self._allowed.host_network)
             opening.push_async_callback(self._shells.close)
@@ -205,6 +208,10 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
     async def measure(self) -> tuple[TaskSample, ...]:
         """Return what each running task uses."""
         return await self._measuring.measure([attempt for attempt in self._register if attempt.is_running])
+
+    def read_devices(self) -> tuple[Device, ...]:
+        """Return the GPUs of this machine; none where several nodes share it."""
+        return self._devices.read() if len(self._nodes) == 1 else ()
 
     async def keep_stacks(self, keys: Sequence[AttemptKey]) -> Mapping[AttemptKey, str]:
         """Write what the processes of these tasks do to their runtime logs."""

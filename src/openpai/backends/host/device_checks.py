@@ -43,6 +43,7 @@ class DeviceChecks:
         self._reader: GpuReader | None = None
         self._events: NvmlEvents | None = None
         self._buses: dict[int, str] = {}
+        self._are_xids_known = False
 
     def look(self) -> list[Finding]:
         """Return what is found of each device now."""
@@ -57,6 +58,12 @@ class DeviceChecks:
         ]
         return [*found, *(self._xid_findings(self._reader) if isinstance(self._reader, NvidiaGpus) else ())]
 
+    def xids(self) -> Mapping[int, int]:
+        """Return the number of the last XID error of each device, 0 for none; of none where they are not known."""
+        if not self._are_xids_known:
+            return {}
+        return {device: self._xids.newest(bus) for device, bus in self._buses.copy().items()}
+
     def close(self) -> None:
         """Close the kernel's log."""
         self._kernel_log.close()
@@ -69,7 +76,7 @@ class DeviceChecks:
         if self._events is None:
             self._events = reader.events(range(self._gpus.total))
         self._events.read(self._xids)
-        is_read = self._kernel_log.read(self._xids) or self._events.is_there
+        self._are_xids_known = is_read = self._kernel_log.read(self._xids) or self._events.is_there
         for device in range(self._gpus.total):
             fault = self._xids.fault(self._buses.get(device, ""))
             if fault or is_read:

@@ -38,6 +38,10 @@ class GpuReader(Protocol):
         """Return clocks, errors and states of these devices, by DCGM's names; what a card does not know is left out."""
         ...
 
+    def name(self, device: int) -> str:
+        """Return the driver's own name of a device; empty if it has none."""
+        ...
+
 
 class NoGpus:
     """A machine on which no GPU can be measured."""
@@ -49,6 +53,10 @@ class NoGpus:
     def health(self, devices: Iterable[int]) -> dict[int, dict[str, float]]:
         """Return nothing."""
         return {}
+
+    def name(self, device: int) -> str:
+        """Return nothing."""
+        return ""
 
 
 def open_gpus(names: Sequence[str] = (), *, amd_root: Path = AMD_ROOT) -> GpuReader:
@@ -105,6 +113,13 @@ class NvidiaGpus:
             "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": self._asked(nvml.nvmlDeviceGetTotalEccErrors, handle, double, since_start),
         }
         return {name: float(value) for name, value in values.items() if value is not None}
+
+    def name(self, device: int) -> str:
+        """Return the UUID of a device; empty if it is not reached."""
+        with contextlib.suppress(self._nvml.NVMLError, IndexError, AttributeError):
+            found = self._nvml.nvmlDeviceGetUUID(self._handle(device))
+            return found.decode() if isinstance(found, bytes) else str(found)
+        return ""
 
     def bus(self, device: int) -> str:
         """Return the address of a device on the bus, of a slice that of its GPU; empty if it is not reached."""
@@ -244,6 +259,10 @@ class AmdGpus:
     def health(self, devices: Iterable[int]) -> dict[int, dict[str, float]]:
         """Return errors and states of these devices, by DCGM's names."""
         return {device: _amd_health(self._cards[device]) for device in devices if device < len(self._cards)}
+
+    def name(self, device: int) -> str:
+        """Return the number of the chip, which stays with it; empty if the driver does not say it."""
+        return _text(self._cards[device] / "unique_id") if device < len(self._cards) else ""
 
 
 def _amd_health(card: Path) -> dict[str, float]:

@@ -64,6 +64,10 @@ class NodeChecks:
             self._probes[check] = Probe(partial(storage, check, wanted[check]))
         self._storages = wanted
 
+    def xids(self) -> Mapping[int, int]:
+        """Return the number of the last XID error of each GPU, as far as they are known."""
+        return self._devices.xids()
+
     def close(self) -> None:
         """Release what the checks hold open."""
         self._devices.close()

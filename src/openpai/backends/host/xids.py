@@ -52,12 +52,18 @@ class Xids:
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
         self._last: dict[str, tuple[int, float]] = {}
+        self._newest: dict[str, int] = {}
 
     def add(self, bus: str, number: int, at_s: float | None = None) -> None:
-        """Record an error; those of programs are left out."""
+        """Record an error; those of programs make no GPU bad."""
+        self._newest[bus] = number
         at_s = self._now_s() if at_s is None else at_s
         if number in HARDWARE and at_s >= self._last.get(bus, (0, -1.0))[1]:
             self._last[bus] = number, at_s
+
+    def newest(self, bus: str) -> int:
+        """Return the number of the last error of a GPU, of programs, too; 0 if it had none."""
+        return self._newest.get(bus, 0)
 
     def fault(self, bus: str) -> str:
         """Return why a GPU is bad; empty if it had no such error lately."""

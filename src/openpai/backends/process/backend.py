@@ -26,6 +26,7 @@ import structlog
 
 from openpai.backends.host.attempts import HostBackend
 from openpai.backends.host.checkpoints import CheckpointDirectories
+from openpai.backends.host.devices import HostDevices
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
@@ -50,7 +51,7 @@ from openpai.backends.process.sweeping import Sweeper
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, LaunchTask, NodeSeen
 from openpai.ports.clock import Clock
-from openpai.ports.task_usage import TaskSample
+from openpai.ports.task_usage import Device, TaskSample
 from openpai.system.supervision import note_failure
 
 log: Final = structlog.get_logger(__name__)
@@ -101,6 +102,7 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
         self._nodes: dict[str, NodeSeen] = {}
         self._required_mounts = tuple(required_mounts)
         self._checks = NodeChecks(NO_GPUS, self._root, clock, self._required_mounts)
+        self._devices = HostDevices(NO_GPUS)
 
     async def open(self) -> None:
         """Adopt what an earlier server left. Raise Unavailable while another server uses the same root."""
@@ -127,6 +129,7 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
             self._launcher = opening.enter_context(contextlib.closing(launcher))
             self._measuring = HostMeasuring(self._clock, gpus)
             self._checks = NodeChecks(gpus, self._root, self._clock, self._required_mounts)
+            self._devices = HostDevices(gpus, self._checks.xids)
             opening.callback(self._checks.close)
             self._shells = TaskShells(launcher.ordinary, self._task_users, has_namespaces=namespaces is not None)
             opening.push_async_callback(self._shells.close)
@@ -177,6 +180,10 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
         """Return what each running task uses."""
         running = [attempt for attempt in self._register if attempt.is_running and attempt.pid is not None]
         return await self._measuring.measure(list(map(_place_of, running)), running)
+
+    def read_devices(self) -> tuple[Device, ...]:
+        """Return the GPUs of this machine; none where several nodes share it."""
+        return self._devices.read() if len(self._nodes) == 1 else ()
 
     async def keep_stacks(self, keys: Sequence[AttemptKey]) -> Mapping[AttemptKey, str]:
         """Write what the processes of these tasks do to their runtime logs."""
