@@ -72,7 +72,9 @@ def document() -> bytes:
 
 
 def prepare(program: str, npm: str) -> None:
-    """Install the libraries and write the types of the API and the schema of job files, where they changed."""
+    """Install the libraries and write what the portal has from the server: types, schemas, and what code leaves out."""
+    from openpai.client.code import NEVER_NEEDED, RULE_FILES, SECRETS
+    from openpai.protocol.code import BYTES_MAX, FILES_MAX, HASHES_MAX
     from openpai.protocol.schema import json_schema
     from openpai.storage.kinds import schema as storage_schema
 
@@ -89,6 +91,9 @@ def prepare(program: str, npm: str) -> None:
         finish("types", described)
     (HERE / "src" / "api" / "jobFile.json").write_text(json.dumps(json_schema()))
     (HERE / "src" / "api" / "storageKinds.json").write_text(json.dumps(storage_schema()))
+    rules = {"neverNeeded": NEVER_NEEDED, "secrets": SECRETS, "ruleFiles": RULE_FILES}
+    limits = {"filesMax": FILES_MAX, "bytesMax": BYTES_MAX, "hashesMax": HASHES_MAX}
+    (HERE / "src" / "api" / "codeRules.json").write_text(json.dumps(rules | limits))
     run(program, f"{TOOLS}/@lingui/cli/dist/lingui.js", "compile", "--strict")
 
 

@@ -37,6 +37,11 @@ export function whenLoginEnds(listener: Listener): () => void {
   return () => onExpired.delete(listener);
 }
 
+/** Says to every listener that the login is over. */
+export function ended(): void {
+  for (const each of onExpired) each();
+}
+
 // Half of the login's token. The other half is in a cookie, which also servers on other ports of this host receive; this
 // half only pages of this origin can read.
 const PAGE_KEY = "pai-page-key";
@@ -95,7 +100,7 @@ export async function answer<T>(asked: Promise<{ data?: T; error?: unknown; resp
   }
   if (got.response.ok) return got.data as T;
   const body = typeof got.error === "object" && got.error !== null ? (got.error as Partial<Schemas["Error"]>) : {};
-  if (got.response.status === 401 && !got.response.url.includes("/authn/")) for (const each of onExpired) each();
+  if (got.response.status === 401 && !got.response.url.includes("/authn/")) ended();
   throw new ApiError(got.response.status, body);
 }
 

@@ -45,6 +45,15 @@ export function actOnJobs(action: JobAction, jobs: string[], more: { tag?: strin
   return answer(http.POST("/api/v2/jobs/bulk", { body: { action, jobs, ...more } as never })) as Promise<Schemas["BulkResults"]>;
 }
 
+/** All jobs of an array but the first have this tag. */
+export const LATER_OF_SWEEP = "sweep-job";
+const OF_SWEEP = "sweep:";
+
+/** Returns the name of the array that a job belongs to, "" for a job of its own. */
+export function sweepOf(job: { tags: readonly string[] }): string {
+  return job.tags.find((tag) => tag.startsWith(OF_SWEEP))?.slice(OF_SWEEP.length) ?? "";
+}
+
 /** Does one action to all jobs of an array that it concerns. */
 export function actOnSweep(action: JobAction, user: string, sweep: string) {
   return answer(http.POST("/api/v2/jobs/bulk", { body: { action, where: { username: user, sweep } } as never })) as Promise<Schemas["BulkResults"]>;

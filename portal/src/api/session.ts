@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { answer, ApiError, http, keepPageKey, type Schemas } from "./client";
 import { queries } from "./queries";
+import { sha256 } from "./random";
 
 export type User = Schemas["User"];
 
@@ -46,10 +47,10 @@ function base64url(bytes: Uint8Array): string {
 /** Goes to the identity provider; `secret` proves on the way back that this browser began. */
 export async function goToProvider(loginURI: string, back: string): Promise<void> {
   const secret = base64url(crypto.getRandomValues(new Uint8Array(32)));
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(secret));
+  const digest = await sha256([new TextEncoder().encode(secret)]);
   sessionStorage.setItem(SECRET, secret);
   const query = new URLSearchParams({
-    challenge: base64url(new Uint8Array(digest)),
+    challenge: base64url(digest),
     redirect_uri: "/login",
     from: back,
   });

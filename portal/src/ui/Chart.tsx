@@ -48,6 +48,13 @@ function spoken(line: Line, unit: string): string {
   });
 }
 
+/** Returns the points without a neighbour, which no line shows; null without any. */
+export function alone(values: ArrayLike<number | null | undefined>): number[] | null {
+  const isThere = (index: number) => values[index] !== null && values[index] !== undefined;
+  const found = Array.from(values, (_, index) => index).filter((index) => isThere(index) && !isThere(index - 1) && !isThere(index + 1));
+  return found.length ? found : null;
+}
+
 function optionsOf(place: HTMLElement, scheme: "light" | "dark", { unit, lines }: ChartProps, onPoint: (point: number | null) => void): uPlot.Options {
   const style = getComputedStyle(place);
   const axis = { stroke: style.getPropertyValue("--pai-muted"), grid: { stroke: style.getPropertyValue("--pai-line"), width: 1 }, ticks: { show: false }, font: `12px ${style.fontFamily}` };
@@ -60,7 +67,7 @@ function optionsOf(place: HTMLElement, scheme: "light" | "dark", { unit, lines }
     cursor: { sync: { key: "time" }, points: { size: 6 }, drag: { x: false, y: false } },
     scales: { y: { range: (_, low, high) => (unit === "percent" && high <= 100 ? [0, 100] : [Math.min(low ?? 0, 0), Math.max(high ?? 0, 0) || 1]) } },
     axes: [{ ...axis, space: 70 }, { ...axis, size: 64, values: (_, splits) => splits.map((value) => amount(value, unit)) }],
-    series: [{}, ...lines.map((line, index) => ({ label: line.name, stroke: colour(scheme, index), width: 1.6, points: { show: line.values.length < 3 } }))],
+    series: [{}, ...lines.map((line, index) => ({ label: line.name, stroke: colour(scheme, index), width: 1.6, points: { show: line.values.length < 3, filter: (plot: uPlot, series: number) => alone(plot.data[series] ?? []) } }))],
     hooks: { setCursor: [(plot: uPlot) => onPoint(plot.cursor.idx ?? null)] },
   };
 }

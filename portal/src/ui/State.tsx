@@ -45,6 +45,17 @@ export function StateBadge({ state }: { state: State }) {
   );
 }
 
+/** How many jobs of a set are in each state. */
+export function StateCounts({ states }: { states: Partial<Record<State, number>> }) {
+  const found = STATES.filter((state) => states[state]);
+  const text = found.map((state) => `${states[state]} ${stateName(state)}`).join(", ");
+  return (
+    <span className={css.counts} title={text}>
+      {found.map((state) => <span key={state}><StateIcon state={state} size={14} />{states[state]}<span className="hidden"> {stateName(state)}</span></span>)}
+    </span>
+  );
+}
+
 export function StateIcon({ state, size = 18 }: { state: State; size?: number }) {
   return <span className={css.icon} data-state={state}><Icon name={ICONS[state]} size={size} /></span>;
 }

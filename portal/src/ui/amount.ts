@@ -29,3 +29,12 @@ export function amount(value: number | null | undefined, unit: string): string {
   const [rest, name] = scaled(value, 1_000, COUNTS);
   return `${short(rest)}${name}${unit && ` ${unit}`}`;
 }
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** Returns a size in binary units. */
+export function size(bytes: number): string {
+  const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), UNITS.length - 1);
+  const value = bytes / 1024 ** power;
+  return `${power && value < 100 ? value.toFixed(1) : Math.round(value)} ${UNITS[power]}`;
+}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.portal.browsing import AXE, BUILT, Visitor
+from tests.e2e.portal.browsing import AXE, BUILT, ELSEWHERE, Visitor
 from tests.e2e.server import Server
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright, which drives the browser")
@@ -37,7 +37,10 @@ def browser() -> Iterator[playwright.Browser]:
     if path is None:
         pytest.skip("chromium is not installed")
     with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        found = driver.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--disable-dev-shm-usage", f"--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1"],
+        )
         yield found
         found.close()
 

@@ -1,14 +1,17 @@
-"""The page that submits a job: form and file in step, what the cluster has for it, and secrets that stay secret."""
+"""The page that submits a job: form and file in step, its code, what the cluster has for it, and secrets."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.e2e.portal.browsing import BOTH, WITHIN_MS, Visitor, expect
-from tests.e2e.server import Server, until
+from openpai.client.code import code_of
+from openpai.client.sending import list_code
+from tests.e2e.portal.browsing import BOTH, ELSEWHERE, WITHIN_MS, Visitor, expect
+from tests.e2e.server import PASSWORD, Server, until
 
 pytestmark = pytest.mark.slow
 SECRET: Final = "hunter2-correct-horse"
@@ -181,6 +184,59 @@ def test_a_draft_outlives_its_tab_without_its_secrets(browser: Any, server: Serv
     page.get_by_text("1 draft", exact=True).click()
     page.get_by_role("button", name="Remove the draft begun-again").click()
     expect(page.get_by_text("1 draft", exact=True)).to_have_count(0)
+    visitor.close()
+    assert visitor.complaints == []
+
+
+def _project(root: Path) -> Path:
+    """Return a directory of code with rules, a program, a secret, and what no job needs."""
+    for name, text in {
+        "train.py": "print(1)\n" * 5_000, "src/run.sh": "#!/bin/sh\n", "empty": "", ".env": "TOKEN=1", "best.pt": "1",
+        ".gitignore": "*.pt\n/data/\n", "src/.paiignore": "!best.pt\n!.aws/\n", "src/best.pt": "2", "data/big": "4",
+        "src/.aws/config": "3", "node_modules/a/b.js": "5", ".ssh/config": "6", "venv/pyvenv.cfg": "", "venv/a.py": "7",
+    }.items():  # fmt: skip
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (root / "src/run.sh").chmod(0o755)
+    return root
+
+
+def test_code_goes_along_as_the_command_sends_it_also_over_plain_http(
+    browser: Any, server: Server, tmp_path: Path
+) -> None:
+    visitor = Visitor(browser, server.url.replace("127.0.0.1", ELSEWHERE), themes=BOTH)
+    page, sent = visitor.page, []
+
+    def fail_once(route: Any) -> None:
+        sent.append(route.request.url)
+        route.fulfill(status=502, body="a proxy") if len(sent) == 1 else route.continue_()
+
+    page.goto("/submit")
+    assert not page.evaluate("isSecureContext")
+    page.get_by_label("User name").fill("admin")
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_role("button", name="Log in", exact=True).click()
+    page.get_by_role("heading", name="Submit a job", level=1).wait_for()
+    page.get_by_label("Name", exact=True).fill("with-code")
+    page.route(
+        "**/api/v2/code/*", lambda route: fail_once(route) if route.request.method == "PUT" else route.continue_()
+    )
+    page.get_by_label("Directory of the code").set_input_files(_project(tmp_path / "project"))
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_text("7 new contents were sent").wait_for()
+    page.get_by_text("those of secrets: .env, .ssh/. ").wait_for()
+    listed = list_code(code_of(tmp_path / "project"))
+    expect(_file(page)).to_contain_text(f"code: {listed.digest}")
+    assert visitor.examine() == []
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.get_by_role("heading", name="with-code", level=1).wait_for()
+    assert listed.digest in server.http.get("/jobs/admin~with-code/config").text
+    page.goto("/submit")
+    page.get_by_label("Directory of the code").set_input_files(tmp_path / "project")
+    page.get_by_text("The server had all of it.").wait_for()
+    page.get_by_role("button", name="Without code").click()
+    expect(_file(page)).not_to_contain_text("code:")
     visitor.close()
     assert visitor.complaints == []
 

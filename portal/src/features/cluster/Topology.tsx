@@ -7,20 +7,13 @@ import { useAddress } from "@/ui/address";
 import { Link } from "@/ui/Link";
 import { Loaded, Note } from "@/ui/Loaded";
 import css from "./Topology.module.css";
+import { coloursOf } from "./colours";
 import { heatName, heatOf, HOT_C, hottestOf, WARM_C, type Heat } from "./heat";
 import { jobsOf, leavesOf, useTopology, type Leaf, type Place } from "./topology";
 
 const JOBS_SHOWN = 40;
 
-/** Returns a colour that is the same for a job wherever it is shown. */
-function colourOf(job: string): string {
-  let hash = 0x811c9dc5;
-  for (const letter of job) hash = Math.imul(hash ^ letter.charCodeAt(0), 0x01000193) >>> 0;
-  // Red is for what is bad.
-  return `hsl(${25 + (hash % 310)} ${50 + ((hash >>> 9) % 30)}% ${42 + ((hash >>> 16) % 22)}%)`;
-}
-
-const Shown = createContext<{ lit: string; heat: Heat | null }>({ lit: "", heat: null });
+const Shown = createContext<{ lit: string; heat: Heat | null; colours: ReadonlyMap<string, string> }>({ lit: "", heat: null, colours: new Map() });
 
 export default function Topology() {
   const [lit, setLit] = useState("");
@@ -32,9 +25,10 @@ export default function Topology() {
       {(places) => {
         if (!places.length) return <Note icon="cluster" title={i18n.t("No nodes yet")}>{i18n.t("They appear as soon as the platform finds them.")}</Note>;
         const jobs = jobsOf(places);
+        const colours = coloursOf(jobs.map(([job]) => job));
         return (
           <div className={css.both}>
-            <Shown.Provider value={{ lit: isHeat ? "" : lit, heat: isHeat ? measured : null }}>
+            <Shown.Provider value={{ lit: isHeat ? "" : lit, heat: isHeat ? measured : null, colours }}>
               <div className={css.map}>{places.map((place) => <Box key={`${place.type}/${place.name}`} place={place} heat={measured} />)}</div>
             </Shown.Provider>
             <aside className={css.side} aria-label={i18n.t("Jobs on the map")}>
@@ -51,7 +45,7 @@ export default function Topology() {
               <ul className={css.jobs}>
                 {jobs.slice(0, JOBS_SHOWN).map(([job, count]) => (
                   <li key={job}>
-                    <button type="button" aria-pressed={lit === job} aria-label={i18n.t("Show {job} on the map", { job })} onClick={() => setLit(lit === job ? "" : job)}><i style={{ background: colourOf(job) }} /></button>
+                    <button type="button" aria-pressed={lit === job} aria-label={i18n.t("Show {job} on the map", { job })} onClick={() => setLit(lit === job ? "" : job)}><i style={{ background: colours.get(job) }} /></button>
                     <Link to={`/jobs/${job}`}>{job}</Link>
                     <span className={css.dim}>{count}</span>
                   </li>
@@ -117,10 +111,10 @@ function Groups({ node, place }: { node: string; place: Place }) {
 }
 
 function Square({ node, leaf }: { node: string; leaf: Leaf }) {
-  const { lit, heat } = useContext(Shown);
+  const { lit, heat, colours } = useContext(Shown);
   const degrees = heat?.get(`${node}/${leaf.index}`);
   const title = [leaf.job ? `${leaf.index}: ${leaf.job}` : String(leaf.index), degrees !== undefined && `${Math.round(degrees)} °C`].filter(Boolean).join(" · ");
   if (heat) return <i data-is={leaf.state} data-heat={leaf.state === "bad" ? undefined : heatName(degrees)} title={title} />;
   const isColoured = leaf.job && leaf.state !== "bad";
-  return <i data-is={leaf.state} data-dim={(lit && leaf.job !== lit) || undefined} title={title} style={isColoured ? { background: colourOf(leaf.job) } : undefined} />;
+  return <i data-is={leaf.state} data-dim={(lit && leaf.job !== lit) || undefined} title={title} style={isColoured ? { background: colours.get(leaf.job) } : undefined} />;
 }

@@ -3,7 +3,7 @@ import { i18n } from "@lingui/core";
 import { useQuery } from "@tanstack/react-query";
 import { answer, http } from "@/api/client";
 import { useNodes, useVirtualClusters, type Node } from "@/api/cluster";
-import { fullName, useJobPage, type JobSummary } from "@/api/jobs";
+import { fullName, LATER_OF_SWEEP, sweepOf, useJobPage, useSweep, type JobSummary } from "@/api/jobs";
 import { whileLive } from "@/api/live";
 import { LIVE_MS } from "@/api/queries";
 import { useMe, type User } from "@/api/session";
@@ -13,7 +13,7 @@ import { Link } from "@/ui/Link";
 import { LinkButton } from "@/ui/LinkButton";
 import { Loaded, Note } from "@/ui/Loaded";
 import { Card, Page } from "@/ui/Page";
-import { StateBadge, StateIcon, stateName, type State } from "@/ui/State";
+import { StateBadge, StateCounts, StateIcon, stateName, type State } from "@/ui/State";
 import { Ago, Span } from "@/ui/time";
 import { Announcements } from "./Announcements";
 import css from "./HomePage.module.css";
@@ -29,7 +29,7 @@ export default function HomePage() {
     <Page
       title={i18n.t("Home")}
       heading={i18n.t("Hello, {name}", { name: me.username })}
-      lead={<InUse />}
+      lead={<InUse me={me} />}
       actions={<><CopyCommand words={["job", "list"]} /><LinkButton to="/submit" icon="submit">{i18n.t("Submit a job")}</LinkButton></>}
     >
       <Announcements />
@@ -40,10 +40,10 @@ export default function HomePage() {
         <div className={css.side}>
           {me.admin && <Wrong />}
           <Recent me={me} />
+          <Week user={me.username} />
         </div>
         <div className={css.side}>
           <Shares me={me} />
-          <Week user={me.username} />
           <Free />
         </div>
       </div>
@@ -62,7 +62,13 @@ function Count({ state, user }: { state: State; user: string }) {
   );
 }
 
-function InUse() {
+/** Beyond so many running jobs of one user, the sum of their GPUs is not shown. */
+const SUMMED_MAX = 500;
+
+/** The GPUs that the user's jobs hold, and those that were promised to their virtual clusters, or the limit of a quota. */
+function InUse({ me }: { me: User }) {
+  const running = useJobPage({ username: me.username, state: "RUNNING" }, SUMMED_MAX).data;
+  const all = useVirtualClusters().data ?? {};
   const quotas = useQuery({
     queryKey: ["quotas", "me"],
     queryFn: () => answer(http.GET("/api/v2/quotas/me")),
@@ -70,12 +76,17 @@ function InUse() {
   });
   const own = quotas.data ?? [];
   const limited = own.find((quota) => quota.gpusRunning !== null);
-  if (!limited) return <>{i18n.t("Your jobs, your virtual clusters, and what is free now.")}</>;
+  if (!limited) {
+    const promised = Object.entries(all).reduce((sum, [name, vc]) => sum + (me.admin || me.virtualCluster.includes(name) ? vc.resourcesGuaranteed.gpu : 0), 0);
+    if (!running || running.totalCount > SUMMED_MAX || !promised) return <>{i18n.t("Your jobs, your virtual clusters, and what is free now.")}</>;
+    const used = running.data.reduce((sum, job) => sum + job.totalGpuNumber, 0);
+    return <>{i18n.t("{used, plural, one {Your jobs use # GPU} other {Your jobs use # GPUs}}; {promised, plural, one {# is} other {# are}} promised to your virtual clusters.", { used, promised })}</>;
+  }
   return <>{i18n.t("Your jobs hold {used} of the {limit} GPUs that you may use at once.", { used: limited.used.gpusRunning, limit: limited.gpusRunning ?? 0 })}</>;
 }
 
 function Recent({ me }: { me: User }) {
-  const page = useJobPage({ username: me.username }, 8);
+  const page = useJobPage({ username: me.username, tagsNotContain: LATER_OF_SWEEP }, 8);
   return (
     <Card title={i18n.t("My latest jobs")} aside={<Link to="/jobs" query={{ user: me.username }}>{i18n.t("All my jobs")}</Link>} flush>
       <Loaded query={page} rows={6}>
@@ -86,6 +97,8 @@ function Recent({ me }: { me: User }) {
 }
 
 function Row({ job }: { job: JobSummary }) {
+  const array = sweepOf(job);
+  if (array) return <ArrayRow job={job} array={array} />;
   return (
     <li>
       <Link to={`/jobs/${fullName(job)}`} className={css.job}>
@@ -96,6 +109,21 @@ function Row({ job }: { job: JobSummary }) {
           <Ago ms={job.submissionTime} />
           {job.launchedTime && <small><Span from={job.launchedTime} to={job.completedTime} /></small>}
         </span>
+      </Link>
+    </li>
+  );
+}
+
+/** An array of jobs; the first of them has what all have in common. */
+function ArrayRow({ job, array }: { job: JobSummary; array: string }) {
+  const found = useSweep(`${job.username}~${array}`).data;
+  return (
+    <li>
+      <Link to="/jobs" query={{ user: job.username, sweep: array }} className={css.job}>
+        <StateCounts states={found?.states ?? {}} />
+        <span className={css.name}>{array}</span>
+        <span className={css.dim}>{found ? i18n.t("{count, plural, one {array of # job} other {array of # jobs}}", { count: found.jobs.length }) : i18n.t("array")} · {job.virtualCluster}</span>
+        <span className={css.when}><Ago ms={job.submissionTime} /></span>
       </Link>
     </li>
   );

@@ -27,6 +27,7 @@ import { Timeline } from "./Timeline";
 import { Use } from "./Use";
 import { Why } from "./Why";
 
+const TABS = ["tasks", "logs", "use", "terminal", "attempts", "events", "config"] as const;
 const Terminal = lazy(() => import("./Terminal"));
 
 export default function JobPage() {
@@ -67,7 +68,7 @@ function Shown({ job, asked }: { job: JobDetail; asked: string }) {
         {status.state === "RUNNING" && (job.interruptible || job.jobPriority === "oppo") && <Borrowed job={asked} />}
       </Card>
       {job.applications.length > 0 && <Applications job={job} name={name} />}
-      <Tabs value={query["tab"] ?? "tasks"} onChange={(tab) => change({ tab: tab === "tasks" ? "" : (tab ?? "") })} keepMounted={false}>
+      <Tabs value={TABS.find((tab) => tab === query["tab"]) ?? "tasks"} onChange={(tab) => change({ tab: tab === "tasks" ? "" : (tab ?? "") })} keepMounted={false}>
         <Tabs.List className={css.tabs}>
           <Tabs.Tab value="tasks">{i18n.t("Tasks")}</Tabs.Tab>
           <Tabs.Tab value="logs">{i18n.t("Logs")}</Tabs.Tab>

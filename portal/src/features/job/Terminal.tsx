@@ -7,10 +7,12 @@ import { Terminal as Xterm, type ITheme } from "@xterm/xterm";
 import { useEffect, useRef, useState } from "react";
 import { ApiError, answer, own, type Schemas } from "@/api/client";
 import { useAddress } from "@/ui/address";
-import { CopyCommand } from "@/ui/Copy";
+import { copy, CopyCommand } from "@/ui/Copy";
+import { Icon } from "@/ui/Icon";
 import { Note, Problem } from "@/ui/Loaded";
+import { notify } from "@/ui/notices";
 import css from "./JobPage.module.css";
-import type { Task } from "./queries";
+import { useSsh, type Task } from "./queries";
 import { Shell, type Ended } from "./shell";
 import { allowScriptedStyles } from "./scriptedStyles";
 
@@ -31,11 +33,21 @@ export default function Terminal({ tasks, name }: { tasks: Task[]; name: string 
         </select>
         <Button size="xs" variant="default" onClick={() => setSession(session + 1)}>{i18n.t("New session")}</Button>
         <CopyCommand words={["job", "exec", name, "--role", task.role, "--index", String(task.taskIndex)]} />
+        <Ssh name={name} task={task} />
         <span className={css.state}>{i18n.t("Ctrl+Shift+X leaves the terminal.")}</span>
       </div>
       <Session key={`${task.containerLog}#${session}`} path={task.containerLog.replace(/logs$/, "exec")} label={i18n.t("Terminal in {task}", { task: `${task.role}-${task.taskIndex}` })} again={() => setSession(session + 1)} />
     </>
   );
+}
+
+/** The command with which an SSH client reaches the task: through the gateway, or an SSH server of its own. */
+function Ssh({ name, task }: { name: string; task: Task }) {
+  const found = useSsh(name).data;
+  const isIt = (one: { taskRoleName: string; taskIndex: number }) => one.taskRoleName === task.role && one.taskIndex === task.taskIndex;
+  const command = (found?.gateway?.find(isIt) ?? found?.containers.find(isIt))?.command;
+  if (!command) return null;
+  return <Button size="xs" variant="default" leftSection={<Icon name="copy" size={15} />} title={command} onClick={() => void copy(command).then(() => notify(i18n.t("Copied: {text}", { text: command })))}>{i18n.t("Copy the SSH command")}</Button>;
 }
 
 async function ticket(path: string): Promise<string> {

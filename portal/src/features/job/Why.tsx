@@ -17,8 +17,8 @@ export function Why({ job }: { job: string }) {
       {!waits.length && <p>{i18n.t("It is about to be placed.")}</p>}
       {waits.slice(0, 5).map((wait) => (
         <div key={wait.code + wait.message}>
-          <p><strong>{wait.message}</strong></p>
-          {wait.unblock && <p>{wait.unblock}</p>}
+          <p><strong>{sentence(wait.message)}</strong></p>
+          {wait.unblock && <p>{i18n.t("What would help: {unblock}.", { unblock: wait.unblock })}</p>}
           <p className={css.small}>
             {wait.position !== null && <>{i18n.t("Place {position} in its queue.", { position: wait.position })} </>}
             {wait.ahead.length > 0 && <>{i18n.t("Ahead of it:")} {wait.ahead.slice(0, 6).map((name, index) => <span key={name}>{index > 0 && ", "}<Link to={`/jobs/${name}`}>{name}</Link></span>)}{wait.ahead.length > 6 && ` +${wait.ahead.length - 6}`}. </>}
@@ -29,10 +29,15 @@ export function Why({ job }: { job: string }) {
       ))}
       {held.length > 0 && (
         <p className={css.small}>
-          {i18n.t("These hold what it needs:")} {held.slice(0, 6).map((one, index) => <span key={one.job}>{index > 0 && ", "}<Link to={`/jobs/${one.job}`}>{one.job}</Link> ({one.gpus ? `${one.gpus} GPU` : `${one.cpus} CPU`})</span>)}
+          {i18n.t("These hold what it needs:")} {held.slice(0, 6).map((one, index) => <span key={one.job}>{index > 0 && ", "}<Link to={`/jobs/${one.job}`}>{one.job}</Link> ({one.gpus ? i18n.t("{count, plural, one {# GPU} other {# GPUs}}", { count: one.gpus }) : i18n.t("{count, plural, one {# CPU} other {# CPUs}}", { count: one.cpus })})</span>)}
         </p>
       )}
       <div><CopyCommand words={["job", "why", job]} /></div>
     </section>
   );
+}
+
+/** Returns a reason of the scheduler as a sentence of its own. */
+function sentence(reason: string): string {
+  return `${reason.charAt(0).toUpperCase()}${reason.slice(1)}${/[.!?]$/.test(reason) ? "" : "."}`;
 }

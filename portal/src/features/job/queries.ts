@@ -33,6 +33,15 @@ export function useWhy(job: string, isWaiting: boolean) {
   });
 }
 
+/** Asks how SSH clients reach the running tasks. */
+export function useSsh(job: string) {
+  return useQuery({
+    queryKey: ["job", job, "ssh"],
+    queryFn: () => answer(http.GET("/api/v2/jobs/{job}/ssh", { params: { path: { job } } })) as Promise<Schemas["SshAddresses"]>,
+    retry: false,
+  });
+}
+
 export function useEvents(job: string) {
   return useQuery({
     queryKey: ["job", job, "events"],

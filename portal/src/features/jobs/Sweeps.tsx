@@ -3,13 +3,12 @@ import { i18n } from "@lingui/core";
 import { Button, Checkbox, Group, Modal } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
-import type { Schemas } from "@/api/client";
 import { actOnSweep, useSweep, type JobSummary } from "@/api/jobs";
 import { CopyCommand } from "@/ui/Copy";
 import { Link } from "@/ui/Link";
 import { Problem } from "@/ui/Loaded";
 import { notify, notifyError } from "@/ui/notices";
-import { isOver, stateName, StateIcon, STATES } from "@/ui/State";
+import { isOver, StateCounts } from "@/ui/State";
 import css from "./JobsPage.module.css";
 
 interface Column {
@@ -22,7 +21,7 @@ export function SweepCell({ job, sweep, column }: { job: JobSummary; sweep: stri
   const found = useSweep(column.key === "state" || column.key === "name" ? `${job.username}~${sweep}` : "").data;
   switch (column.key) {
     case "state":
-      return <Counts sweep={found} />;
+      return <StateCounts states={found?.states ?? {}} />;
     case "name":
       return (
         <>
@@ -36,17 +35,6 @@ export function SweepCell({ job, sweep, column }: { job: JobSummary; sweep: stri
     default:
       return column.show(job);
   }
-}
-
-/** How many jobs of an array are in each state. */
-function Counts({ sweep }: { sweep: Schemas["Sweep"] | undefined }) {
-  const found = STATES.filter((state) => sweep?.states[state]);
-  const text = found.map((state) => `${sweep?.states[state]} ${stateName(state)}`).join(", ");
-  return (
-    <span className={css.counts} title={text}>
-      {found.map((state) => <span key={state}><StateIcon state={state} size={14} />{sweep?.states[state]}<span className={css.hidden}> {stateName(state)}</span></span>)}
-    </span>
-  );
 }
 
 /** Chooses all jobs of an array. */
@@ -84,7 +72,7 @@ export function SweepBar({ user, name, leave }: { user: string; name: string; le
   return (
     <div className={css.bulk} role="region" aria-label={i18n.t("Array {name}", { name })}>
       <strong>{i18n.t("Array {name}", { name })}</strong>
-      <Counts sweep={found.data} />
+      <StateCounts states={found.data?.states ?? {}} />
       <Button size="xs" color="red" variant="light" disabled={!left} onClick={() => setIsAsked(true)}>{i18n.t("Stop all")}</Button>
       <Button size="xs" variant="subtle" onClick={leave}>{i18n.t("All jobs")}</Button>
       <Modal opened={isAsked} onClose={() => setIsAsked(false)} centered title={i18n.t("{count, plural, one {Stop # job?} other {Stop # jobs?}}", { count: left })} closeButtonProps={{ "aria-label": i18n.t("Close") }}>

@@ -1,5 +1,5 @@
 // The filters of the list, as they stand in the address, and as the server takes them.
-import type { JobsQuery } from "@/api/jobs";
+import { LATER_OF_SWEEP, type JobsQuery } from "@/api/jobs";
 import type { Query } from "@/ui/address";
 
 export const SORTS = ["submissionTime", "jobName", "username", "vc", "state", "totalGpuNumber", "totalTaskNumber", "retries", "jobPriority", "completionTime"] as const;
@@ -16,18 +16,9 @@ export function orderOf(query: Query): Order {
   return found ? { by: found, isAscending: direction === "ASC" } : { by: "submissionTime", isAscending: false };
 }
 
-/** All jobs of an array but the first have this tag. */
-const LATER = "sweep-job";
-const TAG = "sweep:";
-
 /** Returns whether an array of jobs is one row: unless the filters are about single jobs. */
 export function hasArrays(query: Query): boolean {
   return !["sweep", "q", "state", "tag", "node"].some((key) => query[key]) && query["arrays"] !== "open";
-}
-
-/** Returns the name of the array that a job belongs to, "" for a job of its own. */
-export function sweepOf(job: { tags: readonly string[] }): string {
-  return job.tags.find((tag) => tag.startsWith(TAG))?.slice(TAG.length) ?? "";
 }
 
 /** Returns what the server is asked for the filters of an address. */
@@ -42,7 +33,7 @@ export function jobsQueryOf(query: Query): JobsQuery {
     tagsContain: query["tag"],
     node: query["node"],
     sweep: query["sweep"],
-    tagsNotContain: hasArrays(query) ? LATER : undefined,
+    tagsNotContain: hasArrays(query) ? LATER_OF_SWEEP : undefined,
   };
   const given = Object.fromEntries(Object.entries(asked).filter(([, value]) => value)) as JobsQuery;
   return { ...given, order: `${order.by},${order.isAscending ? "ASC" : "DESC"}` };

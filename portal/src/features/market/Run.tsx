@@ -5,6 +5,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { ApiError, answer, http, type Schemas } from "@/api/client";
+import { uniqueId } from "@/api/random";
 import { useVirtualClusters } from "@/api/cluster";
 import { useMe } from "@/api/session";
 import { CopyCommand } from "@/ui/Copy";
@@ -20,7 +21,7 @@ export function Run({ item }: { item: Detail }) {
   const [secrets, setSecrets] = useState<Record<string, string>>({});
   const [name, setName] = useState("");
   const [vc, setVc] = useState("");
-  const [key, setKey] = useState(() => crypto.randomUUID());
+  const [key, setKey] = useState(() => uniqueId());
   const navigate = useNavigate();
   const queries = useQueryClient();
   const changed = useChanged();
@@ -37,7 +38,7 @@ export function Run({ item }: { item: Detail }) {
       void changed();
       await navigate({ to: `/jobs/${job.user}~${job.name}` } as never);
     },
-    onError: () => setKey(crypto.randomUUID()),
+    onError: () => setKey(uniqueId()),
   });
   const words = ["market", "run", item.name, ...own.flatMap((one) => ["--set", `${one.name}=${typed[one.name] ?? ""}`]), ...(vc ? ["--vc", vc] : []), ...(name ? ["--name", name] : [])];
   return (

@@ -9,6 +9,7 @@ import { CopyCommand } from "@/ui/Copy";
 import { Loaded, Note } from "@/ui/Loaded";
 import { hasValues, MetricChart } from "@/ui/MetricChart";
 import { Page } from "@/ui/Page";
+import { Health } from "./Health";
 import css from "./MetricsPage.module.css";
 
 const METRICS = ["pai_vc_gpus_used", "pai_vc_cpus_used", "pai_queue_jobs", "pai_queue_oldest_seconds", "pai_node_cpu_percent", "pai_node_memory_used_bytes", "pai_node_disk_used_bytes", "pai_loop_lag_seconds", "pai_turn_seconds_total"];
@@ -34,6 +35,7 @@ export default function MetricsPage() {
   const names: Record<string, string> = { "1h": i18n.t("hour"), "6h": i18n.t("6 hours"), "1d": i18n.t("day"), "7d": i18n.t("week"), "30d": i18n.t("30 days") };
   return (
     <Page wide title={i18n.t("Metrics")} lead={i18n.t("Use of the cluster, and the health of the platform.")} actions={<CopyCommand words={["metrics", "show", "pai_vc_gpus_used", "--since", chosen]} />}>
+      <Health />
       <SegmentedControl size="xs" className={css.spans} aria-label={i18n.t("Time")} value={chosen} onChange={(span) => change({ span: span === "1h" ? "" : span })} data={Object.keys(SPANS).map((value) => ({ value, label: names[value] ?? value }))} />
       {first && (
         <Loaded query={first} rows={10}>

@@ -1,4 +1,4 @@
-// One's own account: groups, password, tokens of programs, logins, and quotas.
+// One's own account: groups, password, tokens of programs, logins, SSH keys, notifications, and quotas.
 import { i18n } from "@lingui/core";
 import { useOwnQuotas } from "@/api/cluster";
 import { useMe, type User } from "@/api/session";
@@ -7,7 +7,9 @@ import { Loaded, Note } from "@/ui/Loaded";
 import { Card, Fact, Facts, Page } from "@/ui/Page";
 import { Table } from "@/ui/Table";
 import { Email, Password } from "./Account";
+import { Notifications } from "./Notifications";
 import css from "./ProfilePage.module.css";
+import { SshKeys } from "./SshKeys";
 import { Tokens } from "./Tokens";
 
 export default function ProfilePage() {
@@ -18,6 +20,7 @@ export default function ProfilePage() {
       <div className={css.columns}>
         <div className={css.column}>
           <Tokens />
+          <SshKeys username={me.username} />
           <Quotas />
         </div>
         <div className={css.column}>
@@ -29,6 +32,7 @@ export default function ProfilePage() {
             </Facts>
           </Card>
           <Email me={me} />
+          <Notifications />
           {me.source === "local" && <Password me={me} />}
         </div>
       </div>

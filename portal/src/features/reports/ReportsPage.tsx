@@ -93,12 +93,12 @@ function Total({ found }: { found: Report }) {
       <Facts>
         <Fact name={i18n.t("GPU hours")}>{hours(total.gpuHours)}</Fact>
         <Fact name={i18n.t("CPU hours")}>{hours(total.cpuHours)}</Fact>
-        <Fact name={i18n.t("Borrowed GPU hours")}>{hours(total.gpuHoursBorrowed)}{share(total.gpuHoursBorrowed)}</Fact>
-        <Fact name={i18n.t("Lent GPU hours")}>{hours(total.gpuHoursLent)}</Fact>
-        <Fact name={i18n.t("Wasted GPU hours")}><span data-bad={total.gpuHoursWasted > 0 || undefined} className={css.wasted}>{hours(total.gpuHoursWasted)}{share(total.gpuHoursWasted)}</span></Fact>
-        <Fact name={i18n.t("of these idle")}>{hours(total.gpuHoursIdle)}</Fact>
-        <Fact name={i18n.t("lost by failures of the platform")}>{hours(total.gpuHoursFailed)}</Fact>
-        <Fact name={i18n.t("lost by preemption")}>{hours(total.gpuHoursPreempted)}</Fact>
+        <Fact name={i18n.t("Borrowed")}>{hours(total.gpuHoursBorrowed)}{share(total.gpuHoursBorrowed)}</Fact>
+        <Fact name={i18n.t("Lent")}>{hours(total.gpuHoursLent)}</Fact>
+        <Fact name={i18n.t("Wasted")}><span data-bad={total.gpuHoursWasted > 0 || undefined} className={css.wasted}>{hours(total.gpuHoursWasted)}{share(total.gpuHoursWasted)}</span></Fact>
+        <Fact name={i18n.t("Wasted idle")}>{hours(total.gpuHoursIdle)}</Fact>
+        <Fact name={i18n.t("Lost by failures")}>{hours(total.gpuHoursFailed)}</Fact>
+        <Fact name={i18n.t("Lost by preemption")}>{hours(total.gpuHoursPreempted)}</Fact>
         <Fact name={i18n.t("Runs of tasks")}>{total.taskAttempts.toLocaleString(i18n.locale)}</Fact>
       </Facts>
     </Card>

@@ -6,6 +6,7 @@ import { useRef, useState } from "react";
 import type { Schemas } from "@/api/client";
 import { useMe } from "@/api/session";
 import { useAddress } from "@/ui/address";
+import { size } from "@/ui/amount";
 import { Ask } from "@/ui/Ask";
 import { CopyCommand } from "@/ui/Copy";
 import { Icon } from "@/ui/Icon";
@@ -15,7 +16,7 @@ import { notify, notifyError } from "@/ui/notices";
 import { Card } from "@/ui/Page";
 import { Table } from "@/ui/Table";
 import { Ago } from "@/ui/time";
-import { content, joined, LIST_MAX, remove, size, upload, useFiles, type FileEntry } from "./files";
+import { content, joined, LIST_MAX, remove, upload, useFiles, type FileEntry } from "./files";
 import { Preview } from "./Preview";
 import css from "./StoragesPage.module.css";
 

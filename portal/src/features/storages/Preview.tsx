@@ -2,9 +2,10 @@
 import { i18n } from "@lingui/core";
 import { Modal } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { size } from "@/ui/amount";
 import { CopyCommand } from "@/ui/Copy";
 import { Loaded } from "@/ui/Loaded";
-import { content, size, type FileEntry } from "./files";
+import { content, type FileEntry } from "./files";
 import css from "./StoragesPage.module.css";
 
 const TEXT_BYTES = 64 * 1024;

@@ -1,6 +1,7 @@
 // Files in a storage: lists, contents, uploads that say how far they are.
 import { useQuery } from "@tanstack/react-query";
 import { answer, ApiError, http, own, type Schemas } from "@/api/client";
+import { upload as put } from "@/api/upload";
 
 export type FileEntry = Schemas["FileEntry"];
 export const LIST_MAX = 2_000;
@@ -38,32 +39,5 @@ export async function remove(storage: string, path: string, isDirectory: boolean
 
 /** Uploads a file; `onProgress` gets the part that was sent, from 0 to 1. */
 export function upload(storage: string, path: string, file: File, onProgress: (part: number) => void): Promise<void> {
-  return new Promise((resolve, reject) => {
-    // `fetch` does not say how much of a body was sent.
-    const request = new XMLHttpRequest();
-    request.open("PUT", addressOf(storage, path));
-    for (const [name, value] of Object.entries(own())) request.setRequestHeader(name, value);
-    request.setRequestHeader("Content-Type", "application/octet-stream");
-    request.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
-    request.onerror = () => reject(new ApiError(0, { message: "the server cannot be reached" }));
-    request.onload = () => {
-      if (request.status < 300) return resolve();
-      let body: Record<string, string> = {};
-      try {
-        body = JSON.parse(request.responseText) as Record<string, string>;
-      } catch {
-        // A proxy answered with something else.
-      }
-      reject(new ApiError(request.status, body));
-    };
-    request.send(file);
-  });
-}
-
-const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-
-export function size(bytes: number): string {
-  const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), UNITS.length - 1);
-  const value = bytes / 1024 ** power;
-  return `${power && value < 100 ? value.toFixed(1) : Math.round(value)} ${UNITS[power]}`;
+  return put(addressOf(storage, path), file, { onProgress });
 }

@@ -5,21 +5,24 @@ import { useMemo, useState } from "react";
 import { parseDocument, type Document } from "yaml";
 import type { Fault } from "@/api/client";
 import { Card } from "@/ui/Page";
+import { Code } from "./Code";
 import { faultAt, textAt, type Fields, type Path } from "./fields";
 import { Hardware } from "./Hardware";
 import { commandsIn, commandsOfLines, linesOf, roleOf, writeCommands } from "./launching";
 import { Launching } from "./Launching";
 import css from "./SubmitPage.module.css";
 import { Tools } from "./Tools";
+import type { CodeState } from "./useCode";
 import { useOwnVirtualClusters } from "./useCompletion";
 
 interface FormProps {
   text: string;
   setText: (text: string) => void;
   faults: readonly Fault[];
+  code: CodeState;
 }
 
-export function Form({ text, setText, faults }: FormProps) {
+export function Form({ text, setText, faults, code }: FormProps) {
   const document = useMemo(() => parseDocument(text), [text]);
   const role = roleOf(document);
   if (document.errors.length || !role)
@@ -38,6 +41,7 @@ export function Form({ text, setText, faults }: FormProps) {
         <div className={css.form}>
           <Launching fields={fields} />
           <Commands fields={fields} />
+          <Code fields={fields} code={code} />
         </div>
       </Card>
       <Card title={i18n.t("Data and tools")}><Tools fields={fields} /></Card>

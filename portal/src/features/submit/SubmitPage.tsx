@@ -8,6 +8,7 @@ import { lazy, useEffect, useMemo, useRef, useState, type Ref } from "react";
 import { parseDocument } from "yaml";
 import { ApiError, answerText, sendText, type Schemas } from "@/api/client";
 import { SLOW_MS } from "@/api/queries";
+import { uniqueId } from "@/api/random";
 import { useMe } from "@/api/session";
 import { useAddress } from "@/ui/address";
 import { CopyCommand } from "@/ui/Copy";
@@ -23,6 +24,7 @@ import { exact } from "@/ui/time";
 import { Drafts } from "./Drafts";
 import { draftsOf, keepDraft, removeDraft, withoutSecrets, type Draft } from "./keptDrafts";
 import { examples } from "./examples";
+import { useCode, type CodeState } from "./useCode";
 import { useCompletion } from "./useCompletion";
 import { lineOf } from "./fields";
 import { Form } from "./Form";
@@ -47,7 +49,7 @@ interface Drafting {
 /** Keeps what was typed: in this tab at once, and in the list of drafts for as long as the browser keeps it. */
 function useDrafts(user: string): Drafting {
   const [text, setText] = useState(() => sessionStorage.getItem(DRAFT) ?? examples()[0]?.text ?? "");
-  const [id, setId] = useState(() => sessionStorage.getItem(DRAFT_ID) ?? crypto.randomUUID());
+  const [id, setId] = useState(() => sessionStorage.getItem(DRAFT_ID) ?? uniqueId());
   const [drafts, setDrafts] = useState<readonly Draft[]>([]);
   const begun = useRef(text);
   useEffect(() => setDrafts(draftsOf(user)), [user]);
@@ -70,7 +72,7 @@ function useDrafts(user: string): Drafting {
     setText,
     drafts: drafts.filter((one) => one.id !== id || one.text !== text),
     open: (draft) => show(draft.text, draft.id),
-    begin: (fresh) => show(fresh, crypto.randomUUID()),
+    begin: (fresh) => show(fresh, uniqueId()),
     remove: (draft) => {
       removeDraft(user, draft.id);
       setDrafts(draftsOf(user));
@@ -88,6 +90,7 @@ export default function SubmitPage() {
   const me = useMe().data;
   const clone = query["clone"] ?? "";
   const { text, setText, drafts, open, begin, remove, forget } = useDrafts(me?.username ?? "");
+  const code = useCode(text, setText);
   const cloned = useQuery({
     queryKey: ["clone", clone],
     queryFn: async () => (await answerText(`/api/v2/jobs/${encodeURIComponent(clone)}/config`)).text,
@@ -104,7 +107,7 @@ export default function SubmitPage() {
     <div className={css.page}>
       <Page wide title={i18n.t("Submit a job")} actions={
         <>
-          <CopyCommand words={["job", "submit", "job.yaml"]} />
+          <CopyCommand words={["job", "submit", "job.yaml", ...(code.going ? ["--code", code.going.directory || "."] : [])]} />
           <LinkButton to="/publish" variant="default" icon="market" onClick={() => handOver(text)}>{i18n.t("Save as template")}</LinkButton>
         </>
       }
@@ -115,7 +118,7 @@ export default function SubmitPage() {
           {examples().map((one) => <Button key={one.key} size="xs" variant="default" onClick={() => begin(one.text)}>{one.name}</Button>)}
         </Group>
         <Drafts drafts={drafts} open={open} remove={remove} />
-        <Both text={text} setText={setText} from={from} forget={forget} />
+        <Both text={text} setText={setText} from={from} forget={forget} code={code} />
       </Page>
     </div>
   );
@@ -126,11 +129,12 @@ interface BothProps {
   setText: (text: string) => void;
   from: string;
   forget: () => void;
+  code: CodeState;
 }
 
-function Both({ text, setText, from, forget }: BothProps) {
+function Both({ text, setText, from, forget, code }: BothProps) {
   const [checked] = useDebouncedValue(text, 400);
-  const [key, setKey] = useState(() => crypto.randomUUID());
+  const [key, setKey] = useState(() => uniqueId());
   const [refused, setRefused] = useState(0);
   const document = useMemo(() => parseDocument(text), [text]);
   // A file with a matrix makes an array of jobs.
@@ -153,7 +157,7 @@ function Both({ text, setText, from, forget }: BothProps) {
   const submit = useMutation({
     mutationFn: () => sendText<Schemas["Submitted"] | Schemas["SubmittedSweep"]>(isSweep ? "/api/v2/sweeps" : `/api/v2/jobs${from}`, text, { "Idempotency-Key": key }),
     onSuccess: (job) => {
-      setKey(crypto.randomUUID());
+      setKey(uniqueId());
       notify(job.message);
       forget();
       void queries.invalidateQueries({ queryKey: ["jobs"] });
@@ -161,13 +165,13 @@ function Both({ text, setText, from, forget }: BothProps) {
     },
     onError: (error) => {
       // Without an answer, or after a failure of the server, the job may be there: the same key never makes a second one.
-      if (error instanceof ApiError && error.status >= 400 && error.status < 500) setKey(crypto.randomUUID());
+      if (error instanceof ApiError && error.status >= 400 && error.status < 500) setKey(uniqueId());
       setRefused((count) => count + 1);
     },
   });
   useEffect(() => {
     submit.reset();
-    setKey(crypto.randomUUID());
+    setKey(uniqueId());
   }, [text]);
   // After a refusal the next key goes to what is wrong: the first field with a fault, or what the server says.
   useEffect(() => {
@@ -180,9 +184,9 @@ function Both({ text, setText, from, forget }: BothProps) {
   }, [error, document]);
   return (
     <div className={css.both}>
-      <div ref={form} className={css.parts}><Form text={text} setText={setText} faults={error instanceof ApiError ? error.faults : []} /></div>
+      <div ref={form} className={css.parts}><Form text={text} setText={setText} faults={error instanceof ApiError ? error.faults : []} code={code} /></div>
       <div className={css.beside}>
-        <Button size="md" loading={submit.isPending} onClick={() => submit.mutate()} leftSection={<Icon name="play" />}>{i18n.t("Submit")}</Button>
+        <Button size="md" loading={submit.isPending} disabled={Boolean(code.step)} onClick={() => submit.mutate()} leftSection={<Icon name="play" />}>{i18n.t("Submit")}</Button>
         <Verdict error={error} checked={check.data} marks={marks} ref={verdict} />
         <div className={css.editor}>
           <Part>
