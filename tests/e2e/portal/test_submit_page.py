@@ -210,7 +210,7 @@ def test_code_goes_along_as_the_command_sends_it_also_over_plain_http(
 
     def fail_once(route: Any) -> None:
         sent.append(route.request.url)
-        route.fulfill(status=502, body="a proxy") if len(sent) == 1 else route.continue_()
+        route.fulfill(status=400, body="a proxy") if len(sent) == 1 else route.continue_()
 
     page.goto("/submit")
     assert not page.evaluate("isSecureContext")
