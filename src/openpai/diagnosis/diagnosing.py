@@ -26,7 +26,8 @@ MayGoOn = Callable[[], bool]
 _LINES_AT_ONCE: Final = 25
 """Old lines that are searched together: none of them says anything in a common log."""
 _SEARCHED_MAX: Final = 1000
-"""Characters of a line that are searched."""
+"""Characters of a line that are searched: of a longer one the beginning and the end."""
+_MESSAGE_SEARCHED_MAX: Final = 4000
 _RECENT_LINES: Final = 200
 """Where a line that is not certain must stand, counted from the end: what is older was survived."""
 _SHOWN_MAX: Final = 300
@@ -36,9 +37,17 @@ _LINES_BEFORE: Final = 3
 _LINES_AFTER: Final = 1
 _TIME_ABOVE: Final = 30
 """How many lines before an observed one may give its time: a traceback has none."""
-_HARMLESS: Final = re.compile(r".{0,80}\b(?:WARNING|INFO|DEBUG)\b|.{0,200}[a-z]Warning: ")
-_RETRY: Final = re.compile(r".{0,80}\bRetrying\b")
-_DIED: Final = frozenset({"dataloader_worker_killed", "python_killed_signal9_unknown", "mpi_abort"})
+_HARMLESS: Final = re.compile(
+    r"(?!.{0,300}\b(?:aborted|failed)\b.{0,100}\b(?:due to|because of|caused by)\b)"
+    r"(?:.{0,80}\b(?:WARNING|INFO|DEBUG)\b|.{0,200}[a-z]Warning: )"
+)
+_RETRY: Final = re.compile(r".{0,80}\bRetrying\b|.{0,200}\bentering retry loop\b")
+# What runtimes put before the name of an exception.
+_REPORTED: Final = re.compile(
+    r"(?:Exception in thread \"[^\"]{0,80}\" |Caused by: |Uncaught (?:\(in promise\) )?|Unhandled exception[.:] "
+    r"|ERROR: |[Ee]rror: |(?:Load|Init)Error: |nested task error: )+"
+)
+_DIED: Final = frozenset({"dataloader_worker_killed", "python_killed_signal9_unknown", "mpi_abort", "core_dumped"})
 """Consequences that say that a process of the task itself died: they come before those that say it of another task."""
 _OF_EXIT: Final = {
     127: "entrypoint_not_found",
@@ -49,6 +58,10 @@ _OF_EXIT: Final = {
 """What an exit code says where nothing else is found, such as where a shell wrote in another language."""
 _OWN_FAULTS: Final = frozenset({132, 139})
 _SIGTERM: Final = 143
+_SIGKILL: Final = 137
+_KILLED_WITHIN: Final = 10
+"""How many lines after the exception of one process a launcher says that it kills the others."""
+_KILLING: Final = re.compile(r"(?i).{0,200}\b(?:terminating|killing|aborting|stopping)\b")
 
 
 class _Rank(IntEnum):
@@ -107,9 +120,10 @@ def _find(evidence: Evidence, rules: RuleSet, meter: _Meter) -> Finding:
         if error is not None and error.kind is ErrorKind.LAST_LINE and evidence.message:
             line = _shown_message(evidence)
         rule = _rule_of_exit(evidence.exit_code, rules)
-        return Finding(rule, line, error, context=_context(lines, _position(lines, _said_by(error))))
+        return Finding(rule, line, error, context=_context(lines, _position(lines, _said_by(error)), ""))
     at = _position(lines, observed.line) if observed.at is None else observed.at
-    return Finding(observed.rule, observed.line.strip()[:_SHOWN_MAX], error, _seconds(lines, at), _context(lines, at))
+    shown = _shown_part(observed.line.strip(), observed.rule)
+    return Finding(observed.rule, shown, error, _seconds(lines, at), _context(lines, at, shown))
 
 
 def find_root(
@@ -167,15 +181,17 @@ def _shown_message(evidence: Evidence) -> str:
 def _observed(
     evidence: Evidence, lines: Sequence[str], error: LastError | None, rules: RuleSet, meter: _Meter
 ) -> Iterator[_Observed]:
-    message = evidence.message[:_SEARCHED_MAX]
+    message = evidence.message[-_MESSAGE_SEARCHED_MAX:]
     for rule in rules.observe(message) if message else ():
         if rule.where is Where.MESSAGE or (rule.where is Where.LINE and rule.role is Role.ROOT):
-            yield _Observed(_Rank.MESSAGE, rule.where is Where.LINE, rule, _shown_message(evidence), None)
+            yield _Observed(_Rank.MESSAGE, rule.where is Where.LINE, rule, evidence.message, None)
+    evidence = _of_exception(evidence, error, lines)
     for order, line in enumerate(_chain(error)):
-        for rule in _shown(rules.observe(line[:_SEARCHED_MAX]), evidence, (Where.LINE, Where.EXCEPTION)):
+        for rule in _shown(_observe_exception(rules, line), evidence, (Where.LINE, Where.EXCEPTION)):
             rank = _rank_of(rule, _Rank.GENERAL if rule.is_general else _Rank.FATAL)
             # Where only the sort of error is known, the whole chain says more than one of its exceptions.
-            yield _Observed(rank, order, rule, error.line if error and rule.is_general else line, None)
+            is_bare = rule.is_general or ": " not in line
+            yield _Observed(rank, order, rule, error.line if error and is_bare else line, None)
         if not meter.allows():
             break
     recent = max(0, len(lines) - _RECENT_LINES)
@@ -184,7 +200,7 @@ def _observed(
             yield from _observed_in(lines, at, evidence, rules, is_old=False)
     for begin in range(0, recent, _LINES_AT_ONCE):
         part = range(begin, min(recent, begin + _LINES_AT_ONCE))
-        if meter.allows(len(part)) and rules.observe_certain("\n".join(lines[at][:_SEARCHED_MAX] for at in part)):
+        if meter.allows(len(part)) and rules.observe_certain("\n".join(_searched(lines[at]) for at in part)):
             for at in part:
                 yield from _observed_in(lines, at, evidence, rules, is_old=True)
 
@@ -195,9 +211,31 @@ def _observed_in(
     """Yield what a line of the log shows: of an old one, and one that was survived, only what is certain."""
     line = lines[at]
     observe = rules.observe_certain if is_old or _is_survived(lines, at) else rules.observe
-    for rule in _shown(observe(line[:_SEARCHED_MAX]), evidence, (Where.LINE,)):
+    for rule in _shown(observe(_searched(line)), evidence, (Where.LINE,)):
         rank = _Rank.CERTAIN if rule.is_certain else _rank_of(rule, _Rank.LINE)
         yield _Observed(rank, at, rule, line, at)
+
+
+def _searched(line: str) -> str:
+    """Return what is searched of a line."""
+    return line if len(line) <= _SEARCHED_MAX else f"{line[: _SEARCHED_MAX // 2]} {line[-_SEARCHED_MAX // 2 :]}"
+
+
+def _observe_exception(rules: RuleSet, line: str) -> list[Rule]:
+    """Return the rules of an exception as it was reported, and of the exception alone."""
+    searched = _searched(line)
+    found = rules.observe(searched)
+    reported = _REPORTED.match(searched)
+    return [*found, *rules.observe(searched[reported.end() :])] if reported else found
+
+
+def _of_exception(evidence: Evidence, error: LastError | None, lines: Sequence[str]) -> Evidence:
+    """Return the evidence for an exception: a launcher kills a task of which one process raised one."""
+    if evidence.exit_code != _SIGKILL or error is None or error.kind is not ErrorKind.EXCEPTION:
+        return evidence
+    at = _position(lines, _said_by(error))
+    after = [] if at is None else lines[at + 1 : at + 1 + _KILLED_WITHIN]
+    return replace(evidence, exit_code=1) if any(_KILLING.match(line) for line in after) else evidence
 
 
 def _rank_of(rule: Rule, of_root: _Rank) -> _Rank:
@@ -258,12 +296,24 @@ def _position(lines: Sequence[str], shown: str) -> int | None:
     return next((at for at in range(len(lines) - 1, -1, -1) if shown.startswith(lines[at] or "\n")), None)
 
 
-def _context(lines: Sequence[str], at: int | None) -> tuple[str, ...]:
-    """Return a line with those around it that are not empty."""
+def _context(lines: Sequence[str], at: int | None, shown: str) -> tuple[str, ...]:
+    """Return a line with those around it that are not empty; of a long line the part that is shown."""
     if at is None:
         return ()
-    around = lines[max(0, at - _LINES_BEFORE) : at + 1 + _LINES_AFTER]
-    return tuple(line[:_SHOWN_MAX] for line in around if line)
+    begin = max(0, at - _LINES_BEFORE)
+    around = enumerate(lines[begin : at + 1 + _LINES_AFTER], begin)
+    return tuple(shown if shown and each == at else line[:_SHOWN_MAX] for each, line in around if line)
+
+
+def _shown_part(line: str, rule: Rule) -> str:
+    """Return a line; of a long one the beginning and the part in which the rule is."""
+    if len(line) <= _SHOWN_MAX:
+        return line
+    end = rule.end_in(line)
+    if end <= _SHOWN_MAX:
+        return line[:_SHOWN_MAX]
+    begin = max(_BEGIN_SHOWN, end + _BEGIN_SHOWN + 5 - _SHOWN_MAX)
+    return f"{line[:_BEGIN_SHOWN]} ... {line[begin:end]}"
 
 
 def _seconds(lines: Sequence[str], at: int | None) -> float | None:

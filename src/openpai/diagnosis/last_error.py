@@ -39,7 +39,7 @@ _QUOTED: Final = re.compile(
 _PASSED_ON: Final = re.compile(
     r"exits? with (?:return|exit) ?code\b|Exited with exit code|ChildFailedError|CalledProcessError"
     r"|ProcessExitedException|ProcessRaisedException|BrokenProcessPool|torch[./]distributed[./]elastic"
-    r"|Connection (?:reset|closed) by peer|Broken ?[Pp]ipe|\bSIGTERM\b"
+    r"|Connection (?:was )?(?:reset|closed|aborted) by (?:remote )?peer|Broken ?[Pp]ipe|\bSIGTERM\b"
     r"|Watchdog caught collective operation timeout|^srun: error: |^make(?:\[\d+\])?: \*\*\* \["
     r"|^npm (?:ERR!|error) (?:(?:code|errno) (?:ELIFECYCLE|\d)|(?:command|path|syscall) |.{0,80}Exit status"
     r"|A complete log)"
@@ -47,11 +47,16 @@ _PASSED_ON: Final = re.compile(
     r"|(?i:\b(?:see|check|refer to|look at)\b.{0,40}\b(?:root cause|stack ?trace|traceback|messages?|print statements?"
     r"|logs?|output|errors?|exceptions?)\b.{0,20}\b(?:above|earlier|for (?:the )?(?:root|actual|real|original)))"
     r"|systemd\[\d+\]: |workers? (?:are|is) no longer alive"
-    r"|\b(?:exited|crashed|terminated) with (?:exit |return )?(?:code|status)\b"
-    r"|collect2: error: ld returned|ninja: build stopped"
+    r"|\b(?:exited|crashed|terminated|failed) with (?:exit |return |error )?(?:code|status)\b"
+    r"|collect2: error: ld returned|ninja: build stopped|compilation terminated\.$|compilation failed for package"
+    r"|Error compiling objects for extension|(?:[Cc]ould not build|Failed building|Failed to build) (?:wheels? )?"
+    r"|subprocess-exited-with-error|metadata-generation-failed|\bpip subprocess to install\b"
+    r"|\bfailed \d+ times; aborting job\b|EngineDeadError|[Ee]ngine core initialization failed"
+    r"|[Cc]ouldn't start container|Failed to invoke spank plugin|required plugin spank_|task_init\w*\(?\)? failed"
 )
 _CRASH: Final = re.compile(
     r"panic: |fatal error: |thread '[^'\n]{0,80}' (?:\(\d+\) )?panicked at |Exception in thread \""
+    r"|ERROR: (?:(?:Load|Init)Error: )*[A-Z]\w{1,80}(?:Error|Exception|Mismatch)(?:: |:?$)"
     r"|terminate called (?:after|without|recursively)|Fatal Python error: |Unhandled exception\b|Uncaught "
     r"|\S{1,200}: .{0,200}Assertion [`'].{0,300} failed\.$|\*\*\* stack smashing detected"
     r"|.{0,120}(?:\] |: )Check fail(?:ed|ure)\b|\*\*\* (?:SIG[A-Z]{3,6}|Aborted) (?:received|at|\()"
@@ -86,14 +91,37 @@ _WORDS: Final = re.compile(
     r"|unknown|unsupported|mismatch|nan|diverged)\b"
     r"|(?:Fehler|nicht|erreur|introuvable|impossible|errore|ошибк|错误|失败|没有|エラー)"
 )
+# A place in the source, which loggers of C++ and Rust put before a message, and the level before it.
+_PLACE: Final = re.compile(
+    r"(?:\([\w.-]{1,40}\) )?[\w./-]{1,120}\.(?:cc|cpp|cu|cuh|c|h|hpp|go|rs|py|pyx):\d{1,6}(?:\] |: )+"
+)
+_LEVEL: Final = re.compile(r"[\d:.,\-T/ ]{8,40} ?(?:E|F|C|ERROR|FATAL|CRITICAL)\b")
+# A line of a compiler that names a place.
+_COMPILER: Final = re.compile(r"\s{0,40}[^\s:]{1,300}:\d+(?::\d+)?: (?:fatal )?error: ")
+# What stands between the head of a message and what it says.
+_NO_MESSAGE: Final = re.compile(
+    r"\W*$|.*\(most recent call last\):$|Detected at node |Node: '|\d+ root error\(s\) found\.|\.\.\. \("
+)
+_STACK_INDENT: Final = 4
+_MESSAGE_WITHIN: Final = 60
+"""How many lines after the head of a message the message may begin."""
 # Where torchrun begins to report that a rank of its own failed.
-_LAUNCHER: Final = re.compile(r".{0,160}\bfailed \(exitcode: \d+\) local_rank: \d+|.{0,120}\bChildFailedError: ?$")
+_LAUNCHER: Final = re.compile(r".{0,160}\bfailed \(exitcode: -?\d+\) local_rank: \d+|.{0,120}\bChildFailedError: ?$")
+_BY_SIGNAL: Final = re.compile(r".{0,160}\bfailed \(exitcode: -\d+\)")
 _STOPPING: Final = re.compile(r".{0,160}\bSending process \d+ closing signal\b")
 _NOT_A_FAILURE: Final = re.compile(
     r"(?i)(?:^\[[WI]\d{3,4} |\b(?:warn(?:ing)?|info|debug|note)\b"
-    r"|\b(?:0|no) errors?\b|\berror (?:rate|=|of\b)|\bset the environment variable\b"
+    r"|\b(?:0|no) (?:errors?|failed|failures?)\b|\berror (?:rate|=|of\b)|\bset the environment variable\b"
     r"|[a-z]warning: )"
 )
+
+
+# A warning that a part of the program ended.
+_GRAVE: Final = re.compile(
+    r"(?i)\b(?:terminat(?:ed|ion)|dead|died|lost|killed|crash(?:ed)?|unexpected(?:ly)?|aborted)\b"
+)
+_RULE: Final = re.compile(r"[\W_]*$")
+_PARAGRAPH_MAX: Final = 20
 
 
 class ErrorKind(StrEnum):
@@ -144,10 +172,11 @@ def last_error_in(lines: Sequence[Line]) -> LastError | None:
         hint = _hint(lines)
         if not found or hint is None or hint.kind is ErrorKind.HINT:
             return hint
-    found = own or found
-    message = found[-1]
+    message = (own or found)[-1]
+    if not own and message.kind is ErrorKind.MESSAGE:
+        return LastError(ErrorKind.HINT, _shown(message))
     if message.kind is ErrorKind.MESSAGE:
-        near = (each for each in reversed(found) if message.begin - each.end <= _WRAPPED_WITHIN)
+        near = (each for each in reversed(own) if message.begin - each.end <= _WRAPPED_WITHIN)
         message = next((each for each in near if each.kind is ErrorKind.EXCEPTION), message)
     is_exception = message.kind is ErrorKind.EXCEPTION
     return LastError(message.kind, _shown(message), "\n".join((message.line, *message.causes)) if is_exception else "")
@@ -156,20 +185,36 @@ def last_error_in(lines: Sequence[Line]) -> LastError | None:
 def _said_before_launcher(lines: Sequence[Line]) -> LastError | None:
     """Return the last line before a launcher's report that a rank of its own failed, as by `sys.exit("message")`."""
     end = next((at for at, line in enumerate(lines) if _LAUNCHER.match(line.prefix + line.text)), 0)
+    if _BY_SIGNAL.match(lines[end].prefix + lines[end].text):
+        return None
     before = [line for line in lines[:end] if not _STOPPING.match(line.prefix + line.text)]
     hint = _hint(before)
-    return hint and replace(hint, kind=ErrorKind.MESSAGE)
+    return None if hint is None or _PASSED_ON.search(hint.line) else replace(hint, kind=ErrorKind.MESSAGE)
 
 
 def _hint(lines: Sequence[Line]) -> LastError | None:
-    """Return the last line that has a word of failure, else the last line; None if all are empty."""
+    """Return the last line that has a word of failure, else a warning with one, else the last line; None if empty."""
     texts = [text for line in reversed(lines) if (text := line.text.strip())]
-    last = ((line.prefix, line.text.strip()[:_SHOWN_MAX]) for line in reversed(lines[-_HINT_WITHIN:]))
-    hints = (text for prefix, text in last if _WORDS.search(text) and not _NOT_A_FAILURE.search(prefix + text))
-    hint = next((text for text in hints if not _PASSED_ON.search(text)), None)
+    last = [(line.prefix, line.text.strip()[:_SHOWN_MAX]) for line in reversed(lines[-_HINT_WITHIN:])]
+    words = [(prefix, text) for prefix, text in last if _WORDS.search(text) and not _PASSED_ON.search(text)]
+    hint = next((text for prefix, text in words if not _NOT_A_FAILURE.search(prefix + text)), None)
+    hint = hint or next((text for _, text in last if _GRAVE.search(text) and not _PASSED_ON.search(text)), None)
     if hint is not None:
-        return LastError(ErrorKind.HINT, hint[:_SHOWN_MAX])
-    return LastError(ErrorKind.LAST_LINE, texts[0][:_SHOWN_MAX]) if texts else None
+        return LastError(ErrorKind.HINT, _head_of_paragraph(lines, hint)[:_SHOWN_MAX])
+    line = next((text for text in texts if not _RULE.match(text)), texts[0] if texts else None)
+    return None if line is None else LastError(ErrorKind.LAST_LINE, line[:_SHOWN_MAX])
+
+
+def _head_of_paragraph(lines: Sequence[Line], hint: str) -> str:
+    """Return the first line of a paragraph between rulers, as launchers write them, or else the hint itself."""
+    at = next((at for at in range(len(lines) - 1, -1, -1) if lines[at].text.strip()[:_SHOWN_MAX] == hint), 0)
+    for begin in range(at, max(-1, at - _PARAGRAPH_MAX), -1):
+        text = lines[begin].text.strip()
+        if _RULE.match(text):
+            return lines[begin + 1].text.strip() if begin < at and len(text) >= _PARAGRAPH_MAX else hint
+        if not text:
+            break
+    return hint
 
 
 def _shown(found: _Found) -> str:
@@ -219,33 +264,60 @@ def _rest_of_group(lines: Sequence[Line], at: int) -> tuple[int, tuple[str, ...]
 
 
 def _whole(lines: Sequence[Line], at: int) -> str:
-    """Return a line, with the next one when its message only begins there."""
+    """Return a line, with the next one that says something when its message only begins there."""
     line = lines[at].text.strip()
     following = next((each.text.strip() for each in lines[at + 1 : at + 3] if each.text.strip()), "")
-    goes_on = line.endswith(":") or following.startswith("what(): ")
-    return f"{line} {following}" if goes_on and following and not _TRACEBACK.match(following) else line
+    if line.endswith(":"):
+        following = _message_after(lines, at)
+    elif not following.startswith("what(): "):
+        return line
+    return f"{line} {following}" if following and not _TRACEBACK.match(following) else line
+
+
+def _message_after(lines: Sequence[Line], at: int) -> str:
+    """Return the first line after the head of a message that says something; empty if there is none."""
+    in_stack = False
+    for line in lines[at + 1 : at + 1 + _MESSAGE_WITHIN]:
+        text = line.text.strip()
+        if in_stack and line.indent >= _STACK_INDENT:
+            continue
+        in_stack = text.endswith("(most recent call last):")
+        if not _NO_MESSAGE.match(text):
+            return text
+        if _TRACEBACK.match(text):
+            break
+    return ""
 
 
 def _others(lines: Sequence[Line], tracebacks: Sequence[_Found]) -> list[_Found]:
     """Return the lines that report a failure outside of Python tracebacks."""
     taken = {at for each in tracebacks for at in range(each.begin, each.end + 1)}
     found: list[_Found] = []
-    for at, (line, _, _) in enumerate(lines):
+    for at, each in enumerate(lines):
         if at in taken:
             continue
+        line = each.text
         if line.startswith("Caused by: ") and found and found[-1].kind is ErrorKind.EXCEPTION:
             causes = (line.removeprefix("Caused by: "), *found[-1].causes)
             found[-1] = replace(found[-1], end=at, causes=causes[:_CAUSES_MAX])
-        elif _CRASH.match(line) or _EXCEPTION.match(line):
+        elif _is_crash(line):
             found.append(_Found(at, at, ErrorKind.EXCEPTION, _whole(lines, at)))
         elif (before := _QUOTED.match(line)) and _EXCEPTION.match(line[before.end() :]):
             found.append(_Found(at, at, ErrorKind.EXCEPTION, line[before.end() :].rstrip("\"'`,}] ")))
-        elif _MESSAGE.match(line):
+        elif _MESSAGE.match(line) or _COMPILER.match(line) or _LEVEL.search(each.prefix):
             if found and found[-1].end == at - 1 and _speaker(found[-1].line) == _speaker(line):
                 found[-1] = replace(found[-1], end=at)
             else:
-                found.append(_Found(at, at, ErrorKind.MESSAGE, line.strip()))
+                found.append(_Found(at, at, ErrorKind.MESSAGE, _whole(lines, at)))
     return found
+
+
+def _is_crash(line: str) -> bool:
+    """Return whether a line reports an exception or a panic, also after the place in the source of a logger."""
+    if _CRASH.match(line) or _EXCEPTION.match(line):
+        return True
+    place = _PLACE.match(line)
+    return place is not None and _CRASH.match(line, place.end()) is not None
 
 
 def _speaker(line: str) -> str:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 _LINE_MAX: Final = 2000
+_BEGIN_KEPT: Final = 1500
+_END_KEPT: Final = 500
+"""How much is kept of the beginning and of the end of a longer line: what went wrong often stands last."""
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 # What launchers put before a line, as in "[rank0]: ", "[1,3]<stderr>:" or "(worker pid=7) ".
@@ -46,11 +49,15 @@ def read_lines(tail: str, count: int) -> list[Line]:
     """Return the last lines of a log as a terminal would show them, without what launchers put before them."""
     # A progress bar overwrites its line, so a message after it begins in the middle of a line.
     last = tail.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").rsplit("\n", count)[-count:]
-    text = "\n".join(line[:_LINE_MAX] for line in last)
+    text = "\n".join(_shortened(line) for line in last)
     text = _CONTROLS.sub("", _ESCAPES.sub("", text) if "\x1b" in text else text)
     lines = [line.rstrip() for line in text.split("\n")]
     host = _host(lines)
     return _unlogged([_line(line.removeprefix(host)) for line in lines])
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LINE_MAX else line[:_BEGIN_KEPT] + line[-_END_KEPT:]
 
 
 def _unlogged(lines: list[Line]) -> list[Line]:

@@ -111,6 +111,11 @@ class Rule:
         """Return whether the rule says something about a task with this exit code; None if its own is not known."""
         return self.exits is None or exit_code is None or exit_code in self.exits
 
+    def end_in(self, line: str) -> int:
+        """Return where the first of its patterns in a line ends; 0 if none is there."""
+        found = (re2.search(pattern, line, options=_options()) for pattern in self.patterns)
+        return min((int(match.end()) for match in found if match), default=0)
+
 
 def _options() -> Any:
     options = re2.Options()

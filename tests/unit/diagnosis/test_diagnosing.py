@@ -55,6 +55,21 @@ CHAINED = "\nDuring handling of the above exception, another exception occurred:
         # What was survived long ago, and retries that succeeded.
         ("OSError: [Errno 28] No space left on device\n" + "step\n" * 400 + "bye\n", 1, None),
         ("WARNING Retrying (Retry(total=4)) after connection broken by 'NewConnectionError'\n" + "done\n", 1, None),
+        # Names of exceptions after what a runtime puts before them.
+        ("ERROR: LoadError: UndefVarError: modle not defined\nStacktrace:\n [1] top-level scope\n", 1,
+         "type_or_key_error"),
+        ('Exception in thread "main" java.lang.ArithmeticException: / by zero\n\tat A.main(A.java:3)\n', 1,
+         "value_or_shape_error"),
+        ("thread 'main' (7) panicked at src/main.rs:4:7:\nindex out of bounds: the len is 1\n", 101,
+         "value_or_shape_error"),
+        # A launcher that says so killed the task for the exception of one of its processes; otherwise nobody knows.
+        (TRACEBACK + "PermissionError: [Errno 13] x\n[rank: 3] failed. Terminating all others\nKilled\n", 137,
+         "permission_denied"),
+        (TRACEBACK + "PermissionError: [Errno 13] x\nepoch 4\n", 137, None),
+        # The reason stands behind more than a thousand characters, and in a line of information about a failure.
+        ("error: " + "x" * 5000 + " No space left on device\n", 1, "disk_full"),
+        ("22/11/18 06:07:36 INFO Scheduler: stage 0 failed due to java.lang.OutOfMemoryError: Java heap space\n", 1,
+         "host_memory_refused"),
         ("nothing to see here\n", 1, None),
         ("", 1, None),
     ],
@@ -157,3 +172,11 @@ def test_an_end_without_a_word_comes_before_mere_consequences() -> None:
 )
 def test_the_time_in_a_line(line: str, seconds: float | None) -> None:
     assert time_of_day(line) == seconds
+
+
+def test_of_a_long_line_the_part_with_the_reason_is_shown() -> None:
+    found = find(Evidence(1, "['python3', 'train.py', '--text', '" + "x" * 600 + "'] exits with return code = -9\n"))
+    assert found.line.startswith("['python3'")
+    assert found.line.endswith("return code = -9")
+    assert len(found.line) <= 300
+    assert found.context == (found.line,)

@@ -92,6 +92,35 @@ def test_a_program_that_was_run_elsewhere(name: str) -> None:
             "KeyError: 1",
         ),
         ("2026-01-31 12:00:00 ERROR train: no such column\n", "2026-01-31 12:00:00 ERROR train: no such column"),
+        # The message begins some lines after its head.
+        (
+            TRACEBACK + "InvalidArgumentError: Graph execution error:\n\n2 root error(s) found.\n  (0) bad shapes\n",
+            "InvalidArgumentError: Graph execution error: (0) bad shapes",
+        ),
+        (
+            TRACEBACK
+            + "InvalidArgumentError: Graph execution error:\n\nDetected at node 'x' defined at (most recent call "
+            + "last):\n    File \"a.py\", line 1, in f\n      g()\nNode: 'x'\nbad labels\n",
+            "InvalidArgumentError: Graph execution error: bad labels",
+        ),
+        ("Error in fit(x) : \n  no such engine\nExecution halted\n", "Error in fit(x) : no such engine"),
+        # What passes on the failure of another program, in the words of compilers, pip and Slurm.
+        (
+            "/w/a.cu:3:2: error: no such type\nerror: command 'nvcc' failed with exit code 255\nERROR: Failed to build a\n",
+            "/w/a.cu:3:2: error: no such type",
+        ),
+        # A logger's level and place in the source before a panic.
+        (
+            "[2024-11-29 18:44:18,452 E 7 7] (raylet) log.cc:108: Unhandled exception: bad text\nunknown\n",
+            "(raylet) log.cc:108: Unhandled exception: bad text",
+        ),
+        # A launcher's paragraph between rulers; a warning that says that something ended; no ruler.
+        (
+            f"{'-' * 70}\nmpirun was too busy to start\nthe processes, and gave up as it cannot\n{'-' * 70}\n",
+            "mpirun was too busy to start",
+        ),
+        ("WARN Lost task 0.0 in stage 1.0\nINFO bye\n", "WARN Lost task 0.0 in stage 1.0"),
+        ("the end\n======\n", "the end"),
         (TRACEBACK, None),
         ("Traceback (most recent call last):\n", None),
     ],
