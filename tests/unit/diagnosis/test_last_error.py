@@ -106,8 +106,8 @@ def test_a_program_that_was_run_elsewhere(name: str) -> None:
         ("Error in fit(x) : \n  no such engine\nExecution halted\n", "Error in fit(x) : no such engine"),
         # What passes on the failure of another program, in the words of compilers, pip and Slurm.
         (
-            "/w/a.cu:3:2: error: no such type\nerror: command 'nvcc' failed with exit code 255\nERROR: Failed to build a\n",
-            "/w/a.cu:3:2: error: no such type",
+            "/w/a.cu:3: error: no such type\nerror: command 'nvcc' failed with exit code 2\nERROR: Failed to build a\n",
+            "/w/a.cu:3: error: no such type",
         ),
         # A logger's level and place in the source before a panic.
         (
