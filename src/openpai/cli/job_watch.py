@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ from rich.text import Text
 from openpai.cli import formatting, job_tables
 from openpai.cli.listing import shown
 from openpai.cli.log_tail import Tail
-from openpai.cli.plain_text import coloured_line, plain
+from openpai.cli.plain_text import coloured_line, plain, plain_line
 from openpai.protocol.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -180,6 +180,11 @@ class _Bars:
         return [text]
 
 
+def _written(state: WatchState, lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines of a log after the task's name, which a carriage return in them must not overwrite."""
+    return (f"{plain(state.log_of)} | {plain_line(line)}\n" for line in lines)
+
+
 def _watch_plain(pai: Client, name: str, console: Console) -> JobDetail:
     before: WatchState | None = None
     bars = _Bars()
@@ -190,7 +195,7 @@ def _watch_plain(pai: Client, name: str, console: Console) -> JobDetail:
         for line in () if state.job.is_final else changes:
             console.print(f"{now} {line}", soft_wrap=True)
         # Without Rich, which takes a hundred times as long for a line without styles.
-        console.file.writelines(plain(f"{state.log_of} | {line}\n") for line in (*state.lines, *bars.due(state)))
+        console.file.writelines(_written(state, (*state.lines, *bars.due(state))))
         console.file.flush()
         for line in changes if state.job.is_final else ():
             console.print(f"{now} {line}", soft_wrap=True)

@@ -54,6 +54,7 @@ _OF_EXIT: Final = {
     130: "keyboard_interrupt_or_user_stop",
     132: "illegal_instruction",
     139: "segfault",
+    153: "quota_exceeded",
 }
 """What an exit code says where nothing else is found, such as where a shell wrote in another language."""
 _OWN_FAULTS: Final = frozenset({132, 139})
@@ -72,8 +73,9 @@ class _Rank(IntEnum):
     FATAL = 2
     GENERAL = 3
     LINE = 4
-    DIED = 5
-    CASCADE = 6
+    MESSAGE_LINE = 5
+    DIED = 6
+    CASCADE = 7
 
 
 class _Observed(NamedTuple):
@@ -194,6 +196,9 @@ def _observed(
             yield _Observed(rank, order, rule, error.line if error and is_bare else line, None)
         if not meter.allows():
             break
+    for rule in _shown(_observe_message(rules, error), evidence, (Where.EXCEPTION,)):
+        # A rule about the line itself goes before one about the sort of error.
+        yield _Observed(_rank_of(rule, _Rank.MESSAGE_LINE), len(lines), rule, error.line if error else "", None)
     recent = max(0, len(lines) - _RECENT_LINES)
     for at in range(len(lines) - 1, recent - 1, -1):
         if meter.allows():
@@ -260,7 +265,7 @@ def _is_survived(lines: Sequence[str], at: int) -> bool:
     """Return whether a line reports what the program went on after: a warning, or a retry that was not the last."""
     if _RETRY.match(lines[at]):
         after = next((line for line in lines[at + 1 :] if line and not _RETRY.match(line)), "")
-        return not after.startswith("ERROR: ")
+        return not after.lower().startswith("error: ")
     return _HARMLESS.match(lines[at]) is not None
 
 
@@ -278,6 +283,13 @@ def _chain(error: LastError | None) -> list[str]:
         return []
     last, *causes = error.exceptions.splitlines()
     return [*causes, last]
+
+
+def _observe_message(rules: RuleSet, error: LastError | None) -> list[Rule]:
+    """Return the rules of a message that no language's runtime wrote: of exceptions those about sorts of errors."""
+    if error is None or error.kind not in (ErrorKind.MESSAGE, ErrorKind.HINT):
+        return []
+    return [rule for rule in _observe_exception(rules, error.line) if rule.where is Where.EXCEPTION and rule.is_general]
 
 
 def _shown(rules: Iterable[Rule], evidence: Evidence, places: Sequence[Where]) -> Iterator[Rule]:

@@ -49,6 +49,8 @@ _PASSED_ON: Final = re.compile(
     r"|systemd\[\d+\]: |workers? (?:are|is) no longer alive"
     r"|\b(?:exited|crashed|terminated|failed) with (?:exit |return |error )?(?:code|status)\b"
     r"|collect2: error: ld returned|ninja: build stopped|compilation terminated\.$|compilation failed for package"
+    r"|[Bb]uild did NOT complete|\bfailed to build$|could not compile `|linker command failed"
+    r"|Fatal Python error: Aborted"
     r"|Error compiling objects for extension|(?:[Cc]ould not build|Failed building|Failed to build) (?:wheels? )?"
     r"|subprocess-exited-with-error|metadata-generation-failed|\bpip subprocess to install\b"
     r"|\bfailed \d+ times; aborting job\b|EngineDeadError|[Ee]ngine core initialization failed"
@@ -102,9 +104,11 @@ _COMPILER: Final = re.compile(r"\s{0,40}[^\s:]{1,300}:\d+(?::\d+)?: (?:fatal )?e
 _NO_MESSAGE: Final = re.compile(
     r"\W*$|.*\(most recent call last\):$|Detected at node |Node: '|\d+ root error\(s\) found\.|\.\.\. \("
 )
+_HEAD: Final = re.compile(r"\b\d+ validation errors? for [\w.]+$")
 _STACK_INDENT: Final = 4
 _MESSAGE_WITHIN: Final = 60
 """How many lines after the head of a message the message may begin."""
+_CAUSED_BY: Final = re.compile(r"Caused by: |\s{0,20}\[cause\]: ")
 # Where torchrun begins to report that a rank of its own failed.
 _LAUNCHER: Final = re.compile(r".{0,160}\bfailed \(exitcode: -?\d+\) local_rank: \d+|.{0,120}\bChildFailedError: ?$")
 _BY_SIGNAL: Final = re.compile(r".{0,160}\bfailed \(exitcode: -\d+\)")
@@ -187,6 +191,8 @@ def _said_before_launcher(lines: Sequence[Line]) -> LastError | None:
     end = next((at for at, line in enumerate(lines) if _LAUNCHER.match(line.prefix + line.text)), 0)
     if _BY_SIGNAL.match(lines[end].prefix + lines[end].text):
         return None
+    while end > 0 and (lines[end - 1].indent or _TRACEBACK.match(lines[end - 1].text)):
+        end -= 1
     before = [line for line in lines[:end] if not _STOPPING.match(line.prefix + line.text)]
     hint = _hint(before)
     return None if hint is None or _PASSED_ON.search(hint.line) else replace(hint, kind=ErrorKind.MESSAGE)
@@ -267,7 +273,7 @@ def _whole(lines: Sequence[Line], at: int) -> str:
     """Return a line, with the next one that says something when its message only begins there."""
     line = lines[at].text.strip()
     following = next((each.text.strip() for each in lines[at + 1 : at + 3] if each.text.strip()), "")
-    if line.endswith(":"):
+    if line.endswith(":") or _HEAD.search(line):
         following = _message_after(lines, at)
     elif not following.startswith("what(): "):
         return line
@@ -297,8 +303,9 @@ def _others(lines: Sequence[Line], tracebacks: Sequence[_Found]) -> list[_Found]
         if at in taken:
             continue
         line = each.text
-        if line.startswith("Caused by: ") and found and found[-1].kind is ErrorKind.EXCEPTION:
-            causes = (line.removeprefix("Caused by: "), *found[-1].causes)
+        cause = _CAUSED_BY.match(line)
+        if cause is not None and found and found[-1].kind is not ErrorKind.HINT:
+            causes = (line[cause.end() :], *found[-1].causes)
             found[-1] = replace(found[-1], end=at, causes=causes[:_CAUSES_MAX])
         elif _is_crash(line):
             found.append(_Found(at, at, ErrorKind.EXCEPTION, _whole(lines, at)))

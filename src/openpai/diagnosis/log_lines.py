@@ -22,6 +22,8 @@ _PREFIX_BEGINS: Final = frozenset("[(0123456789")
 _HOST: Final = re.compile(r"(?!python)[\w.-]{0,60}\d[\w.-]{0,10}: ")
 """The name of a node before a line: it counts as a prefix only where every line has it, or a traceback."""
 TRACEBACK_MARK: Final = "Traceback (most recent call last)"
+_JSON_BREAK: Final = "\\n"
+_LOGGED_JSON: Final = re.compile(r"^.{0,200}\{.*Traceback \(most recent call last\).*$", re.MULTILINE)
 _FRAME_MARK: Final = '  File "'
 _LOGGED_MAX: Final = 120
 """The most characters that a logger puts before each line of a traceback."""
@@ -51,9 +53,16 @@ def read_lines(tail: str, count: int) -> list[Line]:
     last = tail.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n").rsplit("\n", count)[-count:]
     text = "\n".join(_shortened(line) for line in last)
     text = _CONTROLS.sub("", _ESCAPES.sub("", text) if "\x1b" in text else text)
-    lines = [line.rstrip() for line in text.split("\n")]
+    lines = [line.rstrip() for line in _expanded(text).split("\n")]
     host = _host(lines)
     return _unlogged([_line(line.removeprefix(host)) for line in lines])
+
+
+def _expanded(text: str) -> str:
+    """Return a text in which tracebacks within JSON, as loggers write them, have lines of their own."""
+    if TRACEBACK_MARK not in text or _JSON_BREAK not in text:
+        return text
+    return _LOGGED_JSON.sub(lambda line: line[0].replace(_JSON_BREAK, "\n").replace('\\"', '"'), text)
 
 
 def _shortened(line: str) -> str:

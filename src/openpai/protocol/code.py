@@ -134,9 +134,10 @@ def _link_fault(entry: CodeEntry, links: set[str]) -> str:
     if goal == ".." or goal.startswith("../"):
         return f"{entry.name} is a link to {entry.target}, outside of the directory"
     # `a/..` is the parent of a, unless a is a link to elsewhere.
-    passed = posixpath.dirname(entry.name)
+    passed, by_link = posixpath.dirname(entry.name), False
     for part in entry.target.split("/"):
-        if part == ".." and passed in links:
+        if part == ".." and by_link:
             return f"{entry.name} is a link to {entry.target}, by way of another link"
         passed = posixpath.normpath(posixpath.join(passed, part))
+        by_link = by_link or passed in links
     return ""

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from openpai.cli.job_watch import TASKS_LIVE, WatchState, _changes, _view
+from openpai.cli.job_watch import TASKS_LIVE, WatchState, _changes, _view, _written
 from openpai.cli.log_tail import _newest
 from openpai.client.model import JobDetail, Wait
 from openpai.client.model.jobs import Restart
@@ -52,6 +52,13 @@ def test_a_log_line_is_shown_as_a_terminal_would_show_it():
     shown = drawn(WatchState(job("RUNNING", 1), (), [], "w-0"), "10%\r20%\r\x1b[31m30%\x1b[0m [done]")
     assert "30% [done]" in shown
     assert "10%" not in shown
+
+
+def test_a_line_of_a_file_does_not_overwrite_the_name_of_its_task():
+    assert list(_written(WatchState(job("RUNNING", 1), (), [], "w-0"), ["10%\r\x1b[31m20%", "a"])) == [
+        "w-0 | 20%\n",
+        "w-0 | a\n",
+    ]
 
 
 def test_a_progress_bar_and_the_number_of_the_attempt_are_shown():

@@ -66,6 +66,18 @@ CHAINED = "\nDuring handling of the above exception, another exception occurred:
         (TRACEBACK + "PermissionError: [Errno 13] x\n[rank: 3] failed. Terminating all others\nKilled\n", 137,
          "permission_denied"),
         (TRACEBACK + "PermissionError: [Errno 13] x\nepoch 4\n", 137, None),
+        # Texts of errno at the end of what a program of any language says.
+        ("load config: open /data/none.json: no such file or directory\n", 1, "file_not_found"),
+        ("2026/11/26 23:19:59 connect to scheduler: dial tcp 127.0.0.1:9: connect: connection refused\n", 1,
+         "download_failed"),
+        # A traceback within a line of JSON, and an exception with its cause as Node prints them.
+        (
+            '{"e": "Traceback (most recent call last):\\n  File \\"a\\", line 1, in f\\nKeyError: 1"}\nbye\n',
+            1,
+            "type_or_key_error",
+        ),
+        ("TypeError: fetch failed\n    at node:internal/a:1:2 {\n  [cause]: Error: getaddrinfo ENOTFOUND a.b\n", 1,
+         "download_failed"),
         # The reason stands behind more than a thousand characters, and in a line of information about a failure.
         ("error: " + "x" * 5000 + " No space left on device\n", 1, "disk_full"),
         ("22/11/18 06:07:36 INFO Scheduler: stage 0 failed due to java.lang.OutOfMemoryError: Java heap space\n", 1,

@@ -56,6 +56,8 @@ def test_a_link_cannot_lead_out_by_way_of_others() -> None:
     # `d` leads to the directory itself, so `d/..` is its parent.
     with pytest.raises(InvalidParameters, match="by way of another link"):
         read_list(a_list(["d", "."], ["e", "d/../etc"]))
+    with pytest.raises(InvalidParameters, match="by way of another link"):
+        read_list(a_list(["d", "s"], ["s/up", ".."], ["e", "d/up/../etc"]))
     with pytest.raises(InvalidParameters, match="lies below a file or a link"):
         read_list(a_list(["d", "a"], ["d/passwd", HASH, 1, False]))
 
