@@ -70,8 +70,8 @@ ENDED: Final = ("SUCCEEDED", "FAILED", "STOPPED")
 def smi(*fields: str) -> list[str]:
     """Return what nvidia-smi says of the first GPU."""
     command = ["nvidia-smi", "-i", "0", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return [value.strip() for value in said.split(",")]
+    answered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [value.strip() for value in answered.split(",")]
 
 
 def job(name: str, python: str, program: str, gpus: int, hang_minutes: float | None = None) -> bytes:
