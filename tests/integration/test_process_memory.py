@@ -15,10 +15,11 @@ import pytest_asyncio
 from openpai.app.clock import SystemClock
 from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.process.backend import ProcessBackend
-from openpai.backends.process.cgroups import FIRST, Home, find_home, processes_in
+from openpai.backends.process.cgroups import FIRST, Home, find_home
 from openpai.backends.process.memory import LEAST_MB, kill_all
 from openpai.lifecycle.model import ExitReason
 from openpai.ports.backend import KillTask
+from openpai.system.kernel_files import processes_in
 from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.seen import Watch, a_key, a_launch, forget, ran
 
@@ -199,7 +200,7 @@ async def test_what_left_its_session_and_its_environment_dies_with_its_task(
     await ran(host, escapes)
     stray = (directory_of(host) / "stray").read_text().strip()
     assert not is_alive(stray)
-    assert processes_in(f"{home.path}/1") == frozenset()
+    assert processes_in(f"{home.path}/1") == []
 
 
 async def test_strays_of_forgotten_attempts_die_when_the_next_server_starts(host: ProcessHarness, home: Home) -> None:

@@ -56,18 +56,26 @@ def change_of(before: JobRecord, update: JobUpdate, now_ms: int, policy: RetryPo
     amended = update.amend(before) if update.amend is not None else before
     if stepped.job is before.job and amended == before and not update.notes:
         return None
-    change = build_change(before, stepped, update.slots or {}, now_ms)
-    events = (*update.notes, *change.events)
+    events = update.notes
     if update.remark is not None:
         reason, message, is_warning = update.remark
         remark = Event(before.job.id, now_ms, reason, message, before.job.attempt, is_warning=is_warning)
         events = (remark, *events)
-    after = replace(amended, job=change.after.job, slots=change.after.slots, version=change.after.version)
-    return replace(change, after=after, events=events, quotas=update.quotas)
+    change = build_change(before, stepped, update.slots or {}, now_ms, amended)
+    return (
+        change
+        if not (events or update.quotas)
+        else replace(change, events=(*events, *change.events), quotas=update.quotas)
+    )
 
 
-def build_change(before: JobRecord, stepped: Stepped, granted: Mapping[TaskId, Slot], now_ms: int) -> Change:
-    """Return the change that takes a record to its next state, with everything to save in the same transaction."""
+def build_change(
+    before: JobRecord, stepped: Stepped, granted: Mapping[TaskId, Slot], now_ms: int, amended: JobRecord | None = None
+) -> Change:
+    """Return the change that takes a record to its next state, with everything to save in the same transaction.
+
+    The next state has what the step does not change from `amended`, or from `before`.
+    """
     is_same_attempt = stepped.last.attempt == before.job.attempt
     changed = stepped.changed if is_same_attempt else ()
     last = stepped.last.tasks
@@ -78,7 +86,7 @@ def build_change(before: JobRecord, stepped: Stepped, granted: Mapping[TaskId, S
         slot = slots.get(id_)
         if slot is not None and not _holds(stepped.job, id_, slot):
             del slots[id_]
-    after = replace(before, job=stepped.job, slots=slots, version=before.version + 1)
+    after = replace(amended or before, job=stepped.job, slots=slots, version=before.version + 1)
     return Change(
         before=before,
         after=after,

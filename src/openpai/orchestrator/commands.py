@@ -162,7 +162,7 @@ class PlatformCommands(
         check_size(by.user, quotas, spec.gpus_total)
         record_ = self._new_record(by, spec)
         if self.leader is not None:
-            check_hardware(self.leader, record_, replace(read, spec=spec), by.virtual_clusters)
+            check_hardware(self.leader, record_, read.gpu_type_line, by.virtual_clusters)
         return record_, spec, read.warnings, quotas
 
     def _read(self, text: bytes, taken: Mapping[str, Any] | None) -> Read:

@@ -111,8 +111,6 @@ def describe(
 
     They must not use the nodes in `excluded`.
     """
-    if not members:
-        return
     needs = {role.name: role.resources for role in record.spec.task_roles}
     asks = {name: Ask(need.cpus, need.memory_mb, need.gpus) for name, need in needs.items()}
     placement = placement_of(record.spec)

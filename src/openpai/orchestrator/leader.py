@@ -215,8 +215,9 @@ class Leader:
 
     def describe(self, record: JobRecord, members: gangs.Members) -> Iterator[Gang]:
         """Yield gangs of a job as the scheduler knows them, with their age by the scheduler's clock."""
-        # A job without gangs may be over, and its time of submission forgotten.
-        submitted_ms = self.steady.submitted_ms(record.job) if members else 0
+        if not members:
+            return iter(())
+        submitted_ms = self.steady.submitted_ms(record.job)
         is_interruptible = record.virtual_cluster in self.sharing.interruptible
         excluded = self.lemons.excluded(record.job.id, self.clock.now_ms(), len(self.nodes))
         return gangs.describe(record, members, submitted_ms, is_interruptible=is_interruptible, excluded=excluded)

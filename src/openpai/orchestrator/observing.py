@@ -94,7 +94,9 @@ async def _facts(leader: Leader, found: JobRecord, seen: TaskSeen) -> list[Fact]
     if seen.exit is not None:
         tail = await tail_of(leader.logs, seen.key) if needs_log(seen.exit) else ""
         diagnosis = _shown_diagnosis(leader, found, _diagnose(leader, found.job, seen.exit, tail))
-        report = replace(seen.exit, message=_shown(leader, found, seen.exit.message))
+        report = seen.exit
+        if found.sealed is not None:
+            report = replace(report, message=_shown(leader, found, report.message))
         if report.reason is not ExitReason.EXITED:
             report = replace(report, code=diagnosis.code)
         facts.append(TaskExited(seen.key, report, diagnosis, _ended_at(report, started_at_ms, now_ms)))
@@ -186,6 +188,8 @@ def _compared(job: Job, exits: Mapping[TaskId, TaskExited]) -> list[_End]:
 
 
 def _shown_diagnosis(leader: Leader, found: JobRecord, diagnosis: Diagnosis) -> Diagnosis:
+    if found.sealed is None:
+        return diagnosis
     lines = _shown(leader, found, "\n".join(diagnosis.lines)).splitlines()
     return replace(diagnosis, matched=_shown(leader, found, diagnosis.matched), lines=tuple(lines))
 

@@ -31,7 +31,7 @@ def hidden(spec: JobSpec) -> tuple[JobSpec, dict[str, Any]]:
         taken["passwords"] = passwords
         bare = tuple(_with_password(each, "") if _name(each) in passwords else each for each in spec.prerequisites)
         spec = replace(spec, prerequisites=bare)
-    return replace(spec, secrets={}), taken
+    return replace(spec, secrets={}) if spec.secrets else spec, taken
 
 
 def restored(spec: JobSpec, taken: Mapping[str, Any]) -> JobSpec:

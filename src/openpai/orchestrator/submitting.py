@@ -31,7 +31,7 @@ from openpai.protocol.documents import document_of
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import placement_of
-from openpai.protocol.reading import Read, read_job
+from openpai.protocol.reading import read_job
 from openpai.protocol.spelling import nearest
 from openpai.protocol.storages import uses
 from openpai.protocol.wording import amount, exact, listed, plural
@@ -143,15 +143,16 @@ def _beyond(quota: Quota, message: str, advice: str) -> Refused:
     return Refused("NoEnoughQuotaError", message, f"{first}ask an administrator{who} for a larger quota")
 
 
-def check_hardware(leader: Leader, record: JobRecord, read: Read, usable: Collection[str] | None = None) -> None:
+def check_hardware(
+    leader: Leader, record: JobRecord, gpu_type_line: int | None, usable: Collection[str] | None = None
+) -> None:
     """Raise InvalidProtocol for hardware the cluster does not have, and Refused for a job that could never run."""
     arrangement = leader.sharing.arrangement
     if arrangement.config is None or record.virtual_cluster in arrangement.unkept:
         return  # its promised hardware may appear later
-    spec = read.spec
-    faults = tuple(_hardware_faults(leader, record, spec))
-    if read.gpu_type_line is not None:
-        faults = in_version_1(faults, read.gpu_type_line)
+    faults = tuple(_hardware_faults(leader, record))
+    if gpu_type_line is not None:
+        faults = in_version_1(faults, gpu_type_line)
     if faults:
         raise InvalidProtocol(faults)
     check_runnable(leader, record, usable)
@@ -178,9 +179,9 @@ def in_version_1(faults: Sequence[Fault], line: int) -> tuple[Fault, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def _hardware_faults(leader: Leader, record: JobRecord, spec: JobSpec) -> Iterator[Fault]:
+def _hardware_faults(leader: Leader, record: JobRecord) -> Iterator[Fault]:
     name = record.virtual_cluster
-    placements = placement_of(spec).roles
+    placements = placement_of(record.spec).roles
     skus: Mapping[str, Any] = leader.scheduler.sku_types() if placements else {}
     own = leader.scheduler.sku_types(name) if placements and record.priority >= 0 else skus
     pins = leader.sharing.arrangement.pins_of(name)

@@ -63,7 +63,9 @@ def _masked(spec: JobSpec) -> dict[str, Any]:
 
 def dump_spec(spec: JobSpec) -> str:
     """Return the job as compact JSON without its secrets, for `load_spec`."""
-    return _json(document_of(replace(spec, secrets={})))
+    document = document_of(spec)
+    document.pop("secrets", None)
+    return _json(document)
 
 
 def load_spec(text: str, secrets: Mapping[str, Any]) -> JobSpec:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -120,8 +121,10 @@ _OF_JOB: Final = (
     *("attempt", "is_stop_requested", "attempt_at_ms", "attempt_started_at_ms", "attempt_ended_at_ms"),
     *("started_at_ms", "ended_at_ms", "retry_at_ms"),
 )
+_JOB_VALUES: Final = attrgetter(*_OF_JOB)
 _OF_RECORD: Final = ("version", "virtual_cluster", "priority", "priority_class", "rank", "checkpoint_at_ms")
 """The columns of jobs that change and are called as the fields of `Job` and of `JobRecord`."""
+_RECORD_VALUES: Final = attrgetter(*_OF_RECORD)
 
 
 def stored_phase(phase: JobPhase) -> str:
@@ -138,9 +141,13 @@ def phase_from(row: Row) -> JobPhase:
 def job_columns(record: JobRecord) -> dict[str, Any]:
     """Return the columns of a job that change during its life."""
     job = record.job
-    columns = {name: getattr(job, name) for name in _OF_JOB} | {name: getattr(record, name) for name in _OF_RECORD}
-    retries = {"retries_counted": job.retries.counted, "retries_free": job.retries.free}
-    return {**columns, **retries, "phase": stored_phase(job.phase)}
+    return {
+        **dict(zip(_OF_JOB, _JOB_VALUES(job), strict=True)),
+        **dict(zip(_OF_RECORD, _RECORD_VALUES(record), strict=True)),
+        "retries_counted": job.retries.counted,
+        "retries_free": job.retries.free,
+        "phase": stored_phase(job.phase),
+    }
 
 
 def new_job_columns(new: NewJob) -> dict[str, Any]:

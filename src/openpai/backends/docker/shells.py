@@ -20,11 +20,12 @@ from openpai.backends.host.listening import connect_to_task
 from openpai.backends.host.relays import RelayStream
 from openpai.backends.host.shells import EndsSessions
 from openpai.backends.host.streams import connect_inside
-from openpai.backends.host.task_use import cgroup_mounts, cgroup_places, processes_in
+from openpai.backends.host.task_use import cgroup_mounts, cgroup_places
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.shells import STDERR, STDOUT, Output, ShellCommand, Stream, is_starting, not_running
 from openpai.protocol.errors import Unavailable
 from openpai.runtime.shell import end_words, relay_words, start_words
+from openpai.system.kernel_files import processes_in
 
 _SIGNAL_PATIENCE_S: Final = 15.0
 _STDERR: Final = 2

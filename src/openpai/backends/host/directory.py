@@ -27,6 +27,7 @@ from openpai.runtime.notice import NOTICE_FILE
 from openpai.runtime.progress import PROGRESS_FILE
 from openpai.runtime.script import EXIT_FILE, FENCED, GRACE_FILE, HOSTS_FILE, SCRIPT_FILE, TICKET_FILE, ExitText, Ticket
 from openpai.runtime.unpacking import CODE_FILE
+from openpai.system.kernel_files import read_up_to
 
 RECORD_FILE: Final = "task.json"
 WORK_DIRECTORY: Final = "work"
@@ -43,6 +44,8 @@ _OURS: Final = (
     SCRIPT_FILE, RECORD_FILE, TICKET_FILE, EXIT_FILE, HOSTS_FILE,
     GRACE_FILE, NOTICE_FILE, PROGRESS_FILE, ENTRY_FILE, USERS_FILE, CODE_FILE,
 )  # fmt: skip
+_OF_ONE_ATTEMPT: Final = frozenset({TICKET_FILE, EXIT_FILE, GRACE_FILE, NOTICE_FILE, PROGRESS_FILE, CODE_FILE})
+"""Files of an attempt that the next one in the same directory must not find."""
 _DIRECTORIES: Final = (WORK_DIRECTORY, HOME_DIRECTORY, TMP_DIRECTORY)
 _REASONS: Final = frozenset(ExitReason)
 _WARY: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -299,12 +302,12 @@ def _is_as_new(path: str) -> bool:
     if not _is_directory(path):
         return False
     try:
-        for name in (TICKET_FILE, EXIT_FILE, GRACE_FILE, NOTICE_FILE, PROGRESS_FILE, CODE_FILE):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"{path}/{name}")  # noqa: PTH108  # done for each task
         with os.scandir(path) as found:
-            if not all(_is_ours(entry) for entry in found):
-                return False
+            for entry in found:
+                if not _is_ours(entry):
+                    return False
+                if entry.name in _OF_ONE_ATTEMPT:
+                    os.unlink(entry.path)  # noqa: PTH108  # done for each task
         with os.scandir(f"{path}/{WORK_DIRECTORY}") as found:
             if next(found, None) is not None:
                 return False
@@ -393,6 +396,6 @@ def _found(path: str) -> tuple[str, int]:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode):
             return "", 0
-        return os.read(file, 1 << 20).decode(errors="replace"), about.st_mtime_ns // 1_000_000
+        return read_up_to(file).decode(errors="replace"), about.st_mtime_ns // 1_000_000
     finally:
         os.close(file)

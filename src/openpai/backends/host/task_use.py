@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.task_usage import Counters, TaskSample
+from openpai.system.kernel_files import processes_in, read_text
 
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -107,7 +108,7 @@ class Measuring:
         disks, is_counted = {}, False
         for process in processes:
             # Readable with the rights of the task's user or of root.
-            fields = _fields(_read(f"{self._proc}/{process.pid}/io"))
+            fields = _fields(read_text(f"{self._proc}/{process.pid}/io"))
             if "read_bytes" not in fields:
                 continue
             is_counted = True
@@ -123,7 +124,7 @@ class Measuring:
         if pid is None:
             return None, None
         received = sent = 0
-        for line in _read(f"{self._proc}/{pid}/net/dev").splitlines()[2:]:
+        for line in read_text(f"{self._proc}/{pid}/net/dev").splitlines()[2:]:
             name, _, counts = line.partition(":")
             numbers = counts.split()
             if name.strip() != "lo" and len(numbers) > 8:
@@ -141,7 +142,7 @@ class Measuring:
 
     def _process(self, pid: int) -> Process | None:
         # The name, in parentheses, is the task's choice.
-        fields = _read(f"{self._proc}/{pid}/stat").rpartition(")")[2].split()
+        fields = read_text(f"{self._proc}/{pid}/stat").rpartition(")")[2].split()
         if len(fields) <= _PAGES or fields[0] == "Z":
             return None
         ticks = sum(map(int, fields[_USER_TIME : _USER_TIME + 4]))
@@ -157,7 +158,7 @@ def cgroup_places(
     The unified hierarchy of version 2 has the empty name.
     """
     paths: dict[str, str] = {}
-    for line in _read(f"{proc}/{pid}/cgroup").splitlines():
+    for line in read_text(f"{proc}/{pid}/cgroup").splitlines():
         _, names, path = line.split(":", 2)
         paths |= {name: f"{mounts[name]}{path}" for name in names.split(",") if name in mounts}
     unified = paths.get("", "")
@@ -169,7 +170,7 @@ def cgroup_places(
 def cgroup_mounts(proc: str = "/proc") -> dict[str, str]:
     """Return where the cgroup hierarchies are mounted, by controller."""
     found: dict[str, str] = {}
-    for line in _read(f"{proc}/self/mountinfo").splitlines():
+    for line in read_text(f"{proc}/self/mountinfo").splitlines():
         here, _, kind = line.partition(" - ")
         words = kind.split()
         fields = here.split()
@@ -185,25 +186,20 @@ def cgroup_mounts(proc: str = "/proc") -> dict[str, str]:
 
 
 def _cpu_s(cgroup: str) -> float | None:
-    if text := _read(f"{cgroup}/cpuacct.usage"):
+    if text := read_text(f"{cgroup}/cpuacct.usage"):
         return int(text) / 1e9
-    fields = _fields(_read(f"{cgroup}/cpu.stat"))
+    fields = _fields(read_text(f"{cgroup}/cpu.stat"))
     return fields["usage_usec"] / 1e6 if "usage_usec" in fields else None
 
 
 def _memory(cgroup: str) -> int | None:
-    text = _read(f"{cgroup}/memory.current") or _read(f"{cgroup}/memory.usage_in_bytes")
+    text = read_text(f"{cgroup}/memory.current") or read_text(f"{cgroup}/memory.usage_in_bytes")
     if not text:
         return None
-    fields = _fields(_read(f"{cgroup}/memory.stat"))
+    fields = _fields(read_text(f"{cgroup}/memory.stat"))
     # The cache of files is given up when another task needs memory.
     cache = fields.get("total_inactive_file", fields.get("inactive_file", 0))
     return max(0, int(text) - cache)
-
-
-def processes_in(cgroup: str) -> list[int]:
-    """Return the processes of a cgroup that this PID namespace sees."""
-    return [int(line) for line in _read(f"{cgroup}/cgroup.procs").split() if line != "0"]
 
 
 def _fields(text: str) -> dict[str, int]:
@@ -213,17 +209,3 @@ def _fields(text: str) -> dict[str, int]:
         if value.strip().isdecimal():
             found[name.rstrip(":")] = int(value)
     return found
-
-
-def _read(path: str) -> str:
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        # The files of a task with a hundred thousand processes are longer; the rest is not counted.
-        return os.read(file, 1 << 20).decode(errors="replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(file)

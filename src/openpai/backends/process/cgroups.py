@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from openpai.system.kernel_files import processes_in, read_text
+
 _MEMORY: Final = "memory"
 _CONTROLLERS: Final = "cgroup.controllers"
 _SWITCHES: Final = "cgroup.subtree_control"
@@ -96,28 +98,6 @@ def find_home(root: str, proc: Path = Path("/proc/self")) -> Home | None:
     return None
 
 
-def processes_in(cgroup: str) -> frozenset[int]:
-    """Return the numbers of the processes in a cgroup; none if there is no such cgroup.
-
-    A process outside this PID namespace is listed as 0, and cannot be killed from here.
-    """
-    return frozenset(int(line) for line in read(f"{cgroup}/{_PROCESSES}").split() if line != "0")
-
-
-def read(path: str) -> str:
-    """Return the text of a control file; empty if there is none, because another process may remove a cgroup."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        return os.read(file, 1 << 20).decode()
-    except OSError:
-        return ""
-    finally:
-        os.close(file)
-
-
 def write(path: str, text: str) -> None:
     """Write an existing control file. Raise OSError if the system does not accept it."""
     file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
@@ -155,12 +135,12 @@ def _places(mounts: str, own: str) -> Iterator[_Place]:
 
 def _let_limit(place: _Place) -> None:
     """Enable memory limits in the children of this cgroup; move to a child if the server is alone in it."""
-    if _MEMORY not in read(f"{place.path}/{_CONTROLLERS}").split():
+    if _MEMORY not in read_text(f"{place.path}/{_CONTROLLERS}").split():
         raise FileNotFoundError(errno.ENOENT, "no memory controller", place.path)
     try:
         _switch_on(place.path)
     except OSError as error:
-        if error.errno != errno.EBUSY or not place.is_own or processes_in(place.path) != {os.getpid()}:
+        if error.errno != errno.EBUSY or not place.is_own or processes_in(place.path) != [os.getpid()]:
             raise
         corner = f"{place.path}/{_CORNER}"
         _make(corner)
@@ -169,7 +149,7 @@ def _let_limit(place: _Place) -> None:
 
 
 def _switch_on(cgroup: str) -> None:
-    if _MEMORY not in read(f"{cgroup}/{_SWITCHES}").split():
+    if _MEMORY not in read_text(f"{cgroup}/{_SWITCHES}").split():
         write(f"{cgroup}/{_SWITCHES}", f"+{_MEMORY}")
 
 

@@ -18,8 +18,9 @@ from typing import Final
 import structlog
 
 from openpai.backends.process.attempts import ProcessAttempt
-from openpai.backends.process.cgroups import FIRST, SECOND, Generation, Home, processes_in, read, write
+from openpai.backends.process.cgroups import FIRST, SECOND, Generation, Home, write
 from openpai.backends.process.processes import signal_held
+from openpai.system.kernel_files import processes_in, read_text
 
 log: Final = structlog.get_logger(__name__)
 LEAST_MB: Final = 16
@@ -131,7 +132,7 @@ class MemoryLimits:
         self._limit_of[cgroup] = limit
 
     def _is_as_new(self, cgroup: str) -> bool:
-        left = read(f"{cgroup}/{generation_of(cgroup).usage}")
+        left = read_text(f"{cgroup}/{generation_of(cgroup).usage}")
         return cgroup in self._limit_of and left != "" and int(left) <= _LEFT_MAX and not has_run_out(cgroup)
 
     def _remove(self, cgroup: str) -> None:
@@ -167,7 +168,7 @@ def has_run_out(cgroup: str) -> bool:
     """Return whether a process in this cgroup was killed for memory; False for no cgroup, or one that is gone."""
     if not cgroup:
         return False
-    for line in read(f"{cgroup}/{generation_of(cgroup).events}").splitlines():
+    for line in read_text(f"{cgroup}/{generation_of(cgroup).events}").splitlines():
         name, _, number = line.partition(" ")
         if name == "oom_kill":
             return int(number) > 0
@@ -181,7 +182,7 @@ def kill_all(cgroup: str) -> bool:
         with contextlib.suppress(OSError):
             held[pid] = os.pidfd_open(pid)
     # A process that is still listed while its pidfd is open is the one listed before, not a later one with its number.
-    listed = processes_in(cgroup) if held else frozenset()
+    listed = processes_in(cgroup) if held else []
     for pid, file in held.items():
         if pid in listed:
             signal_held(file, signal.SIGKILL)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from openpai.system.kernel_files import read_up_to
 from openpai.system.supervision import note_failure
 
 MARKER: Final = "OPENPAI_TASK_DIRECTORY"
@@ -154,7 +155,7 @@ def _mark_of(pid: str, root: str) -> str | None:
     except OSError:
         return None
     try:
-        environment = os.read(file, 4 << 20)
+        environment = read_up_to(file, 4 << 20)
     except OSError:
         return None
     finally:

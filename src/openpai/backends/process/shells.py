@@ -21,7 +21,6 @@ from typing import Final
 from openpai.backends.host.directory import WORK_DIRECTORY
 from openpai.backends.host.listening import connect_to_task
 from openpai.backends.process.attempts import ProcessAttempt
-from openpai.backends.process.cgroups import processes_in
 from openpai.backends.process.dropping import TaskUser, TaskUsers, group_of
 from openpai.backends.process.memory import entry_of
 from openpai.backends.process.processes import marked, session_of
@@ -29,6 +28,7 @@ from openpai.backends.process.terminals import ProcessShell, spawn_shell
 from openpai.ports.shells import ShellCommand, Stream, is_starting, not_running
 from openpai.protocol.errors import BadConfiguration, Refused, Unavailable
 from openpai.runtime.shell import start_words
+from openpai.system.kernel_files import processes_in
 
 # Outside the task, after its limits are set: enter its cgroup, then go on. Without the cgroup the command would have
 # more memory than its task.
