@@ -1,8 +1,9 @@
 """Starts `pai` from a process that has imported it: most of the start of a server is importing the same again.
 
 The process that has imported makes each new one as its sibling (CLONE_PARENT), so that it is a child of the tests as
-any other that they start: they wait for it, signal it and learn how it ended. What tests the start of the command
-itself uses `PAI`, as do machines other than Linux on x86-64.
+any other that they start: they wait for it, signal it and learn how it ended. When the tests end, even by SIGKILL, what
+they have started so and left running ends, too. What tests the start of the command itself uses `PAI`, as do machines
+other than Linux on x86-64.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import importlib
 import json
 import os
 import platform
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
@@ -41,6 +44,7 @@ _ROOT: Final = Path(__file__).resolve().parents[1]
 _IS_POSSIBLE: Final = (sys.platform, platform.machine()) == ("linux", "x86_64")
 _CLONE: Final = 56
 _CLONE_PARENT: Final = 0x00008000
+_CLONE_PIDFD: Final = 0x00001000
 
 
 def start_pai(words: Sequence[str], env: Mapping[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -88,16 +92,18 @@ def serve(fd: int) -> None:
     before, after_in_parent, after_in_child = (
         getattr(ctypes.pythonapi, f"PyOS_{name}") for name in ("BeforeFork", "AfterFork_Parent", "AfterFork_Child")
     )
+    made: list[int] = []
+    pid = -1
     with socket.socket(fileno=fd) as tests:
         while True:
             size, fds, _, _ = socket.recv_fds(tests, 4, 1)
-            if not size:
-                os._exit(0)
-            request = b""
-            while len(request) < int.from_bytes(size, "big"):
-                request += tests.recv(1 << 16)
+            request = tests.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL) if size else b""
+            if not request or len(request) < int.from_bytes(size, "big"):
+                break
+            made = [process for process in made if _is_known(process)]
+            process = ctypes.c_int()
             before()
-            pid = clone(_CLONE, _CLONE_PARENT, 0, 0, 0, 0)
+            pid = clone(_CLONE, _CLONE_PARENT | _CLONE_PIDFD, 0, ctypes.byref(process), 0, 0)
             if not pid:
                 after_in_child()
                 break
@@ -105,9 +111,34 @@ def serve(fd: int) -> None:
             os.close(fds[0])
             if pid < 0:
                 raise OSError(ctypes.get_errno(), "clone")
-            tests.sendall(pid.to_bytes(4, "big"))
+            made.append(process.value)
+            try:
+                tests.sendall(pid.to_bytes(4, "big"))
+            except OSError:
+                break
+    if pid:
+        _kill(made)
+        os._exit(0)
+    for other in made:
+        os.close(other)
     words, env, cwd = json.loads(request)
     _become(words, env, cwd, fds[0])
+
+
+def _is_known(process: int) -> bool:
+    """Return whether the tests may still wait for a process; else close its descriptor."""
+    try:
+        signal.pidfd_send_signal(process, 0)
+    except ProcessLookupError:
+        os.close(process)
+        return False
+    return True
+
+
+def _kill(made: Sequence[int]) -> None:
+    for process in made:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, signal.SIGKILL)
 
 
 def _become(words: list[str], env: dict[str, str], cwd: str, log: int) -> None:
