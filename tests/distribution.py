@@ -20,10 +20,9 @@ BY_FILE: Final = re.compile(
     r"tests/(unit|architecture|e2e/portal|integration/test_(api|cli|oidc|ldap|storage_kinds|process_wrapper)"
     r"|e2e/cli/test_shells|e2e/test_runtime_plugins|kube/test_leadership)"
 )
-LONG: Final = re.compile(
-    r"tests/kube/test_(cluster_commands|polite|frameworks|extender|chart|cluster_up|watch)|test_kill|test_bench"
-    r"|tests/properties|tests/simulation|schemathesis|e2e/"
-)
+LONG: Final = re.compile(r"tests/(e2e|kube|properties|simulation)/|test_kill|test_schemathesis")
+"""Tests that take seconds each; those of servers, browsers and clusters wait while others need the processors."""
+SHORT: Final = re.compile(r"tests/(unit|architecture)/")
 
 
 def scope_of(nodeid: str) -> str:
@@ -34,8 +33,17 @@ def scope_of(nodeid: str) -> str:
     return nodeid.partition("::")[0] if BY_FILE.match(nodeid) else nodeid
 
 
+def turn_of(scope: str) -> int:
+    """Return when the tests of a scope are shared out: the least first, and last what takes a moment each."""
+    if scope in TOGETHER:
+        return 0
+    return 1 if LONG.search(scope) else 3 if SHORT.match(scope) else 2
+
+
 class Distribution(LoadScopeScheduling):
     """Gives each process whole groups of tests, long ones first."""
+
+    _is_sorted = False
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
@@ -63,10 +71,10 @@ class Distribution(LoadScopeScheduling):
         if node in self.registered_collections:
             super()._reschedule(node)
 
-    def schedule(self) -> None:
-        """Share out the tests; the first of them are those that end last."""
-        is_first = self.collection is None
-        super().schedule()
-        if is_first:
-            for scope in [scope for scope in reversed(self.workqueue) if LONG.search(scope)]:
-                self.workqueue.move_to_end(scope, last=False)
+    def _assign_work_unit(self, node: Any) -> None:
+        if not self._is_sorted:
+            # They are in order of size, the largest first.
+            for scope in sorted(self.workqueue, key=turn_of):
+                self.workqueue.move_to_end(scope)
+            self._is_sorted = True
+        super()._assign_work_unit(node)

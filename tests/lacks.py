@@ -18,7 +18,7 @@ LACKS: Final = (
     ),
     (r"slapd", "no slapd", "apt-get install slapd"),
     (r"no smbd", "no smbd", "apt-get install samba"),
-    (r"chromium", "no Chromium", "apt-get install chromium"),
+    (r"chromium", "no Chromium", "apt-get install chromium-headless-shell"),
     (r"portal is not built", "no built portal", "make portal"),
     (r"azurite", "no azurite-blob", "npm install -g azurite"),
     (r"flock", "no flock", "apt-get install util-linux"),
