@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 import structlog
 from hypothesis import HealthCheck, Phase, settings
-from pwdlib.hashers.argon2 import Argon2Hasher
 
-from openpai.identity import passwords
 from openpai.store.database import Database
 from openpai.store.opening import migrate
 
+from .fork_server import use_cheap_hashes
 from .kube.node import RealNode, real_node, why_no_node
 from .kube.server import control_plane, shared, why_not
 from .lacks import summary
@@ -57,8 +56,7 @@ settings.load_profile("quick")
 
 share_sql()
 
-# A hash costs a tenth of a second on purpose. Servers that tests start hash as they do for users.
-passwords._hasher = Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1)
+use_cheap_hashes()
 
 
 def pytest_collection_finish() -> None:

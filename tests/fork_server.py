@@ -25,6 +25,11 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
+from pwdlib.hashers.argon2 import Argon2Hasher
+
+from openpai.diagnosis.rules import built_in
+from openpai.identity import passwords
+
 PAI: Final = [sys.executable, "-c", "from openpai.app.main import run; run()"]
 _SERVER: Final = """
 import sys
@@ -36,8 +41,11 @@ run()
 _IMPORTED: Final = (
     "openpai.app.main",
     "openpai.app.serve",
+    "openpai.app.settings_shown",
     "openpai.backends.process.backend",
     "alembic.command",
+    "alembic.config",
+    "uvicorn.lifespan.off",
     "uvloop",
 )
 _ROOT: Final = Path(__file__).resolve().parents[1]
@@ -52,6 +60,11 @@ def start_pai(words: Sequence[str], env: Mapping[str, str], log: IO[bytes]) -> s
     if _IS_POSSIBLE:
         return _Forked(words, env, log)
     return subprocess.Popen([*PAI, *words], env=env, stdout=log, stderr=log, start_new_session=True)
+
+
+def use_cheap_hashes() -> None:
+    """Have this process hash passwords in no time, which takes a tenth of a second on purpose."""
+    passwords._hasher = Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
 class _Forked(subprocess.Popen[bytes]):
@@ -85,6 +98,8 @@ def serve(fd: int) -> None:
     """Make processes until the tests end; return in each of them, ready to run the command."""
     for name in _IMPORTED:
         importlib.import_module(name)
+    built_in()
+    use_cheap_hashes()
     # Nothing of what is shared is looked through again, which would copy it.
     gc.collect()
     gc.freeze()

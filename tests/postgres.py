@@ -89,7 +89,9 @@ def fresh_database(server: str, name: str, template: str = "template1", options:
     import psycopg
 
     with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" {options}')
+        # Without a disk to wait for, copying files takes half the time of writing a log of them.
+        copied = "STRATEGY file_copy" if connection.info.server_version >= 150_000 else ""
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" {copied} {options}')
     try:
         yield f"{server}/{name}"
     finally:

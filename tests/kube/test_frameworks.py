@@ -105,13 +105,19 @@ class World:
                 "taskRoles": list(roles),
             },
         }
-        self.kubectl("apply", "--validate=false", "-f", "-", stdin=json.dumps(document))
+        # As `kubectl apply --server-side` does.
+        manager = {"fieldManager": "tests", "force": "true"}
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        self._asked("PATCH", name, content=json.dumps(document), params=manager, headers=headers)
 
     def framework(self, name: str) -> dict[str, Any]:
-        # Asked often, and each kubectl costs more than what it asks.
+        return self._asked("GET", name)
+
+    def _asked(self, method: str, name: str, **more: Any) -> dict[str, Any]:
+        # A kubectl costs more than what it asks.
         path = f"/apis/frameworkcontroller.microsoft.com/v1/namespaces/{self.namespace}/frameworks/{name}"
-        answer = self.frameworks.get(path)
-        if answer.status_code != 200:
+        answer = self.frameworks.request(method, path, **more)
+        if not answer.is_success:
             raise RuntimeError(answer.text)
         found: dict[str, Any] = answer.json()
         return found

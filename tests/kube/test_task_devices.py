@@ -167,11 +167,11 @@ async def test_a_log_that_the_node_rotates_arrives_whole(gpu_driver: FakeGpuDriv
 
     It removes the oldest part, so the task waits for its reader: how fast that is depends on the machine.
     """
-    lines, part = 600_000, 100_000
+    lines, part = 60_000, 10_000
     commands = f"""
 i=0
 while [ $i -lt {lines} ]; do
-  echo "line $i ...................................."
+  echo "line $i {"." * 450}"
   i=$((i+1))
   while [ $((i % {part})) = 0 ] && [ $i -lt {lines} ] && [ ! -e /tmp/go-$i ]; do sleep 0.1; done
 done

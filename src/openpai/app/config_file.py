@@ -8,8 +8,9 @@ all derived from them, so none can be forgotten.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qs, urlsplit
@@ -104,9 +105,15 @@ def variable_of(option: Any) -> str:
     return own if isinstance(own, str) else f"{ENVIRONMENT_PREFIX}_{option.name.upper()}"
 
 
+@cache
+def _hints_of(callback: Callable[..., Any]) -> dict[str, Any]:
+    """Return the types of the options of a command, which take longer to find than all else about them."""
+    return get_type_hints(callback)
+
+
 def choices_of(command: Any, option: Any) -> tuple[str, ...]:
     """Return the values that an option is limited to; empty for one without a limit."""
-    hint = get_type_hints(command.callback).get(option.name)
+    hint = _hints_of(command.callback).get(option.name)
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 

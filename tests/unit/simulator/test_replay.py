@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openpai.protocol.errors import Refused
@@ -77,6 +77,7 @@ def test_every_job_runs_once_and_no_gpu_twice(scheduler: str) -> None:
 
 
 @pytest.mark.slow
+@settings(max_examples=min(settings.default.max_examples, 100))
 @given(st.integers(0, 10_000), st.sampled_from([0, 30_000]), st.sampled_from([None, 600_000]))
 def test_preempted_jobs_end_all_the_same(seed: int, grace_ms: int, checkpoint_ms: int | None) -> None:
     config = cluster(6, a=3, b=2, c=1)
