@@ -184,10 +184,10 @@ done
         async with KubeClient(cluster_access(gpu_driver.node.plane.kubeconfig)) as kube:
             for written in range(part, lines, part):
                 await arrived(tmp_path / launch.key.path() / "stdout.log", f"line {written - 1} ")
-                async with asyncio.timeout(240):
-                    while len(list(parts.glob("*_rotated-*/task/0.log.*"))) < written // part:  # noqa: ASYNC110
-                        await asyncio.sleep(0.1)
                 name = made.new_attempt(launch.key).name
+                async with asyncio.timeout(60):
+                    while len(list(parts.glob(f"*_{name}_*/task/0.log.*"))) < written // part:  # noqa: ASYNC110
+                        await asyncio.sleep(0.1)
                 async with await kube.exec(name, "default", ["touch", f"/tmp/go-{written}"]) as session:
                     assert (await session.collect())[0] == 0
         assert (await end_of(made, launch.key)).code == 0
