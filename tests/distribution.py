@@ -20,7 +20,8 @@ BY_FILE: Final = re.compile(
     r"tests/(unit|architecture|e2e/portal|integration/test_(api|cli|oidc|ldap|storage_kinds|process_wrapper)"
     r"|e2e/cli/test_shells|e2e/test_runtime_plugins|kube/test_leadership)"
 )
-LONG: Final = re.compile(r"tests/(e2e|kube|properties|simulation)/|test_kill|test_schemathesis")
+LONGEST: Final = re.compile(r"test_schemathesis|kube/test_cluster_commands")
+LONG: Final = re.compile(r"tests/(e2e|kube|properties|simulation)/|test_kill")
 """Tests that take seconds each; those of servers, browsers and clusters wait while others need the processors."""
 SHORT: Final = re.compile(r"tests/(unit|architecture)/")
 
@@ -35,7 +36,7 @@ def scope_of(nodeid: str) -> str:
 
 def turn_of(scope: str) -> int:
     """Return when the tests of a scope are shared out: the least first, and last what takes a moment each."""
-    if scope in TOGETHER:
+    if scope in TOGETHER or LONGEST.search(scope):
         return 0
     return 1 if LONG.search(scope) else 3 if SHORT.match(scope) else 2
 
