@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, fields
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
+from openpai.scheduler.cells import mutations
 from openpai.scheduler.cells.chain import Unit, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.decision import missing_devices
@@ -96,6 +97,24 @@ class Piece(NamedTuple):
         binding = share.serving.get((self.level, self.number))
         return None if binding is None else binding.units[self.node]
 
+    def bind(self, share: VcShare) -> Unit | None:
+        """Bind the promised cell to the best of the cells on which opportunistic gangs run, or hardware is bad."""
+        offers = list(share.chain.free_cells.offers(self.level))
+        if not offers or not share.unserved[self.level - 1]:
+            return None
+        best = min(offers, key=lambda offer: offer[2:])
+        binding = mutations.bind(share, self.level, best.cell)
+        if room_of(binding.units[self.node]):
+            return binding.units[self.node]
+        mutations.unbind(binding)
+        return None
+
+
+def _some_of(unit: Unit, number: int) -> int:
+    """Return that many of the devices that its virtual cluster may take, or all if they are fewer."""
+    room = room_of(unit)
+    return room if room.bit_count() <= number else unit.node_cell.chain.shape.best(room, number)[0]
+
 
 class Leaving(NamedTuple):
     """A gang that will leave its devices."""
@@ -130,6 +149,8 @@ class Kept:
     idle_devices: int = 0
     """The devices that are idle for it since `counted_ms`."""
     counted_ms: int = 0
+    is_withheld: bool = False
+    """Whether other gangs found no room because of it."""
     journal: Journal | None = field(default=None, compare=False)
 
     @property
@@ -160,10 +181,13 @@ class Kept:
             unit = piece.unit_in(share)
             if unit is not None:
                 mask = room_of(unit) & unit.from_cell(piece.mask)
-            else:
+            elif (unit := bind_clean_unit(share, number, None)) is not None:
                 # No cell serves the promised cell, and any that could is as good.
-                unit = bind_clean_unit(share, number, None)
-                mask = 0 if unit is None else share.chain.shape.best(clean_of(unit), number)[0]
+                mask = share.chain.shape.best(clean_of(unit), number)[0]
+            else:
+                # Opportunistic gangs run on all that could, which is no reason to let another gang have the promise.
+                unit = piece.bind(share)
+                mask = 0 if unit is None else _some_of(unit, number)
             if unit is not None and mask:
                 self.journal.claim(KEEPER, self.priority, unit, mask)
 

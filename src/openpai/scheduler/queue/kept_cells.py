@@ -52,9 +52,14 @@ class KeptCells:
         cluster = self._state.core.cluster
         idle = kept.idle(cluster)
         kept.count_idle(self._now_ms)
-        if kept.closed_ms is None and not self._is_cheap(kept, waiting, idle):
-            return
-        kept.idle_devices = idle
+        if kept.closed_ms is None:
+            if not self._is_cheap(kept, waiting, idle):
+                if kept.is_withheld:
+                    kept.is_withheld = False
+                    self._state.note_freed(kept.virtual_cluster)
+                return
+            self._look_again_when_dear(kept, waiting, idle)
+        kept.idle_devices, kept.is_withheld = idle, True
         self.held[kept.virtual_cluster] = kept
         kept.hold(cluster)
 
@@ -140,7 +145,7 @@ class KeptCells:
             chosen.guests = tuple([guest for guest in guests if guest in state.running.gangs])
             if kept is not None and is_same:
                 chosen.idle_ms, chosen.idle_devices = kept.idle_ms, kept.idle_devices
-                chosen.counted_ms = kept.counted_ms
+                chosen.counted_ms, chosen.is_withheld = kept.counted_ms, kept.is_withheld
         elif kept is not None and is_same and kept.closed_ms is not None:
             # Closed cells will become free in any case and are replaced only by other closed cells.
             chosen = replace(kept, chosen_ms=self._now_ms)
@@ -167,6 +172,13 @@ class KeptCells:
         """Return whether keeping costs little idle time, past and expected, compared with how long the gang waited."""
         idle_ms = kept.idle_ms + idle * max(0, kept.free_ms - self._now_ms)
         return idle_ms <= IDLE_SHARE * waiting.devices * self._waited_ms(waiting)
+
+    def _look_again_when_dear(self, kept: Kept, waiting: Waiting, idle: int) -> None:
+        """Look again when too much has been idle, also if nothing happens in the virtual cluster until then."""
+        share = IDLE_SHARE * waiting.devices
+        if idle > share:
+            left_ms = (share * self._waited_ms(waiting) - kept.idle_ms) / (idle - share)
+            self._state.look_again_at(kept.virtual_cluster, max(kept.free_ms, self._now_ms + int(left_ms)) + 1)
 
 
 def _urgency(waiting: Waiting) -> tuple[int, int]:

@@ -189,13 +189,17 @@ class SchedulerState:
         return kept is not None and kept.gang == gang
 
     def keep(self, virtual_cluster: str, kept: Kept | None) -> None:
-        """Replace the kept cells of a virtual cluster; gangs that found no room before are tried again."""
+        """Replace the kept cells of a virtual cluster."""
         if self.kept.pop(virtual_cluster, None) is not None:
-            cluster = self.core.cluster
-            shares = cluster.shares_of(virtual_cluster) if virtual_cluster in cluster.shares else ()
-            cluster.note_freed(virtual_cluster, {share.chain.spec.name: share.chain for share in shares}.values())
+            self.note_freed(virtual_cluster)
         if kept is not None:
             self.kept[virtual_cluster] = kept
+
+    def note_freed(self, virtual_cluster: str) -> None:
+        """Record that kept cells of a virtual cluster are open again: gangs that found no room before are tried."""
+        cluster = self.core.cluster
+        shares = cluster.shares_of(virtual_cluster) if virtual_cluster in cluster.shares else ()
+        cluster.note_freed(virtual_cluster, {share.chain.spec.name: share.chain for share in shares}.values())
 
     def reserve(self, waiting: Waiting) -> None:
         """Record that a gang's devices are reserved until its victims have left."""

@@ -1,0 +1,46 @@
+"""What is withheld from others for a gang that waited long, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from openpai.scheduler.config.reading import read_config
+from openpai.scheduler.model import Node
+from openpai.scheduler.queue.scheduler import HivedScheduler
+from tests.scheduling.invariants import audit
+from tests.unit.scheduler.queue.queues import HOUR_MS, LONG_MS, gang, placed
+
+MINUTE_MS = 60_000
+
+
+def test_closed_cells_are_kept_also_while_opportunistic_gangs_use_them(text_of_racks: Callable[..., str]) -> None:
+    scheduler = HivedScheduler(read_config(text_of_racks(1, {"a": {"RACK.NODE": 2}})))
+    for name in scheduler.core.cluster.node_cells:
+        scheduler.set_node(Node(name, 16, 32768, 4))
+    scheduler.add(gang("runs", 4))
+    assert placed(scheduler) == ["runs"]
+    scheduler.add(gang("whole", 4, 4, submitted_at_ms=1))
+    assert placed(scheduler, HOUR_MS) == []
+    now_ms = 2000 * HOUR_MS  # its cells are closed by now
+    assert placed(scheduler, now_ms) == []
+    scheduler.add(gang("guest", 4, priority=-1, submitted_at_ms=now_ms))
+    assert placed(scheduler, now_ms) == ["guest"]
+    scheduler.add(gang("younger", 4, submitted_at_ms=now_ms))
+    assert scheduler.decide(now_ms, 100) == ()
+    scheduler.release("runs")
+    assert [decision.gang for decision in scheduler.decide(now_ms + HOUR_MS, 100)] == ["whole"]
+    assert audit(scheduler.core.cluster) == []
+
+
+def test_cells_that_were_idle_for_too_long_are_opened_though_nothing_else_happens(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("runs", 2, time_limit_ms=HOUR_MS + MINUTE_MS))
+    assert placed(scheduler, HOUR_MS) == ["runs"]
+    scheduler.add(gang("whole", 4, 4, submitted_at_ms=HOUR_MS // 2))
+    assert placed(scheduler, LONG_MS - 1000) == []
+    scheduler.add(gang("unlimited", 2, submitted_at_ms=LONG_MS))
+    assert placed(scheduler, LONG_MS) == []
+    # The gang that should have ended runs on.
+    again_ms = scheduler.look_again_ms()
+    assert again_ms is not None
+    assert LONG_MS + 2 * MINUTE_MS < again_ms < LONG_MS + 10 * MINUTE_MS
+    assert placed(scheduler, again_ms) == ["unlimited"]
