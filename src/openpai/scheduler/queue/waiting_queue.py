@@ -49,6 +49,9 @@ class Waiting:
         return sum(sum(request.sizes()) for request in self.requests)
 
 
+Freed = tuple[int, int]
+"""How often something was freed in a virtual cluster, and anywhere, or -1 if that does not matter."""
+
 Line = list[tuple[Place, Waiting]]
 """The waiting gangs of one user in one lane, in order."""
 
@@ -108,8 +111,8 @@ class Queue:
         self._groups: dict[str, dict[Shape, Lane]] = {}
         self._touched: set[str] = set()
         """Groups that must be considered even if nothing was freed there."""
-        self._seen: dict[str, int] = {}
-        """By group, the count of freed things when the whole group was last considered."""
+        self._seen: dict[str, Freed] = {}
+        """By group, what had been freed when the whole group was last considered."""
         self._all_seen = -1
         """The count of all freed things when all groups were last considered."""
         self._lane_of: dict[str, Lane] = {}
@@ -156,7 +159,7 @@ class Queue:
         if lane is None:
             lane = lanes[shape] = Lane(group, shape)
         # If a gang of this lane found no placement in the last full pass, this one would find none either.
-        if lane.answer is None or lane.looked_at != self._seen.get(group):
+        if lane.answer is None or (lane.looked_at,) != self._seen.get(group, ())[:1]:
             self._touched.add(group)
         insort(lane.lines.setdefault(gang.user, []), (waiting.order, waiting))  # no two orders are equal
         self._lane_of[gang.id] = lane
@@ -187,28 +190,25 @@ class Queue:
 
     def due_among(self, groups: Iterable[str], freed: dict[str, int]) -> list[str]:
         """Return which of these groups are to be considered now."""
-        seen, anywhere, interruptible = self._seen, freed[""], self._interruptible
         return [
             group
             for group in groups
-            if (
-                seen.get(group) != freed.get(group, 0) + (anywhere if group in interruptible else 0)
-                or group in self._touched
-            )
-            and group in self._groups
+            if group in self._groups and (group in self._touched or self._seen.get(group) != self._freed(group, freed))
         ]
 
-    def _due(self, freed: dict[str, int]) -> dict[str, int]:
+    def _freed(self, group: str, freed: dict[str, int]) -> Freed:
+        """Return the counts of freed things that matter to a group: all of them if some of its gangs may borrow."""
+        return freed.get(group, 0), freed[""] if group in self._interruptible else -1
+
+    def _due(self, freed: dict[str, int]) -> dict[str, Freed]:
         """Return the groups to consider, with the counts of freed things that matter to them."""
         anywhere = freed[""]
         if anywhere == self._all_seen and not self._touched:
             return {}
-        seen, touched, interruptible, worth = self._seen, self._touched, self._interruptible, {}
+        seen, touched, worth = self._seen, self._touched, {}
         for group, lanes in self._groups.items():
             if lanes:
-                now = freed.get(group, 0)
-                if interruptible and group in interruptible:
-                    now += anywhere
+                now = self._freed(group, freed)
                 if group in touched or seen.get(group) != now:
                     worth[group] = now
         return worth

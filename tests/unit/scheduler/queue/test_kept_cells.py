@@ -44,3 +44,21 @@ def test_cells_that_were_idle_for_too_long_are_opened_though_nothing_else_happen
     assert again_ms is not None
     assert LONG_MS + 2 * MINUTE_MS < again_ms < LONG_MS + 10 * MINUTE_MS
     assert placed(scheduler, again_ms) == ["unlimited"]
+
+
+def test_what_was_freed_counts_also_after_the_last_gang_that_may_borrow_is_gone(scheduler: HivedScheduler) -> None:
+    """Such gangs wait for what any virtual cluster frees, which must not hide what their own one does."""
+    scheduler.add(gang("two", 4))
+    scheduler.add(gang("one", 1, 1, 1, 1))
+    scheduler.add(gang("b", 4, virtual_cluster="b"))
+    scheduler.add(gang("guest", 4, priority=-1))
+    assert sorted(placed(scheduler)) == ["b", "guest", "one", "two"]
+    scheduler.add(gang("waits", 1, priority=0, submitted_at_ms=1))
+    scheduler.add(gang("borrower", 4, submitted_at_ms=2, is_interruptible=True))
+    scheduler.release("b")
+    scheduler.add(gang("b2", 4, virtual_cluster="b", submitted_at_ms=0, priority=7))
+    assert placed(scheduler, 10) == ["b2"]
+    scheduler.cancel("borrower")
+    for member in range(scheduler.core.cluster.freed[""]):
+        scheduler.release("one", [member])
+    assert placed(scheduler, 20) == ["waits"]
