@@ -186,43 +186,66 @@ async def streams(server: Server) -> int:
     return sum(1 for row in rows if row[1].endswith(port) and row[3] == ESTABLISHED)
 
 
-async def measure(options: argparse.Namespace) -> None:
-    """Measure, and print the figures."""
-    figures: dict[str, float] = dict(sizes())
-    root = Path(tempfile.mkdtemp(prefix="pai-bench-portal-"))
+async def lists(options: argparse.Namespace) -> dict[str, float]:
+    """Measure how soon the list of all jobs is there, and jumps in it."""
+    root = Path(options.keep or tempfile.mkdtemp(prefix="pai-bench-portal-"))
+    database = root / "data" / "openpai.db"
     try:
-        (root / "data").mkdir()
-        await asyncio.to_thread(fill, f"sqlite:///{root / 'data' / 'openpai.db'}", options.jobs)
+        if not database.exists():
+            database.parent.mkdir(parents=True)
+            await asyncio.to_thread(fill, f"sqlite:///{database}", options.jobs)
         async with browser() as chromium, platform("--backend", "simulated", keep=root) as server:
-            figures |= await opening(chromium, server, options.times)
+            figures = await opening(chromium, server, options.times)
             context = await logged_in(chromium, server)
             figures["jump_p95_ms"] = round(await listing(await context.new_page(), options.times))
             await context.close()
-        async with browser() as chromium, platform("--backend", "simulated", "--log-max-mb", "0") as server:
-            context = await logged_in(chromium, server)
-            page = await context.new_page()
-            took_ms = await changing([page], server, options.times, "one")
-            figures["change_p50_ms"] = round(percentile(took_ms, 0.5))
-            figures["change_p95_ms"] = round(percentile(took_ms, 0.95))
-            # As in a window, which shows one of its tabs; then as if each had a window.
-            pages = [page, *[await another(context, HIDDEN) for _ in range(TABS - 1)]]
-            took_ms = await changing(pages, server, max(options.times // 4, 1), "tabs", watched=1)
-            figures["tabs_change_p95_ms"] = round(percentile(took_ms, 0.95))
-            for each in pages[1:]:
-                await each.close()
-            pages = [page, *[await context.new_page() for _ in range(TABS - 1)]]
-            took_ms = await changing(pages, server, max(options.times // 10, 1), "windows")
-            figures["windows_change_p95_ms"] = round(percentile(took_ms, 0.95))
-            await asyncio.sleep(1)
-            figures["tabs_streams"] = await streams(server)
-            await context.close()
-            large = await ended(server, "large")
-            (server.data_dir / "logs" / large).mkdir(parents=True, exist_ok=True)
-            write(server.data_dir / "logs" / large, int(options.gb * 1e9))
-            figures |= await reading(await (await logged_in(chromium, server)).new_page(), options.times)
-        answer(jobs=options.jobs, gb=options.gb, tabs=TABS, **figures)
+        return figures
     finally:
-        shutil.rmtree(root, ignore_errors=True)
+        if not options.keep:
+            shutil.rmtree(root, ignore_errors=True)
+
+
+async def changes(options: argparse.Namespace) -> dict[str, float]:
+    """Measure when a change is seen in one tab, in the tabs of a window, and in windows."""
+    figures: dict[str, float] = {}
+    async with browser() as chromium, platform("--backend", "simulated") as server:
+        context = await logged_in(chromium, server)
+        page = await context.new_page()
+        took_ms = await changing([page], server, options.times, "one")
+        figures["change_p50_ms"] = round(percentile(took_ms, 0.5))
+        figures["change_p95_ms"] = round(percentile(took_ms, 0.95))
+        # As in a window, which shows one of its tabs; then as if each had a window.
+        pages = [page, *[await another(context, HIDDEN) for _ in range(TABS - 1)]]
+        took_ms = await changing(pages, server, max(options.times // 4, 1), "tabs", watched=1)
+        figures["tabs_change_p95_ms"] = round(percentile(took_ms, 0.95))
+        for each in pages[1:]:
+            await each.close()
+        pages = [page, *[await context.new_page() for _ in range(TABS - 1)]]
+        took_ms = await changing(pages, server, max(options.times // 10, 1), "windows")
+        figures["windows_change_p95_ms"] = round(percentile(took_ms, 0.95))
+        await asyncio.sleep(1)
+        figures["tabs_streams"] = await streams(server)
+    return figures
+
+
+async def log(options: argparse.Namespace) -> dict[str, float]:
+    """Measure jumps in a large log."""
+    async with browser() as chromium, platform("--backend", "simulated", "--log-max-mb", "0") as server:
+        large = await ended(server, "large")
+        (server.data_dir / "logs" / large).mkdir(parents=True, exist_ok=True)
+        write(server.data_dir / "logs" / large, int(options.gb * 1e9))
+        return await reading(await (await logged_in(chromium, server)).new_page(), options.times)
+
+
+PARTS: Final = {"lists": lists, "changes": changes, "log": log}
+
+
+async def measure(options: argparse.Namespace) -> None:
+    """Measure, and print the figures."""
+    figures: dict[str, float] = dict(sizes())
+    for part in options.part or PARTS:
+        figures |= await PARTS[part](options)
+    answer(jobs=options.jobs, gb=options.gb, tabs=TABS, **figures)
 
 
 @asynccontextmanager
@@ -245,6 +268,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--gb", type=float, default=10)
     parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this; all unless given")
+    parser.add_argument("--keep", help="a directory in which the database is filled once, and used again")
     asyncio.run(measure(parser.parse_args()))
 
 

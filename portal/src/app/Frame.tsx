@@ -27,9 +27,19 @@ export function Frame() {
   useLingui();
   const me = useMe();
   if (me.data === undefined)
-    return me.error ? <Problem error={me.error} again={() => void me.refetch()} /> : <div className={css.first} role="status" aria-busy="true" aria-label={i18n.t("Loading")}><Loader /></div>;
+    return me.error ? <Problem error={me.error} again={() => void me.refetch()} /> : <Waiting />;
   if (me.data === null) return <Login />;
   return <Signed />;
+}
+
+/** What the page shows before it is known who is logged in: what stood there before the program was loaded. */
+function Waiting() {
+  return (
+    <div role="status" aria-busy="true" aria-label={i18n.t("Loading")}>
+      <p className="boot"><img src="/favicon.svg" width="26" height="26" alt="" />OpenPAI</p>
+      <div className={css.first}><Loader /></div>
+    </div>
+  );
 }
 
 function Signed() {

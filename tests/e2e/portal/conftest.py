@@ -24,7 +24,8 @@ def built() -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, built: None) -> Iterator[Server]:
     """Return a platform of four nodes with eight GPUs each."""
-    options = ("--backend", "simulated", "--gpus-per-node", "8", "--share", "vision: 1 node, speech: 8 GPUs")
+    shares = ("--gpus-per-node", "8", "--share", "vision: 1 node, speech: 8 GPUs")
+    options = ("--backend", "simulated", "--ssh-port", "0", *shares)
     found = Server.start(tmp_path_factory.mktemp("portal"), 0, *options)
     yield found
     found.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -14,6 +14,7 @@ from tests.e2e.portal.walking import broken_commands
 from tests.e2e.server import Server, until
 
 pytestmark = pytest.mark.slow
+KEY: Final = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHWm3eEJr1bG5GLtMmEd6WYqnFyFLYHBQ1vQh7pQ3x9d"
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,7 @@ def data(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "runs").mkdir()
     (root / "notes.txt").write_text("the learning rate was too high\n")
     (root / "empty").touch()
+    (root / "\u202egpj.exe").touch()
     answer = server.http.post("/storages", json={"name": "datasets", "type": "local", "data": {"path": str(root)}})
     assert answer.status_code == 201, answer.text
     assert server.http.put("/storages/datasets/groups/default").is_success
@@ -48,6 +50,43 @@ def test_a_token_is_shown_once_works_and_is_revoked(visitor: Visitor, server: Se
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     row.wait_for(state="detached")
     assert httpx.get(me, headers=headers).status_code == 401
+
+
+def test_a_profile_has_keys_notifications_and_the_command_that_uses_them(visitor: Visitor, server: Server) -> None:
+    visitor.open("/profile", "admin")
+    page = visitor.page
+    page.get_by_role("button", name="Add a key").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Public key").fill("ssh-dss AAAA")
+    dialog.get_by_role("button", name="Add the key").click()
+    dialog.get_by_role("alert").wait_for()
+    assert visitor.examine() == []
+    dialog.get_by_label("Public key").fill(f"{KEY} me@laptop\n")
+    dialog.get_by_role("button", name="Add the key").click()
+    row = page.get_by_role("row").filter(has_text="me@laptop")
+    row.wait_for()
+    page.get_by_label("A job of mine waits too long").check()
+    page.get_by_label("A job of mine fails").check()
+    page.get_by_label("Too long is, in minutes").fill("45")
+    card = page.locator("section").filter(has=page.get_by_role("heading", name="Notifications"))
+    assert broken_commands(page) == []
+    assert visitor.examine() == []
+    card.get_by_role("button", name="Save").click()
+    page.get_by_text("The notifications are saved").wait_for()
+    found = server.get("/alerts/subscription")
+    assert (found["on"], found["waitingMinutes"]) == (["failure", "waiting"], 45)
+    page.get_by_text("Nothing arrives now").wait_for()
+    assert server.submit("reached", "sleep 1000").is_success
+    until(lambda: server.state("reached") == "RUNNING", "it runs")
+    page.goto("/jobs/admin~reached?tab=terminal")
+    shown = page.get_by_role("button", name="Copy the SSH command").get_attribute("title") or ""
+    assert "admin+reached+worker+0@127.0.0.1" in shown
+    server.http.put("/jobs/admin~reached/executionType", json={"value": "STOP"})
+    visitor.open("/profile", "admin")
+    row.get_by_role("button", name="Remove me@laptop").click()
+    dialog.get_by_role("button", name="Remove").click()
+    row.wait_for(state="detached")
+    assert server.get("/users/admin/ssh-keys")["sshKeys"] == []
 
 
 def test_an_administrator_adds_and_removes_users(visitor: Visitor, server: Server) -> None:
@@ -92,6 +131,8 @@ def test_files_are_uploaded_seen_downloaded_and_removed(visitor: Visitor, data: 
     file.write_text("uploaded\n")
     visitor.open("/storages?storage=datasets", "Storages")
     page = visitor.page
+    # A name that turns letters around must not look like that of a picture.
+    page.get_by_role("button", name="‹U+202E›gpj.exe", exact=True).wait_for()
     page.get_by_role("link", name="runs/").click()
     page.get_by_text("This folder is empty").wait_for()
     assert visitor.examine() == []

@@ -128,6 +128,7 @@ def test_the_use_of_the_cluster_is_drawn(real: Server, person: Visitor) -> None:
     chart = "/metrics/pai_node_cpu_percent"
     until(lambda: any(one["mean"] for one in real.get(chart)["series"]), "it is measured")
     person.open("/metrics", "Metrics")
+    person.page.get_by_role("listitem").filter(has_text="Databaseworks").wait_for()
     figure = person.page.get_by_role("figure", name="Processors of nodes, how busy")
     figure.locator("canvas").wait_for()
     person.page.get_by_text("6 hours").click()

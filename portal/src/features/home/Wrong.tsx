@@ -5,7 +5,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { answer, ApiError, http, type Schemas } from "@/api/client";
 import { useNodes } from "@/api/cluster";
-import { actOnJobs, fullName, useJobPage, type JobSummary } from "@/api/jobs";
+import { actOnJobs, fullName, useJobPage } from "@/api/jobs";
 import { SLOW_MS } from "@/api/queries";
 import { Ask } from "@/ui/Ask";
 import { Link } from "@/ui/Link";
@@ -25,15 +25,16 @@ function useAlerts() {
 }
 
 export function Wrong() {
-  const [stopped, setStopped] = useState<JobSummary | null>(null);
+  const [stopped, setStopped] = useState("");
   const queries = useQueryClient();
-  const alerts = (useAlerts().data ?? []).filter((one) => one.status.state !== "suppressed");
   const bad = (useNodes().data ?? []).filter((node) => !node.healthy || node.badDevices.length > 0);
+  const isListed = (name: string | undefined) => bad.some((node) => node.name === name);
+  const alerts = (useAlerts().data ?? []).filter((one) => one.status.state !== "suppressed" && !isListed(one.labels["node_name"]));
   const oldest = useJobPage({ state: "RUNNING", order: "submissionTime,ASC" }, SHOWN_MAX).data?.data ?? [];
   const old = oldest.filter((job) => job.launchedTime && Date.now() - job.launchedTime > OLD_DAYS * DAY_MS);
   if (!alerts.length && !bad.length && !old.length) return null;
-  const stop = async (job: JobSummary) => {
-    const result = (await actOnJobs("stop", [fullName(job)])).results[0];
+  const stop = async (job: string) => {
+    const result = (await actOnJobs("stop", [job])).results[0];
     if (result?.code) throw new ApiError(result.status, result);
     notify(result?.message ?? "");
     await queries.invalidateQueries({ queryKey: ["jobs"] });
@@ -47,20 +48,41 @@ export function Wrong() {
         ))}
         {alerts.slice(0, SHOWN_MAX).map((one) => (
           <Line key={one.fingerprint} what={<><strong>{one.labels["alertname"]}</strong>: {one.annotations.summary}</>}
-            action={<LinkButton to={one.labels["job_name"] ? `/jobs/${one.labels["job_name"]}` : "/alerts"} size="compact-xs" variant="default">{i18n.t("Look at it")}</LinkButton>} />
+            action={<AlertAction labels={one.labels} stop={setStopped} />} />
         ))}
         {old.map((job) => (
           <Line key={job.debugId} what={<><Link to={`/jobs/${fullName(job)}`}>{fullName(job)}</Link> {i18n.t("has run for")} <Span from={job.launchedTime} to={null} /></>}
-            action={<Button size="compact-xs" color="red" variant="light" aria-label={i18n.t("Stop {name}", { name: job.name })} onClick={() => setStopped(job)}>{i18n.t("Stop")}</Button>} />
+            action={<Stop job={fullName(job)} stop={setStopped} />} />
         ))}
       </ul>
       {stopped && (
-        <Ask title={i18n.t("Stop {name}?", { name: stopped.name })} verb={i18n.t("Stop")} command={["job", "stop", fullName(stopped)]} onClose={() => setStopped(null)} act={() => stop(stopped)}>
+        <Ask title={i18n.t("Stop {name}?", { name: stopped })} verb={i18n.t("Stop")} command={["job", "stop", stopped]} onClose={() => setStopped("")} act={() => stop(stopped)}>
           <p>{i18n.t("Its tasks get SIGTERM, and are killed after their grace period. Its logs stay.")}</p>
         </Ask>
       )}
     </Card>
   );
+}
+
+interface Stopping {
+  stop: (job: string) => void;
+}
+
+/** Leads to what an alert is about; a job can be stopped at once. */
+function AlertAction({ labels, stop }: { labels: Readonly<Record<string, string>> } & Stopping) {
+  const job = labels["job_name"];
+  const node = labels["node_name"];
+  const [to, query] = job ? [`/jobs/${job}`, {}] : node ? ["/cluster", { node }] : ["/alerts", {}];
+  return (
+    <span className={css.acts}>
+      <LinkButton to={to} query={query} size="compact-xs" variant="default">{i18n.t("Look at it")}</LinkButton>
+      {job && <Stop job={job} stop={stop} />}
+    </span>
+  );
+}
+
+function Stop({ job, stop }: { job: string } & Stopping) {
+  return <Button size="compact-xs" color="red" variant="light" aria-label={i18n.t("Stop {name}", { name: job })} onClick={() => stop(job)}>{i18n.t("Stop")}</Button>;
 }
 
 function Line({ what, action }: { what: ReactNode; action: ReactNode }) {

@@ -13,6 +13,7 @@ import { Card, Fact, Facts, Page } from "@/ui/Page";
 import { Part } from "@/ui/Part";
 import { isOver, StateBadge, stateName, type State } from "@/ui/State";
 import { Ago, Span } from "@/ui/time";
+import { visible } from "@/ui/visible";
 import { Actions } from "./Actions";
 import { Applications } from "./Applications";
 import { Config } from "./Config";
@@ -48,7 +49,7 @@ function Shown({ job, asked }: { job: JobDetail; asked: string }) {
     <Page
       title={job.name}
       heading={<span className={css.heading}>{job.name} <StateBadge state={status.state} /></span>}
-      lead={<>{status.username} · <Link to="/jobs" query={{ vc: status.virtualCluster }}>{status.virtualCluster}</Link>{job.tags.map((tag) => <Link key={tag} className={css.tag} to="/jobs" query={{ tag }}>{tag}</Link>)}</>}
+      lead={<>{status.username} · <Link to="/jobs" query={{ vc: status.virtualCluster }}>{status.virtualCluster}</Link>{job.tags.map((tag) => <Link key={tag} className={css.tag} to="/jobs" query={{ tag }}>{visible(tag)}</Link>)}</>}
       actions={<><CopyCommand words={["job", "show", name]} /><Actions job={job} name={asked} /></>}
     >
       {status.state === "WAITING" && <Why job={asked} />}

@@ -10,6 +10,7 @@ import { Link } from "@/ui/Link";
 import { Problem } from "@/ui/Loaded";
 import { StateBadge } from "@/ui/State";
 import { Ago, Span } from "@/ui/time";
+import { visible } from "@/ui/visible";
 import { useWindow } from "@/ui/window";
 import { hasArrays, orderOf, type Sort } from "./filters";
 import css from "./JobsPage.module.css";
@@ -45,7 +46,7 @@ function Name({ job }: { job: JobSummary }) {
   return (
     <>
       <Link className={css.name} to={`/jobs/${fullName(job)}`} title={job.name}>{job.name}</Link>
-      {job.tags.slice(0, 3).map((tag) => <span key={tag} className={css.tag}>{tag}</span>)}
+      {job.tags.slice(0, 3).map((tag) => <span key={tag} className={css.tag}>{visible(tag)}</span>)}
     </>
   );
 }

@@ -16,6 +16,7 @@ import { notify, notifyError } from "@/ui/notices";
 import { Card } from "@/ui/Page";
 import { Table } from "@/ui/Table";
 import { Ago } from "@/ui/time";
+import { visible } from "@/ui/visible";
 import { content, joined, LIST_MAX, remove, upload, useFiles, type FileEntry } from "./files";
 import { Preview } from "./Preview";
 import css from "./StoragesPage.module.css";
@@ -56,17 +57,17 @@ export function Browser({ storage }: { storage: Schemas["StorageEntry"] }) {
                   <tr key={entry.name}>
                     <td>
                       {entry.type === "directory" ? (
-                        <Link to="/storages" query={{ storage: storage.name, path: joined(path, entry.name) }}>{entry.name}/</Link>
+                        <Link to="/storages" query={{ storage: storage.name, path: joined(path, entry.name) }}>{visible(entry.name)}/</Link>
                       ) : (
-                        <button type="button" className={css.file} onClick={() => change({ file: entry.name }, { push: true })}>{entry.name}</button>
+                        <button type="button" className={css.file} onClick={() => change({ file: entry.name }, { push: true })}>{visible(entry.name)}</button>
                       )}
                     </td>
-                    <td>{entry.type === "file" ? size(entry.size) : "–"}</td>
+                    <td className={css.whole}>{entry.type === "file" ? size(entry.size) : "–"}</td>
                     <td><Ago ms={entry.modifiedTime} /></td>
-                    <td>
-                      {entry.type === "file" && entry.size <= DOWNLOAD_MAX && <Button size="compact-xs" variant="subtle" onClick={() => void download(entry)} aria-label={i18n.t("Download {name}", { name: entry.name })}>{i18n.t("Download")}</Button>}
+                    <td className={css.whole}>
+                      {entry.type === "file" && entry.size <= DOWNLOAD_MAX && <Button size="compact-xs" variant="subtle" onClick={() => void download(entry)} aria-label={i18n.t("Download {name}", { name: visible(entry.name) })}>{i18n.t("Download")}</Button>}
                       {entry.type === "file" && entry.size > DOWNLOAD_MAX && <CopyCommand words={["storage", "download", storage.name, joined(path, entry.name)]} />}
-                      {!storage.readOnly && <Button size="compact-xs" variant="subtle" color="red" onClick={() => setRemoved(entry)} aria-label={i18n.t("Remove {name}", { name: entry.name })}>{i18n.t("Remove")}</Button>}
+                      {!storage.readOnly && <Button size="compact-xs" variant="subtle" color="red" onClick={() => setRemoved(entry)} aria-label={i18n.t("Remove {name}", { name: visible(entry.name) })}>{i18n.t("Remove")}</Button>}
                     </td>
                   </tr>
                 ))}
@@ -78,7 +79,7 @@ export function Browser({ storage }: { storage: Schemas["StorageEntry"] }) {
       </Loaded>
       {shown && <Preview storage={storage.name} path={joined(path, shown)} entry={files.data?.entries.find((one) => one.name === shown)} onClose={() => change({ file: "" })} />}
       {removed && (
-        <Ask title={i18n.t("Remove {name}?", { name: removed.name })} verb={i18n.t("Remove")} command={["storage", "rm", storage.name, joined(path, removed.name)]} onClose={() => setRemoved(null)}
+        <Ask title={i18n.t("Remove {name}?", { name: visible(removed.name) })} verb={i18n.t("Remove")} command={["storage", "rm", storage.name, joined(path, removed.name)]} onClose={() => setRemoved(null)}
           act={async () => { await remove(storage.name, joined(path, removed.name), removed.type === "directory"); await again(); }}>
           <p>{removed.type === "directory" ? i18n.t("The folder goes with everything in it. This cannot be undone.") : i18n.t("This cannot be undone.")}</p>
         </Ask>
@@ -93,7 +94,7 @@ function Path({ storage, path }: { storage: string; path: string }) {
     <span className={css.path}>
       <Link to="/storages" query={{ storage }}>{storage}</Link>
       {parts.map((part, index) => (
-        <span key={`${index}/${part}`} className={css.path}>/<Link to="/storages" query={{ storage, path: parts.slice(0, index + 1).join("/") }}>{part}</Link></span>
+        <span key={`${index}/${part}`} className={css.path}>/<Link to="/storages" query={{ storage, path: parts.slice(0, index + 1).join("/") }}>{visible(part)}</Link></span>
       ))}
     </span>
   );

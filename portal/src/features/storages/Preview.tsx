@@ -5,6 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { size } from "@/ui/amount";
 import { CopyCommand } from "@/ui/Copy";
 import { Loaded } from "@/ui/Loaded";
+import { visible } from "@/ui/visible";
 import { content, type FileEntry } from "./files";
 import css from "./StoragesPage.module.css";
 
@@ -39,11 +40,11 @@ async function seen(storage: string, path: string, entry?: FileEntry): Promise<S
 export function Preview({ storage, path, entry, onClose }: { storage: string; path: string; entry?: FileEntry; onClose: () => void }) {
   const query = useQuery({ queryKey: ["files", storage, "seen", path, entry?.modifiedTime], queryFn: () => seen(storage, path, entry) });
   return (
-    <Modal opened onClose={onClose} size="xl" title={path} closeButtonProps={{ "aria-label": i18n.t("Close") }}>
+    <Modal opened onClose={onClose} size="xl" title={visible(path)} closeButtonProps={{ "aria-label": i18n.t("Close") }}>
       <Loaded query={query} rows={6}>
         {(found) => (
           <>
-            {found.picture && <img className={css.picture} src={found.picture} alt={path} />}
+            {found.picture && <img className={css.picture} src={found.picture} alt={visible(path)} />}
             {found.text !== undefined && <pre className={css.preview} tabIndex={0}>{found.text}</pre>}
             {!found.picture && found.text === undefined && <p>{i18n.t("This is not text, and no picture that a browser shows.")}</p>}
             <p className={css.dim}>{entry && size(entry.size)}{!found.isWhole && found.text !== undefined && ` · ${i18n.t("only its beginning is shown")}`}</p>

@@ -5,6 +5,7 @@ import { useRef, useState, type DragEvent } from "react";
 import { ApiError } from "@/api/client";
 import { size } from "@/ui/amount";
 import { Icon } from "@/ui/Icon";
+import { visible } from "@/ui/visible";
 import { ofDrop, ofInput } from "./codeFiles";
 import { textAt, type Fields } from "./fields";
 import css from "./SubmitPage.module.css";
@@ -52,10 +53,10 @@ export function Code({ fields, code }: { fields: Fields; code: CodeState }) {
 function Sent({ going }: { going: Going }) {
   const files = i18n.t("{count, plural, one {# file} other {# files}}, {size}", { count: going.files, size: size(going.bytes) });
   const more = going.secrets.length - SECRETS_SHOWN;
-  const secrets = [...going.secrets.slice(0, SECRETS_SHOWN), ...(more > 0 ? [i18n.t("{more} more", { more })] : [])].join(", ");
+  const secrets = [...going.secrets.slice(0, SECRETS_SHOWN).map(visible), ...(more > 0 ? [i18n.t("{more} more", { more })] : [])].join(", ");
   return (
     <>
-      <p><strong>{going.directory || i18n.t("The dropped files")}</strong>: {files}. {going.newFiles ? i18n.t("{count, plural, one {# new content was sent} other {# new contents were sent}} ({size}).", { count: going.newFiles, size: size(going.newBytes) }) : i18n.t("The server had all of it.")}</p>
+      <p><strong>{visible(going.directory) || i18n.t("The dropped files")}</strong>: {files}. {going.newFiles ? i18n.t("{count, plural, one {# new content was sent} other {# new contents were sent}} ({size}).", { count: going.newFiles, size: size(going.newBytes) }) : i18n.t("The server had all of it.")}</p>
       {secrets && <p className={css.stays}>{i18n.t("Left out, since their names are those of secrets: {secrets}. A line such as !.env in .paiignore sends one.", { secrets })}</p>}
     </>
   );
