@@ -15,8 +15,9 @@ from openpai.cli.job import Name, job_in
 from openpai.cli.job_efficiency import use_of
 from openpai.cli.options import option
 from openpai.cli.plain_text import plain
+from openpai.cli.sweep import sweep_of
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
-from openpai.protocol.sweeps import LATER_TAG, SWEEP_TAG
+from openpai.protocol.sweeps import LATER_TAG
 
 if TYPE_CHECKING:
     from openpai.client import Client
@@ -107,11 +108,11 @@ def _sweeps(pai: Client, jobs: Sequence[JobSummary]) -> dict[str, Sweep]:
     """Return the sweeps whose first jobs are among these, by the full names of the jobs."""
     found: dict[str, Sweep] = {}
     for job in jobs:
-        name = next((tag.removeprefix(SWEEP_TAG) for tag in job.tags if tag.startswith(SWEEP_TAG)), "")
+        name = sweep_of(job)
         if name and len(found) < SWEEPS_SHOWN:
             # A job may have been archived, or its sweep be another user's, meanwhile.
             with contextlib.suppress(Refused, Unavailable):
-                found[job.full_name] = pai.sweep(f"{job.user}~{name}")
+                found[job.full_name] = pai.sweep(name)
     return found
 
 

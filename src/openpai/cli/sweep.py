@@ -6,25 +6,64 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from openpai.cli import output, prompts, session
+from openpai.cli import completion, output, prompts, session
 from openpai.cli.exits import Exit, exit_for
 from openpai.cli.formatting import plural
 from openpai.cli.lazy import group
 from openpai.cli.options import argument, option
 from openpai.protocol.errors import InvalidParameters, Refused
-from openpai.protocol.sweeps import SWEEP_JOBS_MAX
+from openpai.protocol.sweeps import LATER_TAG, SWEEP_JOBS_MAX, SWEEP_TAG
 
 if TYPE_CHECKING:
-    from openpai.client.model import Sweep, SweepJob
+    from openpai.client.model import JobSummary, Sweep, SweepJob
 
 COMMANDS: Final = {
+    "list": ("openpai.cli.sweep:list_", "List sweeps, newest first."),
     "show": ("openpai.cli.sweep:show", "Show the jobs of a sweep, with their parameters and progress."),
     "stop": ("openpai.cli.sweep:stop", "Stop all jobs of a sweep."),
 }
 app = group("Sweeps: many jobs of one file, as one.", COMMANDS)
 
 Name = Annotated[str, argument("NAME", "Sweep, as `sweep` or `user~sweep`.")]
+SEARCHED_MAX: Final = 5000
+"""Among how many of the newest jobs sweeps are searched; of a sweep only the first job counts."""
 _RANGE: Final = re.compile(r"(-?[0-9]{1,15})\.\.(-?[0-9]{1,15})")
+
+
+def list_(
+    user: Annotated[str | None, option("--user NAMES", "Sweeps of these users.", completion.users)] = None,
+    all_: Annotated[bool, option("--all -a", "Sweeps of all users.")] = False,
+    limit: Annotated[int, option("--limit -n N", "Greatest number of sweeps.", min=1, max=100)] = 20,
+    json: output.Json = False,
+) -> None:
+    """List sweeps, newest first: your own, unless --user or --all is given."""
+    with session.connect() as pai:
+        own = pai.user or pai.whoami()
+        where = user or ("" if all_ else own)
+        page = pai.jobs(limit=SEARCHED_MAX, username=where, tagsNotContain=LATER_TAG)
+        names = [name for job in page.jobs if (name := sweep_of(job))][:limit]
+        found = [pai.sweep(name) for name in names]
+    if output.as_json(json, {"sweeps": [each.document for each in found]}):
+        return
+    if not found:
+        output.say("There are no sweeps." if all_ or user else "You have no sweeps.")
+        output.next_step("pai job submit FILE --matrix lr=0.1,0.01")
+        return
+    from openpai.cli.listing import listing
+
+    rows = [(_called(each, own), str(len(each.jobs)), states_text(each)) for each in found]
+    output.say(listing(("SWEEP", "JOBS", "STATES"), rows, whole=("SWEEP",)))
+    output.next_step(f"pai sweep show {rows[0][0]}")
+
+
+def sweep_of(job: JobSummary) -> str:
+    """Return the full name of the sweep that a job belongs to; empty if it belongs to none."""
+    name = next((tag.removeprefix(SWEEP_TAG) for tag in job.tags if tag.startswith(SWEEP_TAG)), "")
+    return name and f"{job.user}~{name}"
+
+
+def _called(sweep: Sweep, own: str) -> str:
+    return sweep.name if sweep.user == own else f"{sweep.user}~{sweep.name}"
 
 
 def show(name: Name, json: output.Json = False) -> None:

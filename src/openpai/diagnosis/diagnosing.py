@@ -47,7 +47,9 @@ _REPORTED: Final = re.compile(
     r"(?:Exception in thread \"[^\"]{0,80}\" |Caused by: |Uncaught (?:\(in promise\) )?|Unhandled exception[.:] "
     r"|ERROR: |[Ee]rror: |(?:Load|Init)Error: |nested task error: )+"
 )
-_DIED: Final = frozenset({"dataloader_worker_killed", "python_killed_signal9_unknown", "mpi_abort", "core_dumped"})
+_DIED: Final = frozenset(
+    {"dataloader_worker_killed", "python_killed_signal9_unknown", "mpi_abort", "core_dumped", "runtime_plugin_failed"}
+)
 """Consequences that say that a process of the task itself died: they come before those that say it of another task."""
 _OF_EXIT: Final = {
     127: "entrypoint_not_found",

@@ -20,6 +20,20 @@ from openpai.protocol.wording import listed
 
 ROLES_NAMED_MAX: Final = 5
 _NOTIFICATION: Final = "jobStatusChangeNotification"
+_CLOSED: Final[Mapping[str, type[BaseModel]]] = {
+    "after": schema_extras.AfterEntry,
+    "hangDetection": schema_extras.HangDetectionRequest,
+    "progress": schema_extras.ProgressRequest,
+    "applications": schema_extras.ApplicationRequest,
+}
+_PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "cmd": ("preCommands", "postCommands", "callbacks"),
+    "git": ("repo_uri", "repository", "ref", "clone_dir", "options", "username", "password", "token"),
+    "ssh": ("jobssh", "sshbarrier", "sshbarrierTimeout", "userssh"),
+    "teamwise_storage": ("storageConfigNames",),
+    "tensorboard": ("port", "logdir"),
+}
+"""What the plugins that every server has take."""
 _HIVED_KEYS: Final = (
     "jobPriorityClass",
     "taskRoles",
@@ -44,6 +58,7 @@ def warnings_of(spec: JobSpec) -> Iterator[Finding]:
     yield from _plugins(spec)
     yield from _misspelt(spec)
     yield from _hived(spec)
+    yield from _unknown(spec)
     yield from missing_peers(spec)
 
 
@@ -130,6 +145,12 @@ def _plugins(spec: JobSpec) -> Iterator[Finding]:
                 message = f"there is no task role called {role!r}"
                 path: Path = ("extras", PLUGIN_PREFIX, index, "taskroles", at)
                 yield Finding(path, message, listed(roles), nearest(role, roles))
+        known = _PARAMETERS.get(str(plugin.get("plugin")), ())
+        for key in mapping(plugin.get("parameters")) if known else ():
+            if key not in known:
+                message = "has no effect: it is not a parameter of this plugin"
+                path = ("extras", PLUGIN_PREFIX, index, "parameters", key)
+                yield Finding(path, message, listed(known), nearest(key, known))
 
 
 def _misspelt(spec: JobSpec) -> Iterator[Finding]:
@@ -149,6 +170,21 @@ def _misspelt(spec: JobSpec) -> Iterator[Finding]:
     for path, key, known in islice(unknown, LEGAL_MAX):
         if meant := misspelt(key, known):
             yield Finding((*path, key), "has no effect: it is not a key that is known here", "", meant)
+
+
+def _unknown(spec: JobSpec) -> Iterator[Finding]:
+    """Yield the unknown keys of sections in which a wrong key changes what is asked for."""
+    for key, section in _CLOSED.items():
+        held = spec.extras.get(key)
+        places = enumerate(entries(held)) if isinstance(held, list) else [(None, mapping(held))]
+        for at, holder in places:
+            path: Path = ("extras", key) if at is None else ("extras", key, at)
+            known = keys_of(section)
+            for each in mapping(holder):
+                # The platform writes the id of the job that is meant.
+                if each not in known and (key, each) != ("after", "id"):
+                    message = "has no effect: it is not a key that is known here"
+                    yield Finding((*path, each), message, listed(known), nearest(each, known))
 
 
 def _hived(spec: JobSpec) -> Iterator[Finding]:

@@ -295,6 +295,26 @@ def test_notifications_are_sent_and_have_no_warning() -> None:
     assert not warnings_of(job(extras={"jobStatusChangeNotification": {"failed": True, "running": False}}))
 
 
+def test_an_unknown_key_that_changes_what_is_asked_for_is_warned_of() -> None:
+    after = [{"job": "prepare", "end": "failed"}, {"job": "ann~b", "until": "ended", "id": "7"}, "c"]
+    extras = {"after": after, "hangDetection": {"minutes": 5, "restart": 2}}
+    message = warnings_of(job(extras=extras))
+    assert [warning.partition(": ")[2].partition(" (")[0] for warning in message] == [
+        "extras.after[0].end: has no effect: it is not a key that is known here",
+        "extras.hangDetection.restart: has no effect: it is not a key that is known here; did you mean 'restarts'?",
+    ]
+
+
+def test_a_parameter_that_a_plugin_does_not_take_is_warned_of() -> None:
+    plugins = [
+        {"plugin": "cmd", "parameters": {"preCommand": ["a"], "postCommands": ["b"]}},
+        {"plugin": "of-the-lab", "parameters": {"x": 1}},
+    ]
+    (message,) = warnings_of(job(extras={"com.microsoft.pai.runtimeplugin": plugins}))
+    assert "[0].parameters.preCommand: has no effect: it is not a parameter of this plugin" in message
+    assert message.endswith("did you mean 'preCommands'?")
+
+
 def test_a_misspelt_key_among_keys_that_may_be_any_is_warned_of() -> None:
     extras = {
         "timeLimit": 5,
