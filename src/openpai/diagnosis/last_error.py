@@ -50,7 +50,7 @@ _PASSED_ON: Final = re.compile(
     r"|\b(?:exited|crashed|terminated|failed) with (?:exit |return |error )?(?:code|status)\b"
     r"|collect2: error: ld returned|ninja: build stopped|compilation terminated\.$|compilation failed for package"
     r"|[Bb]uild did NOT complete|\bfailed to build$|could not compile `|linker command failed"
-    r"|Fatal Python error: Aborted"
+    r"|Fatal Python error: Aborted|\b(?:Container|Pod) failed\b"
     r"|Error compiling objects for extension|(?:[Cc]ould not build|Failed building|Failed to build) (?:wheels? )?"
     r"|subprocess-exited-with-error|metadata-generation-failed|\bpip subprocess to install\b"
     r"|\bfailed \d+ times; aborting job\b|EngineDeadError|[Ee]ngine core initialization failed"
@@ -68,6 +68,7 @@ _MESSAGE: Final = re.compile(
     r"(?!(?:INFO|WARN|WARNING|DEBUG|TRACE|NOTE|[Ww]arning|[Nn]ote)\b)(?:"
     # The level of a logger, after its time and what else it puts first.
     r"[EF]\d{4} [\d:.]{8,20} +\d{1,8} \S{1,200}\] "
+    r"|\s{0,12}(?:ERROR|CRITICAL|FATAL)\b[: ]|[\w.-]{1,40} {1,4}(?:ERROR|CRITICAL|FATAL) {1,8}\S"
     r"|[\d:.,\-T/Z |+]{0,40}(?:\[[\w.-]{1,40}\] ?){0,2}[| \[]{0,3}"
     r"(?:ERROR|CRITICAL|FATAL|SEVERE)\b[\] |]{1,8}\S"
     r"|\{.{0,200}\"(?:level|severity|levelname|lvl)\": ?\"(?i:error|fatal|critical|panic|alert)\""
