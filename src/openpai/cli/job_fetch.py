@@ -52,7 +52,7 @@ def fetch(
             raise Refused(
                 "NoFileError",
                 f"no files of {_which(name, role, index, attempt)} are kept",
-                "files are kept for a day by default; write files that must last to a storage",
+                "what is in $PAI_WORK_DIR is kept, for a day by default; containers start in their image's WORKDIR",
             )
         written: list[Path] = []
         missed: Refused | None = None

@@ -30,7 +30,9 @@ _IN_A_CHAIN: Final = (
     "The above exception was the direct cause of the following exception:",
 )
 _GROUP: Final = re.compile(r"(?:Base)?ExceptionGroup: ")
-_EXCEPTION: Final = re.compile(r"(?:[A-Za-z_]\w{0,60}[.$]){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt)(?:: |:?$)")
+_EXCEPTION: Final = re.compile(
+    r"(?:[A-Za-z_]\w{0,60}[.$]){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt)(?: \[\w{1,60}\])?(?:: |:?$)"
+)
 # An exception that a service or a launcher passes on in a field of its own report.
 _QUOTED: Final = re.compile(
     r"(?i:.{0,100}\b(?:error_?message|message|msg|reason|error|exception|cause)\b\"?[:=]? ?[\"'`])"
@@ -125,7 +127,7 @@ _NOT_A_FAILURE: Final = re.compile(
 _GRAVE: Final = re.compile(
     r"(?i)\b(?:terminat(?:ed|ion)|dead|died|lost|killed|crash(?:ed)?|unexpected(?:ly)?|aborted)\b"
 )
-_RULE: Final = re.compile(r"[\W_]*$")
+_RULE: Final = re.compile(r"[\W_]*$|Node\.js v\d")
 _PARAGRAPH_MAX: Final = 20
 
 
