@@ -27,8 +27,8 @@ _MISSING: Final = 98
 _ERRORS_MAX: Final = 500
 # The answer begins with a word for what follows: a directory or file as an archive, or the bytes of one file.
 _SEND: Final = f"""[ -e "$1" ] || [ -L "$1" ] || exit {_MISSING}
-case $1 in */) set -- "${{1%/}}" ;; esac
-dir=$(dirname -- "$1") && name=$(basename -- "$1")
+case $1 in ?*/) set -- "${{1%/}}" ;; esac
+case $1 in */*) dir=${{1%/*}}/ name=${{1##*/}} ;; *) dir=. name=$1 ;; esac
 if [ -d "$1" ]; then dir=$1 name=.; fi
 if command -v tar >/dev/null 2>&1; then
     if [ -d "$1" ]; then echo directory; else echo archived; fi
@@ -42,7 +42,8 @@ mkdir -p -- "$1" && exec tar -xof - -C "$1"
 """
 _TAKE_FILE: Final = """target=$1
 if [ -d "$target" ]; then target=${target%/}/$2; fi
-cat >"$target" && chmod "$3" "$target"
+cat >"$target" || exit
+if command -v chmod >/dev/null 2>&1; then chmod "$3" "$target"; fi
 """
 _IS_DIRECTORY: Final = '[ -d "$1" ]'
 
@@ -80,6 +81,8 @@ def copy_from(pai: Client, place: TaskPlace, path: str, target: Path) -> Copied:
                 with tarfile.open(fileobj=stream, mode="r|") as archive:
                     _extract(archive, goal, copied, is_one=form == b"archived")
         except tarfile.TarError as error:
+            stream.drain()
+            _check(shell, stream.errors, place, path)
             raise Unavailable(f"{path} did not arrive whole: {error}", "copy it again") from error
         finally:
             stream.drain()
