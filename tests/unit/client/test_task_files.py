@@ -46,7 +46,8 @@ def test_files_are_sent_by_an_image_without_further_programs(
 ) -> None:
     head, _, archive = ran(bare, _SEND, path.format(bare)).partition(b"\n")
     assert head == form.encode()
-    assert sorted(tarfile.open(fileobj=io.BytesIO(archive)).getnames()) == names
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        assert sorted(opened.getnames()) == names
 
 
 def test_a_file_is_taken_by_an_image_without_further_programs(bare: Path) -> None:
