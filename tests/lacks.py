@@ -20,6 +20,7 @@ LACKS: Final = (
     (r"no smbd", "no smbd", "apt-get install samba"),
     (r"chromium", "no Chromium", "apt-get install chromium-headless-shell"),
     (r"portal is not built", "no built portal", "make portal"),
+    (r"victoria-metrics", "no VictoriaMetrics", "put victoria-metrics on the PATH"),
     (r"azurite", "no azurite-blob", "npm install -g azurite"),
     (r"flock", "no flock", "apt-get install util-linux"),
     (r"setpriv", "no setpriv for root", "apt-get install util-linux"),

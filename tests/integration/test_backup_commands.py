@@ -102,7 +102,8 @@ def test_what_was_backed_up_is_restored(tmp_path: Path, pai: Pai, kept_url: str 
     root, again, file = tmp_path / "data", tmp_path / "again", tmp_path / "b.tar.gz"
     platform(root, kept_url)
     given = ("--database-url", kept_url) if kept_url else ()
-    message = pai("backup", file, "--data-dir", root, *given, "--logs", "--json")
+    (tmp_path / "pai.yaml").write_text("data-dir: data\nlog-format: json\n")
+    message = pai("backup", file, "--config", tmp_path / "pai.yaml", *given, "--logs", "--json")
     assert message.code == 0, message.err
     found = message.json()
     assert found["hasKey"]

@@ -76,10 +76,7 @@ class Stepped:
 def step(rule: Rule, vector: Vector, before: Iterable[Alert], now_ms: int, past_ms: int) -> Stepped:
     """Return the alerts of a rule after its condition held for `vector`, `past_ms` after the evaluation before."""
     known = {alert.labels: alert for alert in before if alert.state is not State.RESOLVED}
-    ended = [
-        alert for alert in before
-        if alert.state is State.RESOLVED and abs(now_ms - (alert.resolved_at_ms or 0)) < RESOLVED_KEPT_MS
-    ]  # fmt: skip
+    ended = _shown([alert for alert in before if alert.state is State.RESOLVED], now_ms)
     found: dict[Labels, Alert] = {}
     left_out = 0
     # Those that are known go first, so that none resolves because of another.
@@ -95,6 +92,16 @@ def step(rule: Rule, vector: Vector, before: Iterable[Alert], now_ms: int, past_
         if labels not in found and alert.state is State.FIRING
     ]
     return Stepped((*found.values(), *resolved, *ended), left_out)
+
+
+def _shown(ended: list[Alert], now_ms: int) -> list[Alert]:
+    """Return which resolved alerts are still shown: a rule that flaps would have thousands more every minute."""
+    recent = [alert for alert in ended if abs(now_ms - (alert.resolved_at_ms or 0)) < RESOLVED_KEPT_MS]
+    # Whoever heard of an alert hears of its end first.
+    known = [alert for alert in recent if alert.notified_at_ms is not None and not alert.is_end_notified]
+    others = [alert for alert in recent if alert.notified_at_ms is None or alert.is_end_notified]
+    newest = sorted(others, key=lambda alert: (-(alert.resolved_at_ms or 0), alert.labels))
+    return [*known, *newest[:ALERTS_MAX]]
 
 
 def _held(rule: Rule, labels: Labels, value: float, before: Alert | None, now_ms: int, past_ms: int) -> Alert:

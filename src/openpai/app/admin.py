@@ -20,6 +20,30 @@ DatabaseOption = Annotated[
 ]
 
 
+def _configured(context: typer.Context, config: Path | None) -> Path | None:
+    """Use what the file sets as defaults of the command's options."""
+    if config is not None and not context.resilient_parsing:
+        from openpai.app.server_settings import configured
+
+        settings, _ = configured(config)
+        known = {"data_dir": str(settings.data_dir), "database_url": settings.database_url}
+        context.default_map = {**(context.default_map or {}), **known}
+    return config
+
+
+ConfigOption = Annotated[
+    Path | None,
+    option(
+        "--config",
+        "The configuration file of the server, if it has one.",
+        envvar="PAI_CONFIG",
+        callback=_configured,
+        is_eager=True,
+    ),
+]
+"""It only sets defaults of the two options above."""
+
+
 def config(json: output.Json = False) -> None:
     """Print a configuration file with every setting, explained, for `pai up --config FILE`."""
     from openpai.app.config_file import described, example
@@ -38,6 +62,7 @@ def reset_password(
     database_url: DatabaseOption = None,
     password_stdin: prompts.PasswordStdin = False,
     make_up: Annotated[bool, option("--make-up", "Generate a password and print it.")] = False,
+    config: ConfigOption = None,
     json: output.Json = False,
 ) -> None:
     """Make a user an administrator with a new password.

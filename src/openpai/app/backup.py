@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from openpai.app import archive
-from openpai.app.admin import DatabaseOption, DataDirOption
+from openpai.app.admin import ConfigOption, DatabaseOption, DataDirOption
 from openpai.app.datadir import LAST_BACKUP, DataDir, look_at_data_dir
 from openpai.app.keys import ENVIRONMENT
 from openpai.cli import formatting
@@ -38,6 +38,7 @@ def backup(
     file: Annotated[Path, argument("FILE", "The file to write, such as openpai.tar.gz; - for standard output.")],
     data_dir: DataDirOption = Path("~/.local/share/openpai"),
     database_url: DatabaseOption = None,
+    config: ConfigOption = None,
     logs: Annotated[bool, option("--logs", "Include the logs of tasks.")] = False,
     without_key: Annotated[bool, option("--without-key", "Leave out the key of the secrets.")] = False,
     force: Annotated[bool, option("--force", "Replace FILE if it exists.")] = False,

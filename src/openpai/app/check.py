@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import typer
 
-from openpai.app.admin import DatabaseOption, DataDirOption
+from openpai.app.admin import ConfigOption, DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, look_at_data_dir
 from openpai.app.keys import ENVIRONMENT
 from openpai.cli.output import Json, document, say
@@ -40,6 +40,7 @@ class Finding:
 def check(
     data_dir: DataDirOption = Path("~/.local/share/openpai"),
     database_url: DatabaseOption = None,
+    config: ConfigOption = None,
     json: Json = False,
 ) -> None:
     """Check database, secrets, files, permissions and free space; the server may run.

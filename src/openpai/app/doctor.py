@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final
 
 from openpai.app.check import Finding, of_database_and_files, report
-from openpai.app.config_file import ENVIRONMENT_PREFIX, options_of, origins_of
 from openpai.app.datadir import LAST_BACKUP, look_at_data_dir, running_address
 from openpai.app.identity import read_identity
 from openpai.app.machine_check import (
@@ -23,13 +22,12 @@ from openpai.app.machine_check import (
     check_versions,
     files_of_certificates,
 )
+from openpai.app.server_settings import configured
 from openpai.app.settings import Settings
 from openpai.app.settings_check import check
-from openpai.cli.lazy import load
-from openpai.cli.main import wrong_value
 from openpai.cli.options import option
 from openpai.cli.output import Json
-from openpai.protocol.errors import BadConfiguration, PaiError
+from openpai.protocol.errors import PaiError
 
 BACKUP_DAYS: Final = 7
 _DAY_S: Final = 86_400
@@ -81,31 +79,6 @@ def examine(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
             yield Finding("data directory", "fault", error.message, error.advice)
         except OSError as error:
             yield Finding("machine", "fault", f"{error.filename or ''} cannot be read: {error.strerror}".strip())
-
-
-def configured(config: Path | None) -> tuple[Settings, Mapping[str, str]]:
-    """Return the settings that `pai up` would use with this file and this environment, and where each comes from.
-
-    Raises Refused.
-    """
-    up = load("up", "openpai.app.main:up")
-    arguments = ["--config", str(config)] if config is not None else []
-    try:
-        context = up.make_context("up", arguments, auto_envvar_prefix=ENVIRONMENT_PREFIX)
-    except PaiError:
-        raise
-    except Exception as error:
-        # The class of this error is private to the command line library.
-        problem = wrong_value(error)
-        if not problem:
-            raise
-        raise BadConfiguration(problem, "`pai up --help` shows what it takes") from error
-    hints = get_type_hints(Settings)
-    values: dict[str, Any] = {one.name: context.params[one.name] for one in options_of(up).values()}
-    for name, value in values.items():
-        if hints[name] in (Path, Path | None) and value is not None:
-            values[name] = Path(value)
-    return Settings(**values), origins_of(context)
 
 
 def _of_machine(settings: Settings, root: Path) -> Iterator[Finding]:

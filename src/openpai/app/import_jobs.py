@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote
 
-from openpai.app.admin import DatabaseOption, DataDirOption
+from openpai.app.admin import ConfigOption, DatabaseOption, DataDirOption
 from openpai.cli import output, prompts
 from openpai.cli.formatting import plural
 from openpai.cli.options import argument, option
@@ -34,6 +34,7 @@ def import_jobs(
     apply: Annotated[bool, option("--apply", "Import; otherwise only show what an import would do.")] = False,
     data_dir: DataDirOption = Path("~/.local/share/openpai"),
     database_url: DatabaseOption = None,
+    config: ConfigOption = None,
     token_stdin: Annotated[bool, option("--token-stdin", "Read OpenPAI's token from standard input.")] = False,
     json: output.Json = False,
 ) -> None:

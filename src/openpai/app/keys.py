@@ -19,7 +19,7 @@ from typing import Final
 import structlog
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from openpai.app.admin import DatabaseOption, DataDirOption
+from openpai.app.admin import ConfigOption, DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, known_data_dir, refuse_visitors
 from openpai.cli.output import Json, document, error_console, say, warn
 from openpai.ports.store import LEASE_MS
@@ -41,6 +41,7 @@ _LOOK_S: Final = 0.2
 def rotate_key(
     data_dir: DataDirOption = Path("~/.local/share/openpai"),
     database_url: DatabaseOption = None,
+    config: ConfigOption = None,
     json: Json = False,
 ) -> None:
     """Seal all secrets with a new key, after which the old one opens nothing; stop the server first.

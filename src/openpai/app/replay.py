@@ -14,7 +14,8 @@ from typing import Annotated, Any
 
 from openpai.cli import output, session
 from openpai.cli.options import argument, option
-from openpai.cli.vc import read, write
+from openpai.cli.text_file import read_text
+from openpai.cli.vc import write
 from openpai.ports.backend import GRACE_S
 from openpai.protocol.errors import BadConfiguration, InvalidParameters, Refused
 
@@ -101,7 +102,7 @@ def _snapshot(file: Path) -> Mapping[str, Any]:
     from openpai.scheduler.queue.snapshot import FORMAT
 
     try:
-        data = reader.loads(read(file))
+        data = reader.loads(read_text(file, "a text file"))
     except ValueError as error:
         raise InvalidParameters(f"{file} is not JSON: {error}", "name a snapshot's file") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT or not {"now_ms", "core", "waiting"} <= data.keys():

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from openpai.app import archive
-from openpai.app.admin import DatabaseOption, DataDirOption
+from openpai.app.admin import ConfigOption, DatabaseOption, DataDirOption
 from openpai.app.backup import STANDARD, progress
 from openpai.app.datadir import RESTORE_STAGE, DataDir, known_data_dir, open_data_dir, refuse_visitors, restore_mark
 from openpai.cli.options import argument, option
@@ -36,6 +36,7 @@ def restore(
     file: Annotated[Path, argument("FILE", "A file that `pai admin backup` wrote; - for standard input.")],
     data_dir: DataDirOption = Path("~/.local/share/openpai"),
     database_url: DatabaseOption = None,
+    config: ConfigOption = None,
     force: Annotated[bool, option("--force", "Move aside a data directory that is not empty.")] = False,
     json: Json = False,
 ) -> None:

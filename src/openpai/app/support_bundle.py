@@ -25,8 +25,9 @@ from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from openpai.app.datadir import DataDir, look_at_data_dir
-from openpai.app.doctor import ConfigOption, configured, examine
+from openpai.app.doctor import ConfigOption, examine
 from openpai.app.keys import ENVIRONMENT
+from openpai.app.server_settings import configured
 from openpai.app.settings import Settings
 from openpai.app.settings_shown import public
 from openpai.cli import formatting

@@ -30,7 +30,9 @@ notify: [admins]                  # channels; admins and owner get mail
 actions: []                       # such as [stop, tag: low-use, cordon]
 dryRun: true                      # actions are only recorded
 """
-File = Annotated[Path | None, option("--file FILE", "The rule, as `pai alert rules NAME` prints it.")]
+File = Annotated[
+    Path | None, option("--file FILE", "The rule, as `pai alert rules NAME` prints it; - reads standard input.")
+]
 Since = Annotated[str, option("--since DURATION", "How far back the test begins; 0s tests nothing.")]
 Name = Annotated[str, argument("NAME", "Name of the rule, as `pai alert rules` shows it.")]
 
@@ -95,7 +97,8 @@ def edit(
         if file is None:
             text, revision = _edited(pai, name)
         else:
-            text, revision = read_text(file, "an alert rule", most=FILE_MAX), revisions.revision_in(file, name)
+            text = read_text(file, "an alert rule", most=FILE_MAX)
+            revision = revisions.revision_in(text, name)
         if not json and (past_s := durations.seconds(since, "--since")):
             _print_test(pai.check_alert_rule(text, past_s / 3600))
         if not json:

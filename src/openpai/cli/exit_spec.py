@@ -123,7 +123,8 @@ def edit(
         if disable:
             spec: dict[str, Any] = {"disabled": True}
         elif file is not None:
-            spec, revision = _read(file), revisions.revision_in(file, name)
+            text = read_text(file, "an exit spec", most=FILE_MAX)
+            spec, revision = _parsed(text, str(file)), revisions.revision_in(text, name)
         else:
             spec, revision = _edited(pai, name)
         if jobs and not json:
@@ -158,7 +159,7 @@ def check(
         raise InvalidParameters("there is nothing to test", "give --log FILE, or NAME, --file FILE and --jobs N")
     text = "" if log is None else _tail(log)
     with session.connect() as pai:
-        spec = None if file is None else _read(file)
+        spec = None if file is None else _parsed(read_text(file, "an exit spec", most=FILE_MAX), str(file))
         found = pai.check_exit_spec(name, spec, text=text, exit_code=exit_code, jobs=jobs)
     if output.as_json(json, found.document):
         return
@@ -211,10 +212,6 @@ def _as_text(spec: Mapping[str, Any]) -> str:
 
     # `no` would be read as false.
     return yaml.safe_dump(dict(spec), sort_keys=False, allow_unicode=True, width=120)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    return _parsed(read_text(file, "an exit spec", most=FILE_MAX), str(file))
 
 
 def _parsed(text: str, where: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -23,8 +22,6 @@ def read(file: str) -> bytes:
 
     A file that is too long is cut off one byte above the limit, so that the check refuses it.
     """
-    if file == "-":
-        return sys.stdin.buffer.read(MAX_JOB_BYTES + 1)
     return read_start(Path(file), "a job file", MAX_JOB_BYTES + 1)
 
 

@@ -31,10 +31,9 @@ def heading(name: str, found: Revised, origin: str, newer: str) -> str:
     return f"# {name}, revision {found.revision}: {origin}{changed}\n"
 
 
-def revision_in(file: Path, name: str) -> int | None:
-    """Return the revision in the first line of a file, as `heading` writes it; None if the line is not there."""
-    with file.open(encoding="utf-8", errors="replace") as opened:
-        found = re.match(rf"# {re.escape(name)}, revision ([0-9]{{1,9}}):", opened.readline(200))
+def revision_in(text: str, name: str) -> int | None:
+    """Return the revision in the first line of a text, as `heading` writes it; None if the line is not there."""
+    found = re.match(rf"# {re.escape(name)}, revision ([0-9]{{1,9}}):", text)
     return int(found[1]) if found else None
 
 

@@ -1,14 +1,16 @@
-"""Files that users name: devices, endless files and binary files are refused."""
+"""Files that users name, `-` for standard input: devices, endless files and binary files are refused."""
 
 from __future__ import annotations
 
 import stat
+import sys
 from pathlib import Path
 from typing import Final
 
 from openpai.protocol.errors import Refused
 
 BYTES_MAX: Final = 512 << 20
+STANDARD_INPUT: Final = Path("-")
 INVALID: Final = "InvalidParametersError"
 
 
@@ -17,6 +19,8 @@ def read_start(file: Path, what: str, most: int, *, code: str = INVALID) -> byte
 
     `what` follows `name` in messages, as in `a CSV file`.
     """
+    if file == STANDARD_INPUT:
+        return sys.stdin.buffer.read(most)
     try:
         # A device may never end, and a directory has no text. A pipe is what a shell gives for `<(command)`.
         mode = file.stat().st_mode

@@ -266,7 +266,7 @@ def apply(
     """
     if (file is None) == (promises is None):
         raise InvalidParameters("give either a file or --promises", "see pai vc apply --help")
-    hived = None if file is None else read(file)
+    hived = None if file is None else read_text(file, "a text file")
     with session.connect() as pai:
         changed = pai.configure(promises=promises, hived=hived, version=version)
     _changed(changed, "The configuration was replaced.", json)
@@ -330,11 +330,6 @@ def _previewed(found: PromisePreview, command: str, is_json: bool) -> None:
         output.say("No running job would lose its guarantee.")
     output.say("Nothing was changed.")
     output.next_step(command)
-
-
-def read(file: Path) -> str:
-    """Return a text file, or the input for `-`; raise Refused when it cannot be read."""
-    return sys.stdin.read() if str(file) == "-" else read_text(file, "a text file")
 
 
 def write(file: Path, text: str) -> None:

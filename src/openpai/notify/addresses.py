@@ -18,8 +18,13 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 URL_MAX: Final = 2000
 RESOLVE_S: Final = 10.0
-# A machine's metadata, with credentials, is served here.
-_NEVER: Final = (ipaddress.ip_network("169.254.0.0/16"), ipaddress.ip_network("fe80::/10"))
+# A machine's metadata, with credentials, is served here; the last one is Azure's, although it looks public.
+_NEVER: Final = (
+    ipaddress.ip_network("169.254.0.0/16"),
+    ipaddress.ip_network("fe80::/10"),
+    ipaddress.ip_network("fd00:ec2::/32"),
+    ipaddress.ip_network("168.63.129.16/32"),
+)
 _ADVICE: Final = "give an address that is public, or have the operator allow its network with --webhook-networks"
 
 

@@ -36,6 +36,7 @@ NAMES: Final[Mapping[str, str]] = {
     "pai_node_disk_pressure": "1 while a node reports that it is short of disk space.",
     "pai_node_lemon_score": "How many users' jobs failed lately for the hardware of a node.",
     "pai_gpu_bad": "1 for each GPU that is marked as bad.",
+    "pai_gpu_held": "1 for each GPU that a task holds.",
     "pai_vc_promise_kept": "1 while the nodes that there are keep the promise to a virtual cluster.",
     "pai_vc_gpus_doomed": "GPUs promised to a virtual cluster that are bad.",
     "pai_storage_ready": "1 while a storage can be reached.",
@@ -59,6 +60,8 @@ async def gather(leader: Leader, parts: AlertParts, names: Collection[str]) -> F
         if (record := leader.active.records.get(id_)) is not None
     }
     facts |= _node_facts(leader, now_ms)
+    if "pai_gpu_held" in names:
+        facts["pai_gpu_held"] = _gpus_held(leader.active.records.values())
     await asyncio.sleep(0)
     facts |= _vc_facts(leader)
     if "pai_job_failed" in names:
@@ -133,6 +136,15 @@ def _node_facts(leader: Leader, now_ms: int) -> Facts:
         for device in bad:
             facts["pai_gpu_bad"][as_labels([*labels, ("minor_number", str(device))])] = 1.0
     return facts
+
+
+def _gpus_held(records: Iterable[JobRecord]) -> Vector:
+    slots = [slot for record in records for slot in record.slots.values()]
+    devices = {(slot.node, slot.address, device) for slot in slots for device in slot.devices}
+    return {
+        as_labels({"node_name": node, "instance": address, "minor_number": str(device)}): 1.0
+        for node, address, device in devices
+    }
 
 
 def _vc_facts(leader: Leader) -> Facts:

@@ -33,7 +33,6 @@ _PLATFORM: Final = {
     "pai_tasks": "Tasks of jobs that are not over, by state.",
     "pai_queue_jobs": "Jobs that wait for resources, by virtual cluster.",
     "pai_nodes": "Nodes, by state.",
-    "pai_loop_failures_total": "Errors that background work of this server survived.",
     "pai_series": "Series that are measured at the moment.",
     "pai_series_dropped": "Series that are not measured because there are too many.",
     "pai_remote_write_waiting_bytes": "What waits for the store of --remote-write-url.",
@@ -46,6 +45,7 @@ _PLATFORM_SECONDS: Final = {
     "pai_metrics_round_seconds": "Processor time that the newest round of measuring took.",
 }
 _PLATFORM_COUNTERS: Final = {
+    "pai_loop_failures_total": "Errors that background work of this server survived.",
     "pai_grants_total": "Grants of resources to tasks by this leader.",
     "pai_commits_total": "Transactions that the database committed.",
     "pai_writes_total": "Writes in these transactions.",

@@ -120,6 +120,8 @@ def test_each_built_in_rule_fires_for_what_it_is_about(name: str) -> None:
                 vector = dict.fromkeys(low, 0.0)
             if one.name == "pai_job_running_seconds":
                 vector = dict.fromkeys(low, 9e6)
+            if one.name == "pai_gpu_held":
+                vector = {}
             data[one] = matching(vector, one.matchers)
             if one.range_ms:
                 points = {labels: [(0, found), (1, found)] for labels, found in vector.items()}

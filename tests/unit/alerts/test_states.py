@@ -81,6 +81,22 @@ def test_a_rule_keeps_a_bounded_number_of_alerts_and_the_known_ones_first() -> N
     assert not [a for a in stepped.alerts if a.state is State.RESOLVED]
 
 
+def test_a_rule_that_flaps_shows_a_bounded_number_of_ends_and_forgets_none_that_is_to_be_sent() -> None:
+    run = Run(replace(RULE, for_ms=0))
+    many = {as_labels({"job": str(number)}): 0.5 for number in range(ALERTS_MAX // 4)}
+    run.after(0, many)
+    # Receivers heard of the first one.
+    run.alerts = (replace(run.alerts[0], notified_at_ms=BASE), *run.alerts[1:])
+    first = run.alerts[0].id
+    for _ in range(6):
+        run.after(0.25, {})
+        run.after(0.25, many)
+    ended = [alert for alert in run.alerts if alert.state is State.RESOLVED]
+    assert len(ended) == ALERTS_MAX + 1
+    assert first in {alert.id for alert in ended}
+    assert max(alert.resolved_at_ms or 0 for alert in ended) == run.now_ms - MINUTE // 4
+
+
 def fired(vector: Vector, rule: Rule = RULE, **more: object) -> Alert:
     [alert] = step(replace(rule, for_ms=0), vector, (), BASE, 0).alerts
     return replace(alert, **more)  # type: ignore[arg-type]

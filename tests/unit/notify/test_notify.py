@@ -38,6 +38,8 @@ MESSAGE = Message("k/1", "[firing] A", "job <!channel> & [x](http://evil)", "fir
         ("192.168.0.1", False, True),
         ("127.0.0.1", False, True),
         ("169.254.169.254", False, False),
+        ("168.63.129.16", False, False),
+        ("fd00:ec2::254", False, False),
         ("0.0.0.0", False, False),
         ("224.0.0.1", False, False),
         ("::1", False, True),
@@ -172,6 +174,9 @@ def test_slack_gets_blocks_and_mattermost_which_has_none_the_same_as_text() -> N
     assert header == {"type": "header", "text": {"type": "plain_text", "text": "GPU <idle>", "emoji": False}}
     assert section == {"type": "section", "text": {"type": "mrkdwn", "text": "first\nsecond", "verbatim": True}}
     assert slack["text"] == "GPU &lt;idle&gt;\nfirst\nsecond"
+    # Mattermost would call everybody.
+    assert "@all" not in body_of("slack", Message("k", "s", "@all: ann@example.org"))["text"]
+    assert "ann@example.org" in body_of("slack", Message("k", "s", "@all: ann@example.org"))["text"]
 
 
 @pytest.mark.parametrize("letter", ["xy&", "<", "[", "\n", "\x01", "\U0001f600"])

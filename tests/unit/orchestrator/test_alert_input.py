@@ -11,7 +11,7 @@ import pytest
 
 from openpai.alerts.evaluating import evaluate
 from openpai.alerts.expressions import ExpressionError, parse, selectors
-from openpai.alerts.series import as_labels
+from openpai.alerts.series import as_labels, matching
 from openpai.backends.host.machine_checks import DISK
 from openpai.backends.kubernetes.node_health import PRESSURE
 from openpai.orchestrator.alert_facts import NAMES, gather
@@ -114,6 +114,24 @@ def test_a_node_is_short_of_disk_space_when_the_check_of_its_disk_failed(name: s
         facts = await gather(servers.leader, parts, ["pai_node_disk_pressure"])
         pressed = {dict(labels)["node_name"]: value for labels, value in facts["pai_node_disk_pressure"].items()}
         assert pressed == {"node-01": 1.0, "node-02": 0.0, "node-03": 0.0, "node-04": 0.0}
+
+    live(tell)
+
+
+def test_a_gpu_is_held_by_the_task_that_has_it() -> None:
+    async def tell(servers: Servers) -> None:
+        await servers.submit("train", gpus=2)
+        await servers.in_phase("train", "running")
+        parts: Any = SimpleNamespace(store=SqlAlertStore(servers.database), readiness=None, disk_free=None)
+        facts = await gather(servers.leader, parts, ["pai_gpu_held"])
+        found = [dict(labels) for labels in facts["pai_gpu_held"]]
+        [(node, devices)] = {(task.node, task.devices) for task in servers.cluster.running()}
+        assert {(one["node_name"], int(one["minor_number"])) for one in found} == {(node, each) for each in devices}
+        rule = parse("DCGM_FI_DEV_FB_USED > 1024 unless on (node_name, minor_number) pai_gpu_held")
+        used = as_labels({"node_name": node, "minor_number": str(devices[0])}), as_labels({"node_name": "elsewhere"})
+        values = {"DCGM_FI_DEV_FB_USED": dict.fromkeys(used, 9000.0), **facts}
+        data = {one: matching(values[one.name], one.matchers) for one in selectors(rule)}
+        assert list(evaluate(rule, data).vector) == [used[1]]
 
     live(tell)
 

@@ -80,7 +80,7 @@ DASHBOARDS: Final[Mapping[str, Dashboard]] = {
                 {f"100 * {_rate('process_cpu_seconds_total', 'instance')}": "{{instance}}"},
                 "percent",
             ),
-            Panel("Errors that loops survived", {"max by (instance) (pai_loop_failures_total)": "{{instance}}"}),
+            Panel("Errors that loops survived", {_rate("pai_loop_failures_total", "instance"): "{{instance}}"}),
         ),
         {},
     ),
