@@ -8,6 +8,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from hypothesis import HealthCheck, Phase, settings
 from openpai.store.database import Database
 from openpai.store.opening import migrate
 
+from .distribution import TOGETHER, scope_of
 from .fork_server import use_cheap_hashes
-from .kube.node import RealNode, real_node, why_no_node
+from .kube.node import RealNode, end_nodes, lasting, real_node, why_no_node
 from .kube.server import control_plane, shared, why_not
 from .lacks import summary
 from .newest import fill
@@ -74,6 +76,27 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from .distribution import Distribution
 
     return Distribution(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell each process of the run whether it gets all tests of one node one after another."""
+    node.workerinput["is_grouped"] = node.config.getoption("dist") == "loadscope"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """End a node with the last test on it: until the end of the run it would take a part of a processor."""
+    yield
+    is_grouped = getattr(item.config, "workerinput", {}).get("is_grouped")
+    scope = scope_of(item.nodeid)
+    if nextitem is None or (is_grouped and scope in TOGETHER and scope_of(nextitem.nodeid) != scope):
+        end_nodes()
+
+
+def pytest_sessionfinish() -> None:
+    """End what a run that was stopped has left."""
+    end_nodes()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -138,11 +161,16 @@ def kube_full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield kubeconfig
 
 
-@pytest.fixture(scope="session")
-def kube_node() -> Iterator[RealNode]:
+@pytest.fixture
+def kube_node() -> RealNode:
     """A real node with kubelet and containerd, of a Kubernetes of this process's own (`kube_node.plane`)."""
     if reason := why_no_node():
         pytest.skip(reason)
+    return lasting(_node)
+
+
+@contextmanager
+def _node() -> Iterator[RealNode]:
     with control_plane(controllers=True) as plane, real_node(plane) as node:
         yield node
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.kube.fixtures import kube, kube_namespace, kube_nodes
-from tests.kube.node import real_node, why_no_node
+from tests.kube.node import lasting, real_node, why_no_node
 from tests.kube.server import control_plane
 
 if TYPE_CHECKING:
@@ -19,14 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["gpu_driver", "kube", "kube_namespace", "kube_nodes"]
 
 
-@pytest.fixture(scope="session")
-def gpu_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGpuDriver]:
+@pytest.fixture
+def gpu_driver() -> FakeGpuDriver:
     """A node with eight GPUs, of a Kubernetes that serves DeviceTaintRules."""
-    from tests.kube.fake_gpu_driver import GPUS, FakeGpuDriver, knows_cdi, write_runtime
-
     if reason := why_no_node():
         pytest.skip(reason)
-    state = tmp_path_factory.mktemp("gpus")
+    return lasting(_node_with_gpus)
+
+
+@contextmanager
+def _node_with_gpus() -> Iterator[FakeGpuDriver]:
+    from tests.kube.fake_gpu_driver import GPUS, FakeGpuDriver, knows_cdi, write_runtime
+
+    state = Path(tempfile.mkdtemp(prefix="pai-gpus-"))
     path = os.environ["PATH"]
     if knows_cdi():
         (state / "prepared").mkdir()
@@ -42,3 +50,4 @@ def gpu_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeGpuDriv
             made.close()
     finally:
         os.environ["PATH"] = path
+        shutil.rmtree(state, ignore_errors=True)

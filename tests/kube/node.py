@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from tests.kube.images import PAUSE_IMAGE, pause_image, shell_image
 from tests.kube.server import ASSETS, ControlPlane, die_with_parent, why_not
@@ -284,3 +284,22 @@ def real_node(plane: ControlPlane, subnet: int = 241) -> Iterator[RealNode]:
         yield node
     finally:
         node.close()
+
+
+_Node = TypeVar("_Node")
+_lasting: dict[Any, Any] = {}
+_ends: Final = contextlib.ExitStack()
+
+
+def lasting(make: Callable[[], contextlib.AbstractContextManager[_Node]]) -> _Node:
+    """Return the node that this makes, the same for one test after another until `end_nodes`."""
+    if make not in _lasting:
+        _lasting[make] = _ends.enter_context(make())
+    made: _Node = _lasting[make]
+    return made
+
+
+def end_nodes() -> None:
+    """End the nodes that tests had: idle, the programs of one take a quarter of a processor."""
+    _lasting.clear()
+    _ends.close()
