@@ -1,7 +1,7 @@
 // Keeps what is on the page as it is at the server: changes arrive over one connection for all tabs, and the questions
 // whose answers they may have changed are asked again. While there is no connection, pages ask every few seconds.
 import type { Query, QueryClient } from "@tanstack/react-query";
-import { useEffect, useSyncExternalStore } from "react";
+import { useEffect } from "react";
 import { followChanges, gathering, type JobChanges } from "./changes";
 import { pageKey, whenPageKeyChanges } from "./client";
 import type { FromWorker, ToWorker } from "./live.worker";
@@ -12,25 +12,16 @@ const SUMS_MS = 1_500;
 const SUMS = new Set(["nodes", "virtual-clusters", "quotas", "palette"]);
 
 let isLive = false;
-const watchers = new Set<() => void>();
 
 function setLive(is: boolean): void {
   if (is === isLive) return;
   isLive = is;
   document.documentElement.dataset["live"] = String(is);
-  for (const each of watchers) each();
 }
 
 /** Returns how long to wait before asking again what changes are followed for: long while they arrive. */
 export function whileLive(otherwiseMs: number): number {
   return isLive ? Math.max(otherwiseMs, 15_000) : otherwiseMs;
-}
-
-export function useIsLive(): boolean {
-  return useSyncExternalStore((watcher) => {
-    watchers.add(watcher);
-    return () => watchers.delete(watcher);
-  }, () => isLive);
 }
 
 /** Returns whether changes may have changed the answer of a question. */
@@ -59,7 +50,7 @@ export function useLive(queries: QueryClient, user: string): void {
     const onState = (is: boolean) => {
       const wasLive = isLive;
       setLive(is);
-      // Whoever waited for events asks now, and from now on every few seconds.
+      // Queries that waited for events ask now, and from now on every few seconds.
       if (wasLive && !is) void queries.invalidateQueries({ predicate: (query) => query.queryKey[0] === "jobs" || query.queryKey[0] === "job" || SUMS.has(String(query.queryKey[0])) });
     };
     const stop = connect({ onChanges, onState });

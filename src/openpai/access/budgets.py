@@ -18,7 +18,7 @@ NOTICE_MINUTES: Final = 60.0
 
 
 class Kind(StrEnum):
-    """Whose use a budget counts."""
+    """The subject whose use a budget counts."""
 
     USER = "user"
     GROUP = "group"
@@ -66,7 +66,7 @@ class Budget:
     stops: Stops = Stops.NONE
     notice_minutes: float = NOTICE_MINUTES
     contact: str = ""
-    """Whom to ask for more."""
+    """The person or office to ask for more; refusals name it."""
     state: BudgetState = field(default=BudgetState(), compare=False)
 
     @property

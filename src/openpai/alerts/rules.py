@@ -41,7 +41,7 @@ _KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Whom an alert notifies in addition once it has fired for so long."""
+    """The channels that an alert notifies in addition once it has fired for so long."""
 
     after_ms: int
     notify: tuple[str, ...]
@@ -68,7 +68,6 @@ class Rule:
     is_dry: bool = False
     """Whether its actions are only recorded."""
     is_enabled: bool = True
-    is_built_in: bool = False
 
 
 class InvalidRule(ValueError):

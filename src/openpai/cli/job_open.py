@@ -48,7 +48,7 @@ def open_when_ready(pai: Client, name: str, application: str | None, *, browser:
         if json:
             output.document(job.document)
             return Exit.JOB_FAILED
-        return _over(pai, job, name)
+        return _over(job, name)
     ticket = pai.open_application(job.full_name, found.name)
     if json:
         output.document({"job": job.full_name, "application": found.name, **ticket.document})
@@ -106,7 +106,7 @@ def _chosen(job: JobDetail, application: str | None) -> Application:
     return found
 
 
-def _over(pai: Client, job: JobDetail, name: str) -> int:
+def _over(job: JobDetail, name: str) -> int:
     """Print why an application will not be ready, with the end of its log; return the exit code."""
     from openpai.cli.job_submit import ended
 

@@ -16,7 +16,7 @@ from openpai.protocol.errors import InvalidParameters, InvalidProtocol, Refused
 if TYPE_CHECKING:
     from openpai.cli.job_edit import Edited
     from openpai.client import Client, JobDetail
-    from openpai.client.model import CheckedJob, Submitted, SubmittedSweep
+    from openpai.client.model import CheckedJob, MarketRun, Submitted, SubmittedSweep
     from openpai.client.sending import Listed
 
 File = Annotated[str, argument("FILE", "Job file (YAML, or OpenPAI's v1 JSON); - reads standard input.")]
@@ -142,11 +142,18 @@ def _send(pai: Client, listed: Listed, *, json: bool) -> None:
 
 
 def report_submitted(
-    pai: Client, job: Submitted, edited: Edited, *, watch: bool, json: bool, steps: Sequence[str] = ()
+    pai: Client,
+    job: Submitted | MarketRun,
+    edited: Edited,
+    *,
+    watch: bool,
+    json: bool,
+    steps: Sequence[str] = (),
+    origin: str = "",
 ) -> int:
     """Print the result of a submission, and of the job if it is watched; return the exit code.
 
-    `steps` are further commands to suggest when a watched job has ended.
+    `steps` are further commands to suggest when a watched job has ended, `origin` says what the job was made from.
     """
     for warning in job.warnings:
         output.warn(edited.remark(warning))
@@ -157,7 +164,7 @@ def report_submitted(
         over = pai.wait(job.full_name)
         output.json_line(over.document)
         return Exit.OK if over.state == "SUCCEEDED" else Exit.JOB_FAILED
-    output.say_marked_up(f"Submitted [bold]{job.full_name}[/].")
+    output.say_marked_up(f"Submitted [bold]{job.full_name}[/]{origin}.")
     if watch:
         return _watch(pai, job.name, steps)
     output.next_step(f"pai job logs {job.name} -f", f"pai job show {job.name}", f"pai job why {job.name}")

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from openpai.cli import output, prompts, session
-from openpai.cli.exits import Exit
 from openpai.cli.job_changes import Changes, changed, describe
+from openpai.cli.job_submit import report_submitted
 from openpai.cli.market import Name
 from openpai.cli.options import fields_as_options, option
 from openpai.protocol.errors import InvalidParameters, InvalidProtocol
@@ -45,23 +45,8 @@ def run(
             refusal.message = describe(f"the job file of {item}", edited, refusal)
             refusal.advice = f"nothing was submitted; `pai market show {item} --file` prints the file"
             raise
-        for warning in job.warnings:
-            output.warn(edited.remark(warning))
-        if watch and not json:
-            from openpai.cli.job_submit import ended
-            from openpai.cli.job_watch import watch as watch_job
-
-            return ended(watch_job(pai, job.full_name, output.console()), job.name)
-        if json:
-            output.json_line(job.document)
-            if not watch:
-                return Exit.OK
-            over = pai.wait(job.full_name)
-            output.json_line(over.document)
-            return Exit.OK if over.state == "SUCCEEDED" else Exit.JOB_FAILED
-    output.say(f"Submitted {job.full_name} from item {item}, revision {job.revision}.")
-    output.next_step(f"pai job logs {job.name} -f", f"pai job show {job.name}")
-    return Exit.OK
+        origin = f" from item {item}, revision {job.revision}"
+        return report_submitted(pai, job, edited, watch=watch, json=json, origin=origin)
 
 
 def _job_name(found: MarketDetail) -> str:

@@ -109,7 +109,7 @@ class Retention:
         found, most = scan(self._root), self._limits.attempt_bytes_max
         for logs in found:
             if 0 < most < logs.bytes:
-                # Who watches the logs of what runs says when a file system cannot do this.
+                # The guard of the disk logs a warning when a file system cannot do this.
                 with contextlib.suppress(OSError):
                     cap_logs(str(self._root / logs.key.path()), most)
         return scan(self._root) if any(0 < most < logs.bytes for logs in found) else found

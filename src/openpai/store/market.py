@@ -129,7 +129,7 @@ class SqlMarketStore(Stored):
         count = sa.select(sa.func.count()).select_from(stars).where(stars.c.item == item).scalar_subquery()
 
         def work(connection: sa.Connection) -> None:
-            # Whoever changes the stars of an item holds its row, so that no two of them count at the same time.
+            # A change of an item's stars holds its row, so that no two changes count at the same time.
             if connection.execute(_held(item)).first() is None:
                 return
             connection.execute(sa.delete(stars).where(own))

@@ -138,7 +138,7 @@ class TaskDirectory:
     def record(self) -> LaunchRecord | None:
         """Return the launch, or None if the server died before it wrote it."""
         try:
-            fields = json.loads(_read(self._file(RECORD_FILE)) or "")
+            fields = json.loads(_found(self._file(RECORD_FILE))[0] or "")
             devices = tuple(map(int, fields["devices"]))
             return LaunchRecord(**{**fields, "grant": int(fields["grant"]), "devices": devices})
         except (ValueError, TypeError, KeyError, RecursionError):
@@ -146,7 +146,7 @@ class TaskDirectory:
 
     def ticket(self) -> Ticket | None:
         """Return the owner of the attempt, or None when there is none."""
-        return Ticket.parse(_read(self._file(TICKET_FILE)))
+        return Ticket.parse(_found(self._file(TICKET_FILE))[0])
 
     def report(self) -> ExitReport | None:
         """Return how the attempt ended, or None when there is no complete report."""
@@ -377,11 +377,6 @@ def _append(path: str, text: str) -> None:
                 os.write(file, text.encode())
         finally:
             os.close(file)
-
-
-def _read(path: str) -> str:
-    """Return the text of a file, empty if there is none."""
-    return _found(path)[0]
 
 
 def _found(path: str) -> tuple[str, int]:

@@ -35,7 +35,7 @@ def dump(cluster: Cluster) -> dict[str, Any]:
             for _, held in sorted(share.bindings.items())
         ],
         "gangs": [_gang_out(record) for _, record in sorted(cluster.gangs.items())],
-        # Whose placement hints have yet to be stored again.
+        # The gangs whose placement hints have yet to be stored again.
         "rebound": sorted(cluster.rebound & cluster.gangs.keys()),
     }
 
