@@ -64,6 +64,7 @@ async def test_the_text_of_prometheus_survives_the_names_of_an_enemy(world: Worl
         measured,
         Reading(hostile, total),
         Reading(device, {"DCGM_FI_DEV_GPU_UTIL": 55.0, "pai_commits_total": 7}),
+        Reading(device, {"DCGM_FI_DEV_FB_USED": 30.0, "DCGM_FI_DEV_FB_FREE": 90.0, "DCGM_FI_DEV_PSTATE": 8.0}),
     )
     answer = await get(world, "root", "/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -73,7 +74,10 @@ async def test_the_text_of_prometheus_survives_the_names_of_an_enemy(world: Worl
     assert len(sample.labels["job_name"]) <= 200
     assert families["task_net_in_byte"].samples[0].value == 12_345_678_901.0
     assert families["pai_commits"].samples[0].value == 7.0
-    assert families["nvidiasmi_utilization_gpu"].samples[0].labels["minor_number"] == "1"
+    names = {"nvidiasmi_utilization_gpu": 55, "gpu_utilization": 55, "nvidiasmi_performance_state": 8}
+    for name, value in {**names, "nvidiasmi_utilization_memory": 25, "gpu_mem_utilization": 25}.items():
+        (sample,) = families[name].samples
+        assert (sample.value, sample.labels["minor_number"]) == (value, "1")
     histogram = families["pai_api_request_duration_seconds"]
     counts = {sample.labels.get("le"): sample.value for sample in histogram.samples}
     assert counts["+Inf"] >= 1

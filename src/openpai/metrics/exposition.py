@@ -14,11 +14,15 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_ALIASES: Mapping[str, str] = {
-    "DCGM_FI_DEV_GPU_UTIL": "nvidiasmi_utilization_gpu",
-    "DCGM_FI_DEV_GPU_TEMP": "nvidiasmi_temperature",
+_ALIASES: Mapping[str, Sequence[str]] = {
+    "DCGM_FI_DEV_GPU_UTIL": ("nvidiasmi_utilization_gpu", "gpu_utilization"),
+    "DCGM_FI_DEV_GPU_TEMP": ("nvidiasmi_temperature",),
+    "DCGM_FI_DEV_PSTATE": ("nvidiasmi_performance_state",),
 }
 """Names that OpenPAI's dashboards and rules ask for, of what is kept under DCGM's."""
+_USED, _FREE = "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"
+_OF_MEMORY: Sequence[str] = ("nvidiasmi_utilization_memory", "gpu_mem_utilization")
+_MEMORY = "How much of the memory of a GPU is used (in %)."
 
 
 def exposed(now: Round, buckets: Sequence[tuple[float, int]] = (), seconds: float = 0.0) -> bytes:
@@ -50,11 +54,16 @@ class _Collector:
             by_name.setdefault(name, []).append((labels, value))
         for name, samples in sorted(by_name.items()):
             yield _family(name, name, samples)
-            if name in _ALIASES:
-                renamed = [
-                    (Labels.of({**labels.values, "minor_number": labels.get("gpu")}), v) for labels, v in samples
-                ]
-                yield _family(name, _ALIASES[name], renamed)
+            for alias in _ALIASES.get(name, ()):
+                yield _family(name, alias, _renamed(samples))
+        free = dict(by_name.get(_FREE, ()))
+        shares = [
+            (labels, used / (used + free[labels]) * 100)
+            for labels, used in by_name.get(_USED, ())
+            if labels in free and used + free[labels] > 0
+        ]
+        for alias in _OF_MEMORY if shares else ():
+            yield _gauges(alias, _MEMORY, _renamed(shares))
         if self._buckets:
             text = "How long requests of the API took until their answer began."
             family = HistogramMetricFamily("pai_api_request_duration_seconds", text)
@@ -66,13 +75,27 @@ class _Collector:
             yield family
 
 
+def _renamed(samples: Sequence[tuple[Labels, float]]) -> list[tuple[Labels, float]]:
+    """Return values of devices with the label by which OpenPAI knew them."""
+    return [(Labels.of({**labels.values, "minor_number": labels.get("gpu")}), value) for labels, value in samples]
+
+
 def _family(metric: str, name: str, samples: Sequence[tuple[Labels, float]]) -> Metric:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    from prometheus_client.core import CounterMetricFamily
 
     # OpenPAI's counters have names that Prometheus's library gives to gauges alone.
-    is_counter = METRICS[metric].kind == "counter" and name.endswith("_total")
-    text = METRICS[metric].help
-    family: Metric = CounterMetricFamily(name, text) if is_counter else GaugeMetricFamily(name, text)
+    if METRICS[metric].kind == "counter" and name.endswith("_total"):
+        return _with(CounterMetricFamily(name, METRICS[metric].help), name, samples)
+    return _gauges(name, METRICS[metric].help, samples)
+
+
+def _gauges(name: str, text: str, samples: Sequence[tuple[Labels, float]]) -> Metric:
+    from prometheus_client.core import GaugeMetricFamily
+
+    return _with(GaugeMetricFamily(name, text), name, samples)
+
+
+def _with(family: Metric, name: str, samples: Sequence[tuple[Labels, float]]) -> Metric:
     for labels, value in samples:
         family.add_sample(name, dict(labels.pairs), value)
     return family
