@@ -19,7 +19,6 @@ from openpai.app.clock import SystemClock
 from openpai.backends.kubernetes import starting
 from openpai.backends.kubernetes.backend import KubernetesBackend, KubernetesOptions
 from openpai.backends.kubernetes.node_health import NodeRules
-from openpai.backends.kubernetes.volumes import VolumeRules
 from openpai.kube.client import KubeClient
 from openpai.kube.config import cluster_access
 from openpai.kube.errors import KubeError
@@ -46,9 +45,9 @@ done
 
 
 @asynccontextmanager
-async def backend(node: RealNode, logs: Path, **claims: str) -> AsyncIterator[KubernetesBackend]:
+async def backend(node: RealNode, logs: Path) -> AsyncIterator[KubernetesBackend]:
     rules = NodeRules({"kubernetes.io/hostname": node.name})
-    options = KubernetesOptions(namespace=SPACE, nodes=rules, volumes=VolumeRules(claims))
+    options = KubernetesOptions(namespace=SPACE, nodes=rules)
     made = KubernetesBackend(cluster_access(node.plane.kubeconfig), b"storages", SystemClock(), options, logs)
     await made.open()
     try:
@@ -125,9 +124,9 @@ def why_no_nfs() -> str:
     return f"no {', '.join(missing)} (apt install nfs-ganesha-vfs nfs-common)" if missing else ""
 
 
-async def mounted(node: RealNode, logs: Path, *mounts: Mount, claims: dict[str, str]) -> str:
+async def mounted(node: RealNode, logs: Path, *mounts: Mount) -> str:
     """Return what a task says that uses these storages."""
-    async with backend(node, logs, **claims) as made:
+    async with backend(node, logs) as made:
         launch = task(node, f"stores-{token_hex(4)}", *mounts)
         await made.apply([launch])
         (report,) = await Watch(made).until_over(launch.key)
@@ -141,15 +140,15 @@ async def test_directories_of_nodes_and_claims_are_mounted(kube_node: RealNode, 
     ours, theirs = directory(tmp_path / "node"), directory(tmp_path / "claim")
     access = cluster_access(kube_node.plane.kubeconfig)
     async with KubeClient(access) as kube, bound_claim(kube, theirs) as claim:
-        mounts = (*both("node", ours), *both("claim", "nothing of the node"))
-        message = await mounted(kube_node, tmp_path / "logs", *mounts, claims={"claim": claim})
+        mounts = (*both("node", ours), *both("claim", "nothing of the node", claim=claim))
+        message = await mounted(kube_node, tmp_path / "logs", *mounts)
         assert message.splitlines() == ["hello node", "written by worker", "hello claim", "written by worker"]
         assert (tmp_path / "claim" / "made").read_text() == "written by worker\n"
 
 
 async def test_nfs_is_mounted(kube_node: RealNode, nfs_export: str, tmp_path: Path) -> None:
     mounts = both("nfs", f":{nfs_export}", filesystem="nfs", options=f"addr={kube_node.address},rw")
-    message = await mounted(kube_node, tmp_path / "logs", *mounts, claims={})
+    message = await mounted(kube_node, tmp_path / "logs", *mounts)
     assert message.splitlines() == ["hello nfs", "written by worker"]
     assert (tmp_path / "nfs" / "made").read_text() == "written by worker\n"
 
@@ -160,8 +159,8 @@ async def test_storages_that_cannot_be_mounted_say_why_and_end(
     """A server that no kernel can reach, and a claim that is not there: the message is the kubelet's own."""
     monkeypatch.setattr(starting, "PATIENCE_S", 5.0)
     away = Mount("away", ":/none", "/mnt/away", filesystem="nfs", options="addr=127.0.0.1,rw")
-    claim = Mount("claim", "", "/mnt/claim")
-    async with backend(kube_node, tmp_path / "logs", claim="not-there") as made:
+    claim = Mount("claim", "", "/mnt/claim", claim="not-there")
+    async with backend(kube_node, tmp_path / "logs") as made:
         launches = [task(kube_node, "away", away), task(kube_node, "no-claim", claim)]
         await made.apply(launches)
         async with asyncio.timeout(180):

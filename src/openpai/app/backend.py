@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 SIMULATED_NODES: Final = 4
 SIMULATED_GPUS: Final = 8
 SIMULATED_CPUS: Final = 64
+_DRIVER: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_RESOURCE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9*]([-A-Za-z0-9_.*]*[A-Za-z0-9*])?")
 
 
 async def make_backend(
@@ -118,6 +121,7 @@ def _kubernetes(settings: Settings, data: DataDir, clock: Clock, secret: bytes) 
         from openpai.backends.host.directory import KEPT
         from openpai.backends.kubernetes.backend import KubernetesBackend
         from openpai.backends.kubernetes.node_health import OWN_TAINT, NodeRules
+        from openpai.backends.kubernetes.nodes import DeviceRules
         from openpai.backends.kubernetes.options import KubernetesOptions
         from openpai.backends.kubernetes.pods import Placement, PodOptions
         from openpai.kube.config import cluster_access
@@ -131,16 +135,19 @@ def _kubernetes(settings: Settings, data: DataDir, clock: Clock, secret: bytes) 
         host_network=settings.host_network,
         setuid=settings.allow_setuid,
         infiniband=settings.rdma_resource if settings.allow_infiniband else "",
+        pull_secrets=(settings.kube_pull_secrets or "").replace(",", " ").split(),
         priority_class=settings.task_priority_class or "",
         tolerations=[{"key": key, "operator": "Exists"} for key in sorted(tolerated)],
         work_mb_max=settings.work_max_mb,
         checkpoint_claim=settings.kube_checkpoint_claim or "",
         fetch_mb_max=settings.work_fetch_mb if settings.work_retention_hours > 0 else 0,
     )
+    known, (resources, classes) = DeviceRules(), devices_in(settings.kube_devices)
     options = KubernetesOptions(
         namespace=settings.kube_namespace or "",
         pods=pods,
         nodes=NodeRules(labels_in(settings.node_selector), tolerated),
+        devices=DeviceRules(known.resources + resources, {**known.classes, **classes}),
         gives_up_after_s=settings.lost_after,
     )
     access = cluster_access(settings.kubeconfig, settings.kube_context)
@@ -154,6 +161,17 @@ def labels_in(text: str | None) -> dict[str, str]:
         message = f"--node-selector {text} is not a list of labels"
         raise BadConfiguration(message, "write key=value, with commas between several")
     return {key: value for key, _, value in pairs}
+
+
+def devices_in(text: str | None) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the extended resources and, by driver, the DeviceClasses of `RESOURCE,DRIVER=CLASS`. Raises Refused."""
+    parts = [part.partition("=") for part in (text or "").replace(",", " ").split()]
+    for name, equals, device_class in parts:
+        if not (_DRIVER if equals else _RESOURCE).fullmatch(name) or (equals and not _DRIVER.fullmatch(device_class)):
+            message = f"--kube-devices {name}{equals}{device_class} is neither a resource nor a driver with its class"
+            raise BadConfiguration(message, "write habana.ai/gaudi or gpu.intel.com=gpu.intel.com")
+    resources = tuple(name for name, equals, _ in parts if not equals)
+    return resources, {name: device_class for name, equals, device_class in parts if equals}
 
 
 def _simulated(settings: Settings, data: DataDir, clock: Clock) -> Backend:

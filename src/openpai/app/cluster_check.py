@@ -211,10 +211,13 @@ async def _devices(client: KubeClient, namespace: str, workers: list[Node]) -> l
         Finding("GPUs", "ok", f"{count} of the driver {name}, which tasks get one by one")
         for name, count in sorted(drivers.items())
     ]
+    if others := sorted(name for name, count in counted.items() if count and not _is_device(name)):
+        message = f"not used as GPUs: {_named(others)}"
+        findings.append(Finding("GPUs", "ok", message, "name those that are in --kube-devices"))
     if drivers and (missing := [text for need in CLAIMS for text in await _refused(client, namespace, *need)]):
         advice = "grant them, or the devices of these drivers stay unused"
         findings.append(Finding("GPUs", "warning", f"these credentials may not {_named(missing)}", advice))
-    if not findings:
+    if not plugins and not drivers:
         advice = "install the device plugin or the DRA driver of your GPUs if there are any"
         findings.append(Finding("GPUs", "warning", "no node reports one", advice))
     return findings

@@ -181,6 +181,12 @@ def _read_labels(text: str) -> None:
     labels_in(text)
 
 
+def _read_devices(text: str) -> None:
+    from openpai.app.backend import devices_in
+
+    devices_in(text)
+
+
 _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "required_mounts": _read_mounts,
     "node_address": _read_address,
@@ -194,5 +200,6 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "webhook_networks": _read_webhook_networks,
     "plugin_pages": _read_plugin_pages,
     "node_selector": _read_labels,
+    "kube_devices": _read_devices,
     "traces_url": _web_address("traces-url"),
 }

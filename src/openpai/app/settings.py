@@ -70,6 +70,13 @@ class Settings:
     )
     node_selector: str | None = setting("Labels of the nodes to use: key=value,... [default: all workers].")
     tolerate: str | None = setting("Keys of taints of nodes that tasks tolerate, with commas between them.")
+    kube_devices: str | None = setting(
+        "What else counts as GPUs, besides those of NVIDIA, AMD and Ascend: extended resources (* stands for any end), "
+        "and drivers with their DeviceClass, as in habana.ai/gaudi,gpu.intel.com=gpu.intel.com."
+    )
+    kube_pull_secrets: str | None = setting(
+        "Secrets in the namespace of the tasks with registry credentials that every pod uses, with commas between them."
+    )
     task_priority_class: str | None = setting("PriorityClass of the pods of tasks.")
     lost_after: float = setting(
         "Seconds of silence after which the tasks of a Kubernetes node start again elsewhere; 0 waits for proof "

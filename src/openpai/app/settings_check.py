@@ -38,6 +38,8 @@ _BACKENDS_OF: Final[Mapping[str, tuple[BackendName, ...]]] = {
     "placement": ("kubernetes",),
     "node_selector": ("kubernetes",),
     "tolerate": ("kubernetes",),
+    "kube_devices": ("kubernetes",),
+    "kube_pull_secrets": ("kubernetes",),
     "task_priority_class": ("kubernetes",),
     "lost_after": ("kubernetes",),
     "kube_checkpoint_claim": ("kubernetes",),

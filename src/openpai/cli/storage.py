@@ -62,7 +62,7 @@ def show(name: Name, json: output.Json = False) -> None:
 
 def add(
     name: Name,
-    type_: Annotated[str, argument("TYPE", "local, nfs, smb, s3, azureBlob or webhdfs.")],
+    type_: Annotated[str, argument("TYPE", "local, nfs, smb, claim, s3, azureBlob or webhdfs.")],
     data: Annotated[list[str] | None, argument("KEY=VALUE", "Location, such as path=/data or bucket=b.")] = None,
     secret: Annotated[list[str] | None, option("--secret KEY", "Key to ask for, such as secretAccessKey.")] = None,
     secret_stdin: Annotated[

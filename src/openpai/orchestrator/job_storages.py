@@ -74,12 +74,13 @@ def _place(storage: Storage) -> str:
 
 
 def _mount(storage: Storage, use: StorageUse, user: str, sealed: Sealed | None, secrets: Sealer) -> Mount:
-    data = storage.data
-    if place := _place(storage):
+    data, claim = storage.data, str(storage.data.get("claim", ""))
+    place = _place(storage)
+    if place or (claim and (storage.kind not in _MOUNTABLE or not storage.is_shared)):
         folder = "" if storage.is_shared else user
         if folder in (".", ".."):
             raise Refused("ForbiddenUserError", f"the user name {user!r} cannot be the name of a folder")
-        return Mount(storage.name, place, use.mount_path, storage.is_read_only, folder)
+        return Mount(storage.name, place, use.mount_path, storage.is_read_only, folder, claim=claim)
     mode = "ro" if storage.is_read_only else "rw"
     if storage.kind == "nfs":
         options = [f"addr={data['server']}", mode, *filter(None, [data.get("mountOptions", "")])]
@@ -103,13 +104,19 @@ def _network_mount(storage: Storage, use: StorageUse, filesystem: str, source: s
         storage.is_read_only,
         filesystem=filesystem,
         options=",".join(options),
+        claim=str(storage.data.get("claim", "")),
     )
 
 
 def _check_mountable(use: StorageUse, storage: Storage) -> None:
+    if storage.data.get("claim"):
+        return
     if storage.kind not in _MOUNTABLE:
         message = f"the storage {use.name!r} is of type {storage.kind} and cannot be mounted"
-        advice = f"download the data in the job's commands: pai storage download {use.name} PATH"
+        advice = (
+            f"download the data in the job's commands: pai storage download {use.name} PATH; pods can mount it by a "
+            "volume claim that an administrator names in data.claim"
+        )
     elif not storage.is_shared and storage.kind != "local" and not storage.data.get("mountedAt"):
         message = f"the storage {use.name!r} has a folder for each user, which can be mounted only from a directory"
         advice = "an administrator can mount it on the nodes and name the directory in data.mountedAt"

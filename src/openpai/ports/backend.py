@@ -33,7 +33,10 @@ class Mount:
 
     name: str
     source: str
-    """A directory of the node, or the source of a network `filesystem`: `:/export`, `//host/share`."""
+    """A directory of the node, or the source of a network `filesystem`: `:/export`, `//host/share`.
+
+    Empty for a storage that only its `claim` mounts.
+    """
     mount_path: str
     is_read_only: bool = False
     folder: str = ""
@@ -42,6 +45,8 @@ class Mount:
     """nfs or cifs; empty for a directory of the node."""
     options: str = field(default="", repr=False)
     """Mount options of a network file system, with credentials."""
+    claim: str = ""
+    """The PersistentVolumeClaim that pods mount instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,11 @@ async def try_area(storage: Storage, area: Area, errors: ErrorTranslator) -> tup
     return tuple(steps)
 
 
-async def try_nfs(storage: Storage, workers: Workers, errors: ErrorTranslator) -> tuple[Step, ...]:
-    """Return the results of connecting to an NFS server and asking whether it serves NFS; nothing is mounted."""
+async def try_unmounted(storage: Storage, workers: Workers, errors: ErrorTranslator) -> tuple[Step, ...]:
+    """Return the results for a storage that is not mounted here: an NFS server is asked whether it serves NFS."""
+    if storage.kind == "claim":
+        message = f"not tried: only pods mount the claim {storage.data['claim']}, and it has no data.mountedAt"
+        return (Step("connect", True, message),)
     server = str(storage.data["server"])
     steps: list[Step] = []
     for what, work in (("connect", _connect), ("ask for NFS", _ask_nfs)):

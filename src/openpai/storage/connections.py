@@ -85,7 +85,7 @@ def connect(storage: Storage, secrets: Mapping[str, str]) -> Connection:
     return _MAKERS[storage.kind](storage.name, storage.data, secrets)
 
 
-def _nfs(name: str, _data: Values, _secrets: Values) -> Connection:
+def _only_mounted(name: str, _data: Values, _secrets: Values) -> Connection:
     raise BadConfiguration(
         f"the storage {name} can be mounted by jobs but not browsed: it is not mounted on this server",
         "mount it on this machine and set data.mountedAt to that directory",
@@ -152,7 +152,8 @@ def _webhdfs(name: str, data: Values, secrets: Values) -> Connection:
 _FRESH: Final = {"skip_instance_cache": True, "use_listings_cache": False}
 _MAKERS: Final[Mapping[str, Callable[[str, Values, Values], Connection]]] = {
     "local": lambda _name, data, _secrets: LocalConnection(data["path"]),
-    "nfs": _nfs,
+    "nfs": _only_mounted,
+    "claim": _only_mounted,
     "smb": _smb,
     "s3": _s3,
     "azureBlob": _azure_blob,

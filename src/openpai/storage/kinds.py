@@ -58,6 +58,13 @@ _PATH: Final = Field("", max_length=1024)
 _TEXT: Final = Field("", max_length=255)
 _SECRET: Final = Field(SecretStr(""), max_length=4096)
 _MOUNTED_AT: Final = Field("", max_length=1024, description="Where the machines have it mounted already.")
+_DNS_NAME: Final = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+_CLAIM: Final = Field(
+    "",
+    max_length=253,
+    pattern=rf"^({_DNS_NAME})?$",
+    description="The PersistentVolumeClaim by which pods of Kubernetes mount it, in the namespace of the tasks.",
+)
 
 
 class Local(_Definition):
@@ -75,6 +82,7 @@ class Nfs(_Definition):
     path: str = Field(min_length=1, max_length=1024)
     mount_options: str = Field("", max_length=255, pattern=r"^[\w=.,:/-]*$")
     mounted_at: str = _MOUNTED_AT
+    claim: str = _CLAIM
 
     _path = field_validator("path")(_is_absolute)
     _mounted_at = field_validator("mounted_at")(lambda path: _is_absolute(path) if path else path)
@@ -91,6 +99,7 @@ class Smb(_Definition):
     port: int = Field(445, ge=1, le=65535)
     password: SecretStr = _SECRET
     mounted_at: str = _MOUNTED_AT
+    claim: str = _CLAIM
 
     _path = field_validator("path")(_no_way_up)
     _mounted_at = field_validator("mounted_at")(lambda path: _is_absolute(path) if path else path)
@@ -114,6 +123,15 @@ class Smb(_Definition):
         return {"server": found[1], "share": found[2], "path": (found[3] or "").strip("/"), **rest}
 
 
+class Claim(_Definition):
+    """A volume of a Kubernetes cluster that has no address of its own: Ceph, Longhorn, Lustre, a disk."""
+
+    claim: str = Field(min_length=1, max_length=253, pattern=rf"^{_DNS_NAME}$")
+    mounted_at: str = _MOUNTED_AT
+
+    _mounted_at = field_validator("mounted_at")(lambda path: _is_absolute(path) if path else path)
+
+
 class S3(_Definition):
     """A bucket of S3 or of a compatible server: MinIO, Ceph, SeaweedFS."""
 
@@ -124,6 +142,7 @@ class S3(_Definition):
     access_key_id: str = Field("", max_length=255, pattern=r"^[\x21-\x7e]*$")
     secret_access_key: SecretStr = _SECRET
     session_token: SecretStr = _SECRET
+    claim: str = _CLAIM
 
     _prefix = field_validator("prefix")(_no_way_up)
     _endpoint = field_validator("endpoint")(_is_url)
@@ -149,6 +168,7 @@ class AzureBlob(_Definition):
     endpoint: str = _TEXT
     account_key: SecretStr = _SECRET
     account_sas_token: SecretStr = Field(SecretStr(""), max_length=4096, alias="accountSASToken")
+    claim: str = _CLAIM
 
     _prefix = field_validator("prefix")(_no_way_up)
     _endpoint = field_validator("endpoint")(_is_url)
@@ -170,6 +190,7 @@ class WebHdfs(_Definition):
     use_https: bool = False
     password: SecretStr = _SECRET
     delegation_token: SecretStr = _SECRET
+    claim: str = _CLAIM
 
     _path = field_validator("path")(_is_absolute)
 
@@ -186,6 +207,7 @@ MODELS: Final[Mapping[str, type[_Definition]]] = {
     "local": Local,
     "nfs": Nfs,
     "smb": Smb,
+    "claim": Claim,
     "s3": S3,
     "azureBlob": AzureBlob,
     "webhdfs": WebHdfs,
@@ -197,7 +219,7 @@ class Head(_Definition):
     """The keys of every storage."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
-    type: Literal["local", "nfs", "smb", "samba", "s3", "azureBlob", "webhdfs"]
+    type: Literal["local", "nfs", "smb", "samba", "claim", "s3", "azureBlob", "webhdfs"]
     read_only: bool = False
     share: bool = Field(True, description="False: each user sees a folder of their own name.")
     description: str = Field("", max_length=1024, pattern=r"^[^\x00]*$")
@@ -219,7 +241,7 @@ class Draft:
     @property
     def logs_in(self) -> bool:
         """Whether it uses credentials: directories and anonymous access do not."""
-        names = {"local": "", "nfs": "", "smb": "username", "s3": "accessKeyId"}
+        names = {"local": "", "nfs": "", "claim": "", "smb": "username", "s3": "accessKeyId"}
         return self.kind not in names or bool(self.data.get(names[self.kind]))
 
 

@@ -14,7 +14,7 @@ from openpai.ports.storages import Step, Storage, StorageStore
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import BadConfiguration, InvalidParameters, PaiError, Refused
 from openpai.storage.area import DrivenArea, folder_of
-from openpai.storage.checking import try_area, try_connection, try_nfs
+from openpai.storage.checking import try_area, try_connection, try_unmounted
 from openpai.storage.connections import Opened, Workers, connect
 from openpai.storage.errors import ErrorTranslator
 from openpai.storage.kinds import Draft, read
@@ -92,7 +92,7 @@ class StorageService:
         except PaiError as error:
             return Step("connect", False, error.message)
         if opened.connection is None:
-            return (await try_nfs(storage, opened.workers, opened.errors))[0]
+            return (await try_unmounted(storage, opened.workers, opened.errors))[0]
         return await try_connection(opened.connection, opened.workers, opened.errors)
 
     async def check(self, name: str) -> Sequence[Step]:
@@ -102,7 +102,7 @@ class StorageService:
         except PaiError as error:
             return (Step("connect", False, error.message),)
         if opened.connection is None:
-            return await try_nfs(storage, opened.workers, opened.errors)
+            return await try_unmounted(storage, opened.workers, opened.errors)
         step = await try_connection(opened.connection, opened.workers, opened.errors)
         if not step.is_ok:
             return (step,)
@@ -150,7 +150,7 @@ class StorageService:
         secrets = self._secrets.open(storage.sealed)
         errors = ErrorTranslator(storage.name, tuple(secrets.values()))
         workers = Workers(storage.name)
-        is_closed_to_us = storage.kind == "nfs" and not storage.data.get("mountedAt")
+        is_closed_to_us = storage.kind in ("nfs", "claim") and not storage.data.get("mountedAt")
         try:
             connection = None if is_closed_to_us else await workers.run(connect, storage, secrets)
         except Exception as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from openpai.backends.host.mounts import claim_refusal
 from openpai.orchestrator.job_storages import known_storages, mounts, with_storages
 from openpai.ports.platform import Submitter
 from openpai.ports.storages import Storage
@@ -14,7 +15,7 @@ from openpai.protocol.errors import InvalidProtocol, Refused
 from openpai.protocol.job import JobSpec
 from openpai.protocol.reading import read_job
 
-ANN = Submitter("ann", frozenset(), ("home", "data", "nas", "share", "bucket"), ("home",))
+ANN = Submitter("ann", frozenset(), ("home", "data", "nas", "share", "bucket", "models"), ("home",))
 
 
 class StorageList:
@@ -27,6 +28,10 @@ class StorageList:
             Storage("nas", "nfs", {"server": "nas", "path": "/x", "mountOptions": "vers=4.1"}),
             Storage("share", "smb", {"server": "fs", "share": "s", "path": "a/b", "port": 445, "username": "u"}),
             Storage("bucket", "s3", {"bucket": "b"}),
+            Storage("models", "s3", {"bucket": "b", "claim": "models"}, is_shared=False),
+            Storage("ceph", "claim", {"claim": "ceph"}),
+            Storage("nas-claim", "nfs", {"server": "nas", "path": "/x", "claim": "nas"}),
+            Storage("nas-home-claim", "nfs", {"server": "nas", "path": "/x", "claim": "nas"}, is_shared=False),
             Storage("secret", "local", {"path": "/srv/secret"}),
             Storage("nas-home", "nfs", {"server": "nas", "path": "/x"}, is_shared=False),
             Storage("nas-there", "nfs", {"server": "nas", "path": "/x", "mountedAt": "/nas"}, is_shared=False),
@@ -114,6 +119,21 @@ async def test_mounts_say_where_and_how() -> None:
     assert share.options == "addr=fs,rw,port=445,username=u,password=a,,b"
     assert "a,,b" not in repr(share)
     assert (there.filesystem, there.source, there.folder) == ("", "/nas", "ann")
+
+
+async def test_a_claim_is_what_pods_mount_and_may_be_the_only_way() -> None:
+    models, ceph, nas, home = await mounted("models", "ceph", "nas-claim", "nas-home-claim")
+    assert [mount.claim for mount in (models, ceph, nas, home)] == ["models", "ceph", "nas", "nas"]
+    assert (models.source, models.folder, ceph.source, ceph.folder) == ("", "ann", "", "")
+    assert (nas.filesystem, nas.source) == ("nfs", ":/x")
+    # Mounted from its address, everybody's folders would be seen.
+    assert (home.filesystem, home.source, home.folder) == ("", "", "ann")
+    for only in (models, ceph, home):
+        refused = claim_refusal([nas, only])
+        assert refused is not None
+        assert f"storage {only.name} is the volume claim {only.claim}, which only pods" in refused.message
+    assert claim_refusal([nas]) is None
+    assert await asked({"storages": [{"name": "models"}]}) == [("models", "/mnt/models")]
 
 
 async def test_a_storage_that_changed_since_the_submission_is_a_fault() -> None:

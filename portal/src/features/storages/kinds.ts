@@ -46,7 +46,7 @@ export function fieldsOf(kind: string): Field[] {
 export function kindName(kind: string): string {
   const names: Record<string, string> = {
     local: i18n.t("directory of the nodes"), nfs: "NFS", smb: "SMB (Samba, Windows, Azure Files)", s3: "S3 (AWS, MinIO, Ceph)",
-    azureBlob: "Azure Blob", webhdfs: "HDFS (WebHDFS)",
+    claim: i18n.t("volume claim of Kubernetes"), azureBlob: "Azure Blob", webhdfs: "HDFS (WebHDFS)",
   };
   return names[kind] ?? kind;
 }
@@ -59,7 +59,7 @@ export function label(key: string): string {
     bucket: i18n.t("Bucket"), prefix: i18n.t("Prefix"), endpoint: i18n.t("Endpoint"), region: i18n.t("Region"),
     accessKeyId: i18n.t("Access key ID"), secretAccessKey: i18n.t("Secret access key"), sessionToken: i18n.t("Session token"),
     containerName: i18n.t("Container"), accountName: i18n.t("Account"), accountKey: i18n.t("Account key"), accountSASToken: i18n.t("SAS token"),
-    useHttps: i18n.t("HTTPS"), delegationToken: i18n.t("Delegation token"),
+    claim: i18n.t("Volume claim of Kubernetes"), useHttps: i18n.t("HTTPS"), delegationToken: i18n.t("Delegation token"),
   };
   return names[key] ?? key;
 }

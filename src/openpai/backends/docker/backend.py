@@ -43,6 +43,7 @@ from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
 from openpai.backends.host.machine import LOOPBACK, NO_GPUS, outward_address, port_taken
 from openpai.backends.host.measuring import HostMeasuring
+from openpai.backends.host.mounts import claim_refusal
 from openpai.backends.host.node_checks import NodeChecks
 from openpai.backends.host.register import AttemptRegister
 from openpai.backends.host.shells import RunsShells
@@ -232,7 +233,7 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
         if len(launch.ports) > PORTS_MAX and not self._allowed.host_network:
             message = f"a task asks for {len(launch.ports)} ports, and of a container at most {PORTS_MAX} are published"
             return ExitReport(1, ExitReason.LAUNCH_REFUSED, message)
-        return port_taken(launch.ports)
+        return claim_refusal(launch.mounts) or port_taken(launch.ports)
 
     def terminate(self, attempt: HostAttempt) -> None:
         """Send SIGTERM to the wrapper, which passes it on."""

@@ -6,8 +6,10 @@ import contextlib
 import os
 import re
 import stat
+from collections.abc import Iterable
 from typing import Final
 
+from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import Mount
 
 _UNFIT: Final = re.compile(r"[^A-Z0-9_]")
@@ -16,6 +18,15 @@ _UNFIT: Final = re.compile(r"[^A-Z0-9_]")
 def variable(mount: Mount) -> str:
     """Return the name of the variable with the path of a storage: PAI_STORAGE_TEAM_DATA for team-data."""
     return f"PAI_STORAGE_{_UNFIT.sub('_', mount.name.upper())}"
+
+
+def claim_refusal(mounts: Iterable[Mount]) -> ExitReport | None:
+    """Return a report if one of the storages can be mounted only by pods."""
+    for mount in mounts:
+        if mount.claim and not mount.source:
+            message = f"storage {mount.name} is the volume claim {mount.claim}, which only pods of Kubernetes mount"
+            return ExitReport(1, ExitReason.LAUNCH_REFUSED, message)
+    return None
 
 
 def local_source(mount: Mount, owner: int = -1) -> str:

@@ -359,7 +359,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         self._claims = Claims(self._client, self._namespace, self._seals.scope, options.devices.classes)
         shared = Shared(
             self._client, self._namespace, replace(options.pods, epoch=self._epoch), self._seals, self._cluster.request,
-            self._claims, options.volumes,
+            self._claims, self._cluster.drivers,
         )  # fmt: skip
         return Launcher(shared, self._register, self._found)
 

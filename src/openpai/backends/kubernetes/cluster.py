@@ -23,6 +23,7 @@ from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.objects.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from openpai.kube.objects.kinds import (
+    CSI_DRIVERS,
     DEVICE_TAINT_RULES,
     LEASES,
     NODES,
@@ -74,6 +75,7 @@ class Cluster:
         self._missing: dict[str, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._others: list[Reflector[Any]] = []
+        self._drivers: Reflector[Any] | None = None
         self.claims: Reflector[ResourceClaim] | None = None
         """The claims for devices; None where the cluster serves none."""
 
@@ -84,6 +86,7 @@ class Cluster:
             (self._leases, self._lease_changed),
         ]
         handlers: Mapping[Kind[Any], Callable[[Change[Any]], None]] = {
+            CSI_DRIVERS: _nothing,
             RESOURCE_SLICES: self._slice_changed,
             RESOURCE_CLAIMS: self._claim_changed,
             DEVICE_TAINT_RULES: self._rule_changed,
@@ -94,6 +97,7 @@ class Cluster:
             if served is not None:
                 reflector = Reflector(self._client, served)
                 followed.append((reflector, handler))
+                self._drivers = reflector if kind is CSI_DRIVERS else self._drivers
                 self.claims = reflector if kind is RESOURCE_CLAIMS else self.claims
                 self.taint_rules = served if kind is DEVICE_TAINT_RULES else self.taint_rules
         for reflector, _ in followed:
@@ -138,6 +142,10 @@ class Cluster:
     def has(self, node: str) -> bool:
         """Return whether a node is there."""
         return self._nodes.get(node) is not None
+
+    def drivers(self) -> frozenset[str]:
+        """Return the CSI drivers of the cluster, as far as the platform may know them."""
+        return frozenset(driver.name for driver in self._drivers or ())
 
     # What the watcher asks about nodes.
 
@@ -244,3 +252,7 @@ class Cluster:
             self.table.drop_taint_rule(change.last.name)
         else:
             self.table.put_taint_rule(change.last)
+
+
+def _nothing(_: Change[Any]) -> None:
+    """Do nothing with a change: what is asked for is in the cache."""

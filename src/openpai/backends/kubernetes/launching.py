@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +24,7 @@ from openpai.backends.kubernetes.pods import Parts, PodOptions, fence_pod, task_
 from openpai.backends.kubernetes.preparing import Preparer
 from openpai.backends.kubernetes.refusals import refusal_of
 from openpai.backends.kubernetes.seals import Identity, Seals
-from openpai.backends.kubernetes.volumes import PodVolumes, VolumeRules, pod_volumes
+from openpai.backends.kubernetes.volumes import PodVolumes, pod_volumes
 from openpai.backends.kubernetes.writes import until_answered
 from openpai.kube.client import KubeClient
 from openpai.kube.connection import backoff_s
@@ -51,7 +51,8 @@ class Shared:
     request: Callable[[str, tuple[int, ...]], DeviceRequest]
     """Returns what a pod needs for devices of a node; raises LookupError if one is not there now."""
     claims: Claims
-    volumes: VolumeRules
+    drivers: Callable[[], Collection[str]]
+    """Returns the CSI drivers of the cluster."""
 
 
 class Launcher:
@@ -202,7 +203,7 @@ class Launcher:
             return _NO_VOLUMES
         content = f"{action.key.job} {action.key.job_attempt} {[(mount, mount.options) for mount in action.mounts]}"
         prefix = f"pai-mount-{self._shared.seals.fingerprint(content.encode())}"
-        return pod_volumes(action.mounts, prefix, self._shared.volumes)
+        return pod_volumes(action.mounts, prefix, self._shared.drivers())
 
 
 def _text(error: Exception) -> str:

@@ -8,7 +8,6 @@ from typing import Final
 from openpai.backends.kubernetes.node_health import NodeRules
 from openpai.backends.kubernetes.nodes import DeviceRules
 from openpai.backends.kubernetes.pods import PodOptions
-from openpai.backends.kubernetes.volumes import VolumeRules
 
 GIVES_UP_AFTER_S: Final = 25.0
 
@@ -22,6 +21,5 @@ class KubernetesOptions:
     pods: PodOptions = field(default_factory=PodOptions)
     nodes: NodeRules = field(default_factory=NodeRules)
     devices: DeviceRules = field(default_factory=DeviceRules)
-    volumes: VolumeRules = field(default_factory=VolumeRules)
     gives_up_after_s: float = GIVES_UP_AFTER_S
     """After this silence of a node, its tasks count as lost. 0: only once it is certain that they do not run."""

@@ -3,11 +3,11 @@
 | storage | volume |
 |---|---|
 | a directory of the nodes | hostPath; with a folder for each user, only that folder, which the kubelet creates |
-| any storage that the settings give a PersistentVolumeClaim | that claim |
+| any storage with a PersistentVolumeClaim | that claim |
 | NFS | an nfs volume; with mount options the driver nfs.csi.k8s.io, since nfs volumes have none |
 | SMB | the driver smb.csi.k8s.io, with the credentials in a Secret |
 
-Object stores are read and written by the job's commands, as on every backend.
+Object stores have a claim, which a CSI driver mounts, or are read and written by the job's commands.
 """
 
 from __future__ import annotations
@@ -26,16 +26,6 @@ _CREDENTIALS: Final = ("username", "password", "domain")
 
 
 @dataclass(frozen=True, slots=True)
-class VolumeRules:
-    """How storages are mounted in this cluster."""
-
-    claims: Mapping[str, str] = field(default_factory=dict)
-    """The PersistentVolumeClaim of storages that have one, by the storage's name."""
-    drivers: frozenset[str] = frozenset()
-    """The CSI drivers that the cluster has."""
-
-
-@dataclass(frozen=True, slots=True)
 class PodVolumes:
     """The volumes of a pod, where its container has them, and the Secrets that they need."""
 
@@ -45,18 +35,20 @@ class PodVolumes:
     """The values of each Secret by its name."""
 
 
-def pod_volumes(mounts: Sequence[Mount], prefix: str, rules: VolumeRules) -> PodVolumes:
+def pod_volumes(mounts: Sequence[Mount], prefix: str, drivers: Collection[str]) -> PodVolumes:
     """Return the volumes for these storages; the names of Secrets begin with `prefix`.
+
+    `drivers` are the CSI drivers of the cluster.
 
     Raises Refused for a storage that this cluster cannot mount.
     """
     # A kubelet mounts a claim once for a pod: read-only as a volume, it would be that at every place.
-    written = {rules.claims[mount.name] for mount in mounts if mount.name in rules.claims and not mount.is_read_only}
+    written = {mount.claim for mount in mounts if mount.claim and not mount.is_read_only}
     volumes, places = [], []
     secrets: dict[str, Mapping[str, str]] = {}
     for number, mount in enumerate(mounts):
         name = f"storage-{number}"
-        source, credentials = _source(mount, f"{prefix}-{name}", rules, written)
+        source, credentials = _source(mount, f"{prefix}-{name}", drivers, written)
         if credentials:
             secrets[f"{prefix}-{name}"] = credentials
         volumes.append({"name": name, **source})
@@ -66,37 +58,40 @@ def pod_volumes(mounts: Sequence[Mount], prefix: str, rules: VolumeRules) -> Pod
 
 
 def _source(
-    mount: Mount, secret: str, rules: VolumeRules, written: Collection[str]
+    mount: Mount, secret: str, drivers: Collection[str], written: Collection[str]
 ) -> tuple[dict[str, Any], Mapping[str, str]]:
-    claim = rules.claims.get(mount.name)
-    if claim:
-        is_read_only = mount.is_read_only and claim not in written
-        return {"persistentVolumeClaim": {"claimName": claim, "readOnly": is_read_only}}, {}
+    if mount.claim:
+        is_read_only = mount.is_read_only and mount.claim not in written
+        return {"persistentVolumeClaim": {"claimName": mount.claim, "readOnly": is_read_only}}, {}
     if mount.filesystem == "nfs":
-        return _nfs(mount, rules), {}
+        return _nfs(mount, drivers), {}
     if mount.filesystem == "cifs":
-        return _smb(mount, secret, rules)
+        return _smb(mount, secret, drivers)
     if mount.filesystem:
         raise _unknown(mount, f"file system {mount.filesystem}", "mount it on the nodes")
     return {"hostPath": {"path": mount.source, "type": "Directory"}}, {}
 
 
-def _nfs(mount: Mount, rules: VolumeRules) -> dict[str, Any]:
+def _nfs(mount: Mount, drivers: Collection[str]) -> dict[str, Any]:
     options = mount.options.split(",")
     server = next((option.removeprefix("addr=") for option in options if option.startswith("addr=")), "")
     path = mount.source.removeprefix(":")
     others = [option for option in options if option and option not in _PLAIN and not option.startswith("addr=")]
     if not others:
         return {"nfs": {"server": server, "path": path, "readOnly": mount.is_read_only}}
-    if NFS_DRIVER not in rules.drivers:
-        raise _unknown(mount, f"mount options {','.join(others)}", f"install the CSI driver {NFS_DRIVER}")
+    if NFS_DRIVER not in drivers:
+        raise _unknown(
+            mount,
+            f"mount options {','.join(others)}",
+            f"install the CSI driver {NFS_DRIVER}, which the server must be allowed to list",
+        )
     attributes = {"server": server, "share": path, "mountOptions": ",".join(others)}
     return {"csi": {"driver": NFS_DRIVER, "readOnly": mount.is_read_only, "volumeAttributes": attributes}}
 
 
-def _smb(mount: Mount, secret: str, rules: VolumeRules) -> tuple[dict[str, Any], Mapping[str, str]]:
-    if SMB_DRIVER not in rules.drivers:
-        raise _unknown(mount, "SMB", f"install the CSI driver {SMB_DRIVER}")
+def _smb(mount: Mount, secret: str, drivers: Collection[str]) -> tuple[dict[str, Any], Mapping[str, str]]:
+    if SMB_DRIVER not in drivers:
+        raise _unknown(mount, "SMB", f"install the CSI driver {SMB_DRIVER}, which the server must be allowed to list")
     text, has_password, password = mount.options.partition("password=")
     given = {name: value for name, _, value in (pair.partition("=") for pair in text.split(",")) if name}
     # The kernel reads two commas as one; the driver passes the password on in another way.
@@ -114,4 +109,6 @@ def _smb(mount: Mount, secret: str, rules: VolumeRules) -> tuple[dict[str, Any],
 
 def _unknown(mount: Mount, what: str, advice: str) -> Refused:
     message = f"the storage {mount.name!r} cannot be mounted in this cluster: it needs {what}"
-    return Refused("InvalidParametersError", message, f"an administrator can {advice}, or give it a volume claim")
+    return Refused(
+        "InvalidParametersError", message, f"an administrator can {advice}, or name a volume claim in data.claim"
+    )

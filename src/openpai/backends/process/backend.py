@@ -32,6 +32,7 @@ from openpai.backends.host.grants import GrantFile
 from openpai.backends.host.locking import lock
 from openpai.backends.host.machine import LOOPBACK, NO_GPUS, port_taken, this_machine
 from openpai.backends.host.measuring import HostMeasuring
+from openpai.backends.host.mounts import claim_refusal
 from openpai.backends.host.node_checks import NodeChecks
 from openpai.backends.host.register import KILLED, AttemptRegister
 from openpai.backends.host.shells import RunsShells
@@ -197,8 +198,8 @@ class ProcessBackend(HostBackend[ProcessAttempt], RunsShells[ProcessAttempt]):
         return attempt_in(TaskDirectory(str(self._root), key), grant, devices)
 
     def reason_to_refuse(self, launch: LaunchTask) -> ExitReport | None:
-        """Return a report if a port of the task is taken."""
-        return port_taken(launch.ports)
+        """Return a report if a port of the task is taken, or a storage cannot be mounted on this machine."""
+        return claim_refusal(launch.mounts) or port_taken(launch.ports)
 
     def terminate(self, attempt: ProcessAttempt) -> None:
         """Send SIGTERM to the wrapper, which passes it on."""

@@ -80,6 +80,7 @@ CONFIG_MAPS: Final = Kind("v1", "ConfigMap", "configmaps", ConfigMap)
 SERVICES: Final = Kind("v1", "Service", "services", Service)
 NAMESPACES: Final = Kind("v1", "Namespace", "namespaces", Namespace, is_namespaced=False)
 PERSISTENT_VOLUME_CLAIMS: Final = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", PersistentVolumeClaim)
+CSI_DRIVERS: Final = kind("storage.k8s.io/v1", "CSIDriver", "csidrivers", is_namespaced=False)
 RESOURCE_SLICES: Final = Kind(
     "resource.k8s.io/v1", "ResourceSlice", "resourceslices", ResourceSlice, is_namespaced=False
 )
