@@ -21,7 +21,7 @@ from openpai.kube.errors import KubeError, silent
 from openpai.kube.objects import NAMESPACES, PODS, SECRETS, SERVICES, kind
 from openpai.kube.objects.kinds import Kind
 from openpai.kube.objects.pods import Pod
-from openpai.lifecycle.model import ExitReason, ExitReport
+from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import FILES_LOST, Backend, KillTask, RegistryAuth
 from tests.contracts.kubernetes_harness import KubernetesHarness
 from tests.contracts.seen import PATIENCE_S, Watch, a_key, a_launch, forget, observed
@@ -103,11 +103,11 @@ async def the_end(watch: Watch, number: int = 0) -> ExitReport:
     return report
 
 
-async def step(backend: Backend, word: str, number: int = 0) -> str:
+async def step(backend: Backend, word: str, key: AttemptKey | None = None) -> str:
     """Return the message of a step once it is reported."""
     watch = Watch(backend)
     async with asyncio.timeout(PATIENCE_S):
-        while not ((seen := watch.seen.get(a_key(number))) and seen.step == word):
+        while not ((seen := watch.seen.get(key or a_key(0))) and seen.step == word):
             await watch._hear()
     return seen.message
 
@@ -167,26 +167,6 @@ async def test_an_admission_rule_that_refuses_a_pod_ends_the_task_for_good(world
     assert report.reason is ExitReason.LAUNCH_REFUSED
     assert "violates PodSecurity" in report.message
     assert report.started_at_ms is None
-
-
-async def test_a_full_quota_is_waited_for_and_a_kill_ends_the_wait(world: World) -> None:
-    backend = await world.start()
-    room = {"hard": {"pods": "1"}}
-    await world.kube.create(QUOTAS, {"metadata": {"name": "small"}, "spec": room}, world.namespace)
-    # The controller, which is not here, counts.
-    await set_used(world, 1)
-    await backend.apply([a_launch(world, a_key(n), world.programs.exits(3)) for n in (0, 1)])
-    assert "exceeded quota" in await step(backend, "QuotaExceeded")
-    await backend.apply([KillTask(a_key(1), 30.0)])
-    killed = await the_end(Watch(backend), 1)
-    assert (killed.code, killed.reason) == (143, ExitReason.EXITED)
-    await set_used(world, 0)
-    assert (await the_end(Watch(backend))).code == 3
-
-
-async def set_used(world: World, pods: int) -> None:
-    status = {"hard": {"pods": "1"}, "used": {"pods": str(pods)}}
-    await world.kube.patch(QUOTAS, "small", {"status": status}, world.namespace, subresource="status")
 
 
 async def test_a_pod_that_stays_is_explained_and_ends_only_when_its_node_says_so(

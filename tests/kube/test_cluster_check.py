@@ -43,7 +43,7 @@ async def test_a_sound_cluster_has_no_fault(kube_api: Path, kube_namespace: str,
     assert "fault" not in {finding.state for every in found.values() for finding in every}
     assert "is Kubernetes v1." in found["API server"][0].message
     assert any("nvidia.com/gpu of a device plugin" in finding.message for finding in found["GPUs"])
-    (others,) = [finding for finding in found["GPUs"] if "--kube-devices" in finding.advice]
+    (others,) = [finding for finding in found["GPUs"] if "--kube-gpus" in finding.advice]
     assert "habana.ai/gaudi" in others.message
     assert found["clock"][0].state == "ok"
 

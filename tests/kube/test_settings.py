@@ -31,7 +31,7 @@ async def test_devices_of_any_maker_drivers_of_storages_and_site_credentials_are
         await kube.create(CSI_DRIVERS, {"metadata": {"name": SMB_DRIVER}, "spec": {"attachRequired": False}})
     settings = Settings(
         backend="kubernetes", kubeconfig=kube_api, kube_namespace=kube_namespace, node_selector=kube_nodes.label,
-        kube_devices="habana.ai/*,gpu.intel.com=gpu.intel.com", kube_pull_secrets="site, other",
+        kube_gpus="habana.ai/*,gpu.intel.com=gpu.intel.com", kube_pull_secrets="site, other",
     )  # fmt: skip
     backend = _kubernetes(settings, DataDir(tmp_path, None), SystemClock(), token_hex(8).encode())
     await backend.open()

@@ -142,7 +142,7 @@ def _kubernetes(settings: Settings, data: DataDir, clock: Clock, secret: bytes) 
         checkpoint_claim=settings.kube_checkpoint_claim or "",
         fetch_mb_max=settings.work_fetch_mb if settings.work_retention_hours > 0 else 0,
     )
-    known, (resources, classes) = DeviceRules(), devices_in(settings.kube_devices)
+    known, (resources, classes) = DeviceRules(), gpus_in(settings.kube_gpus)
     options = KubernetesOptions(
         namespace=settings.kube_namespace or "",
         pods=pods,
@@ -163,12 +163,12 @@ def labels_in(text: str | None) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def devices_in(text: str | None) -> tuple[tuple[str, ...], dict[str, str]]:
+def gpus_in(text: str | None) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the extended resources and, by driver, the DeviceClasses of `RESOURCE,DRIVER=CLASS`. Raises Refused."""
     parts = [part.partition("=") for part in (text or "").replace(",", " ").split()]
     for name, equals, device_class in parts:
         if not (_DRIVER if equals else _RESOURCE).fullmatch(name) or (equals and not _DRIVER.fullmatch(device_class)):
-            message = f"--kube-devices {name}{equals}{device_class} is neither a resource nor a driver with its class"
+            message = f"--kube-gpus {name}{equals}{device_class} is neither a resource nor a driver with its class"
             raise BadConfiguration(message, "write habana.ai/gaudi or gpu.intel.com=gpu.intel.com")
     resources = tuple(name for name, equals, _ in parts if not equals)
     return resources, {name: device_class for name, equals, device_class in parts if equals}

@@ -213,7 +213,7 @@ async def _devices(client: KubeClient, namespace: str, workers: list[Node]) -> l
     ]
     if others := sorted(name for name, count in counted.items() if count and not _is_device(name)):
         message = f"not used as GPUs: {_named(others)}"
-        findings.append(Finding("GPUs", "ok", message, "name those that are in --kube-devices"))
+        findings.append(Finding("GPUs", "ok", message, "name those that are in --kube-gpus"))
     if drivers and (missing := [text for need in CLAIMS for text in await _refused(client, namespace, *need)]):
         advice = "grant them, or the devices of these drivers stay unused"
         findings.append(Finding("GPUs", "warning", f"these credentials may not {_named(missing)}", advice))

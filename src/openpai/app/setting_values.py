@@ -181,10 +181,10 @@ def _read_labels(text: str) -> None:
     labels_in(text)
 
 
-def _read_devices(text: str) -> None:
-    from openpai.app.backend import devices_in
+def _read_gpus(text: str) -> None:
+    from openpai.app.backend import gpus_in
 
-    devices_in(text)
+    gpus_in(text)
 
 
 _READERS: Final[Mapping[str, Callable[[str], object]]] = {
@@ -200,6 +200,6 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "webhook_networks": _read_webhook_networks,
     "plugin_pages": _read_plugin_pages,
     "node_selector": _read_labels,
-    "kube_devices": _read_devices,
+    "kube_gpus": _read_gpus,
     "traces_url": _web_address("traces-url"),
 }

@@ -70,7 +70,7 @@ class Settings:
     )
     node_selector: str | None = setting("Labels of the nodes to use: key=value,... [default: all workers].")
     tolerate: str | None = setting("Keys of taints of nodes that tasks tolerate, with commas between them.")
-    kube_devices: str | None = setting(
+    kube_gpus: str | None = setting(
         "What else counts as GPUs, besides those of NVIDIA, AMD and Ascend: extended resources (* stands for any end), "
         "and drivers with their DeviceClass, as in habana.ai/gaudi,gpu.intel.com=gpu.intel.com."
     )

@@ -38,7 +38,7 @@ _BACKENDS_OF: Final[Mapping[str, tuple[BackendName, ...]]] = {
     "placement": ("kubernetes",),
     "node_selector": ("kubernetes",),
     "tolerate": ("kubernetes",),
-    "kube_devices": ("kubernetes",),
+    "kube_gpus": ("kubernetes",),
     "kube_pull_secrets": ("kubernetes",),
     "task_priority_class": ("kubernetes",),
     "lost_after": ("kubernetes",),

@@ -116,7 +116,7 @@ async def _supervised(name: str, loop: Callable[[], Coroutine[Any, Any, None]], 
     pause_s = again_s
     while True:
         began_s = now_s()
-        if await _survived(name, loop()):
+        if await survived(name, loop()):
             return
         # A loop that fails at once, repeatedly, must not fill the disk with messages.
         pause_s = again_s if now_s() - began_s > AGAIN_MAX_S else pause_s
@@ -125,10 +125,10 @@ async def _supervised(name: str, loop: Callable[[], Coroutine[Any, Any, None]], 
 
 
 async def _noted(name: str, work: Coroutine[Any, Any, None]) -> None:
-    await _survived(name, work)
+    await survived(name, work)
 
 
-async def _survived(name: str, work: Awaitable[None]) -> bool:
+async def survived(name: str, work: Awaitable[None]) -> bool:
     """Return whether the work ended without an error."""
     try:
         await work

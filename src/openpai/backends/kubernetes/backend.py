@@ -361,7 +361,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
             self._client, self._namespace, replace(options.pods, epoch=self._epoch), self._seals, self._cluster.request,
             self._claims, self._cluster.drivers,
         )  # fmt: skip
-        return Launcher(shared, self._register, self._found)
+        return Launcher(shared, self._register, self._found, self._creating.aside)
 
     async def _pod_log(self, pod: str, *, follow: bool, since: datetime | None) -> AsyncGenerator[bytes]:
         chunks = self._client.logs(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -58,8 +59,15 @@ class Shared:
 class Launcher:
     """Creates pods."""
 
-    def __init__(self, shared: Shared, register: PodRegister, found: Callable[[PodAttempt, Pod], None]) -> None:
-        """`found` is called with the pod of an attempt once it exists."""
+    def __init__(
+        self,
+        shared: Shared,
+        register: PodRegister,
+        found: Callable[[PodAttempt, Pod], None],
+        aside: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """`found` is called with the pod of an attempt once it exists; `aside` lets others go first."""
+        self._aside = aside
         self._shared = shared
         self._register = register
         self._found = found
@@ -127,26 +135,14 @@ class Launcher:
             return ExitReport(1, ExitReason.LAUNCH_FAILED, f"its GPUs cannot be used: {_text(error)}")
         except (ValueError, PaiError) as error:
             return ExitReport(1, ExitReason.LAUNCH_REFUSED, f"its pod cannot be made as asked: {_text(error)}")
-        report = await self._preparer.prepare(action, bundle, volumes)
-        if report is not None or attempt.kill_requested.is_set():
-            return report or KILLED_BEFORE_START
-        shared = self._shared
-        claims = await shared.claims.claim(action, attempt.name, request)
-        parts = Parts(bundle, request, volumes, claims)
-        body = msgspec.json.encode(task_pod(action, shared.options, shared.seals, parts))
-        return await self._create_task(attempt, action, body, request)
+        return await self._create_task(attempt, action, Parts(bundle, request, volumes))
 
-    async def _create_task(
-        self, attempt: PodAttempt, action: LaunchTask, body: bytes, request: DeviceRequest
-    ) -> ExitReport | None:
+    async def _create_task(self, attempt: PodAttempt, action: LaunchTask, parts: Parts) -> ExitReport | None:
         began_s = asyncio.get_running_loop().time()
         tries = 0
         while not attempt.kill_requested.is_set():
-            pod, error = await self._create(attempt, body, is_bound=not request.claim)
-            if pod is not None:
-                await self._shared.claims.allocate(action.node, pod, request)
-                self._found(attempt, pod)
-                self._register.stop_if_requested(attempt)
+            is_done, error = await self._try_to_create(attempt, action, parts)
+            if is_done:
                 return None
             if error is None:
                 continue
@@ -154,11 +150,36 @@ class Launcher:
             if refusal.exit is not None:
                 return refusal.exit
             self._register.progressed(attempt, refusal.message, refusal.step)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(backoff_s(tries, _QUOTA_PAUSE_MAX_S)):
-                    await attempt.kill_requested.wait()
+            await self._pause(attempt, backoff_s(tries, _QUOTA_PAUSE_MAX_S))
             tries += 1
         return KILLED_BEFORE_START
+
+    async def _try_to_create(
+        self, attempt: PodAttempt, action: LaunchTask, parts: Parts
+    ) -> tuple[bool, KubeError | None]:
+        """Return whether the pod is there, or why the API server refuses it or what it refers to."""
+        shared, request = self._shared, parts.devices
+        refusal = await self._preparer.prepare(action, parts.bundle, parts.storages)
+        if refusal is not None or attempt.kill_requested.is_set():
+            return False, refusal
+        try:
+            claims = await shared.claims.claim(action, attempt.name, request)
+        except KubeError as error:
+            return False, error
+        whole = replace(parts, claims=claims)
+        body = msgspec.json.encode(task_pod(action, shared.options, shared.seals, whole))
+        pod, refusal = await self._create(attempt, body, is_bound=not request.claim)
+        if pod is None:
+            return False, refusal
+        await shared.claims.allocate(action.node, pod, request)
+        self._found(attempt, pod)
+        self._register.stop_if_requested(attempt)
+        return True, None
+
+    async def _pause(self, attempt: PodAttempt, pause_s: float) -> None:
+        with self._aside(), contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await attempt.kill_requested.wait()
 
     async def _create(
         self, attempt: PodAttempt, body: bytes, *, is_bound: bool = True

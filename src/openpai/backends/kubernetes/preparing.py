@@ -18,13 +18,11 @@ import msgspec
 from openpai.backends.kubernetes.bundles import Bundle, secret_body
 from openpai.backends.kubernetes.names import service_name
 from openpai.backends.kubernetes.pods import has_peers, network_service
-from openpai.backends.kubernetes.refusals import QUOTA_PATIENCE_S, refusal_of
 from openpai.backends.kubernetes.volumes import PodVolumes
 from openpai.backends.kubernetes.writes import until_answered
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.objects.kinds import SECRETS, SERVICES, Kind
-from openpai.lifecycle.model import ExitReport
 from openpai.ports.backend import LaunchTask
 from openpai.protocol.errors import Broken, PaiError
 from openpai.system.supervision import Background
@@ -50,7 +48,7 @@ class Preparer:
         self._namespace = namespace
         self._scope = scope
         self._parts = parts
-        self._there: dict[str, asyncio.Future[ExitReport | None]] = {}
+        self._there: dict[str, asyncio.Future[KubeError | None]] = {}
         """By name, each shared object that was created or is being created."""
         self._expected: dict[Sharers, LaunchTask] = {}
         """A launch of each job whose pods wait for their turn, in the order of the turns."""
@@ -81,8 +79,8 @@ class Preparer:
         """Note that a shared object is being removed."""
         self._there.pop(name, None)
 
-    async def prepare(self, launch: LaunchTask, bundle: Bundle, volumes: PodVolumes) -> ExitReport | None:
-        """Create what a pod refers to and is not there yet; return why that cannot be."""
+    async def prepare(self, launch: LaunchTask, bundle: Bundle, volumes: PodVolumes) -> KubeError | None:
+        """Create what a pod refers to and is not there yet; return why the API server refuses that."""
         missing: list[tuple[str, Kind[Any], bytes]] = []
         for name, body in bundle.bodies.items():
             if not self._is_there(name):
@@ -93,8 +91,8 @@ class Preparer:
                 missing.append((name, SECRETS, secret_body(self._scope, launch.key, "mount", name, content)))
         if has_peers(launch) and not self._is_there(name := service_name(launch.key.job)):
             missing.append((name, SERVICES, msgspec.json.encode(network_service(launch, self._scope))))
-        reports = await asyncio.gather(*(self._ensure(*each) for each in missing)) if missing else ()
-        return next((report for report in reports if report is not None), None)
+        refusals = await asyncio.gather(*(self._ensure(*each) for each in missing)) if missing else ()
+        return next((refusal for refusal in refusals if refusal is not None), None)
 
     def _look_ahead(self) -> None:
         for sharers in [near for near in islice(self._expected, AHEAD) if near not in self._ahead]:
@@ -110,24 +108,24 @@ class Preparer:
         known = self._there.get(name)
         return known is not None and known.done()
 
-    async def _ensure(self, name: str, kind: Kind[Any], body: bytes) -> ExitReport | None:
+    async def _ensure(self, name: str, kind: Kind[Any], body: bytes) -> KubeError | None:
         known = self._there.get(name)
         if known is not None:
             return await asyncio.shield(known)
         made = self._there[name] = asyncio.get_running_loop().create_future()
         try:
-            report = await self._create(kind, body)
+            refusal = await self._create(kind, body)
         except BaseException as error:
             self._there.pop(name, None)
             made.set_exception(error if isinstance(error, Exception) else Broken("the server is closing"))
             made.exception()  # it is raised here, and perhaps nobody else waits for it
             raise
-        if report is not None:
+        if refusal is not None:
             self._there.pop(name, None)
-        made.set_result(report)
-        return report
+        made.set_result(refusal)
+        return refusal
 
-    async def _create(self, kind: Kind[Any], body: bytes) -> ExitReport | None:
+    async def _create(self, kind: Kind[Any], body: bytes) -> KubeError | None:
         async def call() -> None:
             try:
                 await self._client.create(kind, body, self._namespace)
@@ -135,8 +133,7 @@ class Preparer:
                 if not error.is_there_already:
                     raise
 
-        error = await until_answered(call)
-        return refusal_of(error, QUOTA_PATIENCE_S).exit if error is not None else None
+        return await until_answered(call)
 
 
 def _sharers(launch: LaunchTask) -> Sharers:

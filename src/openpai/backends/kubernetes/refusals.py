@@ -9,7 +9,7 @@ from openpai.kube.errors import KubeError
 from openpai.lifecycle.model import ExitReason, ExitReport
 
 QUOTA_PATIENCE_S: Final = 600.0
-_QUOTA: Final = ("exceeded quota", "failed quota", "object provided is unrecognized")
+_QUOTA: Final = ("exceeded quota", "failed quota", "status unknown for quota", "object provided is unrecognized")
 _ADMISSION: Final = ("violates PodSecurity", "admission webhook", "denied the request", "ValidatingAdmissionPolicy")
 
 

@@ -7,17 +7,19 @@ stopped. A write that is waiting costs a small object and no task.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final
 
 from openpai.kube.connection import backoff_s
 from openpai.kube.errors import KubeError
-from openpai.system.supervision import Background, background
+from openpai.system.supervision import Background, survived
 
 CREATING: Final = 40
 ENDING: Final = 16
 PAUSE_MAX_S: Final = 15.0
+ASIDE_MAX: Final = 1000
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 
@@ -30,12 +32,26 @@ class Writes:
         self._at_once = at_once
         self._waiting: deque[Work] = deque()
         self._workers = Background()
+        self._aside = 0
 
     def add(self, work: Work) -> None:
         """Carry out some work when it is its turn."""
         self._waiting.append(work)
-        if len(self._workers) < self._at_once:
-            self._workers.start(self._name, self._run())
+        self._work()
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let other work begin while some that is under way waits for something else than the API server.
+
+        So a job that the quota has no room for does not hold all others up.
+        """
+        makes_room = self._aside < ASIDE_MAX
+        self._aside += makes_room
+        self._work()
+        try:
+            yield
+        finally:
+            self._aside -= makes_room
 
     @property
     def has_waiting(self) -> bool:
@@ -51,10 +67,15 @@ class Writes:
         self._waiting.clear()
         await self._workers.close()
 
+    def _work(self) -> None:
+        if self._waiting and len(self._workers) < self._at_once + self._aside:
+            self._workers.start(self._name, self._run())
+
     async def _run(self) -> None:
-        while self._waiting:
+        # What was aside and goes on is one more until some other ends.
+        while self._waiting and len(self._workers) <= self._at_once + self._aside:
             work = self._waiting.popleft()
-            await background(self._name, work())
+            await survived(self._name, work())
 
 
 async def until_answered(
