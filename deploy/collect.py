@@ -39,6 +39,7 @@ UNUSED_FILES: Final = (
     "*.exe",
     "_test*.so",
     "_tkinter*.so",
+    "_dbm*.so",
     "libpython*.so",
 )
 UNUSED_PACKAGES: Final = (
@@ -47,10 +48,13 @@ UNUSED_PACKAGES: Final = (
     "setuptools",
     "setuptools-*",
     "_distutils_hack",
+    "pkg_resources",
     "distutils-precedence.pth",
     "__pycache__",
     "tests",
 )
+SERVICES: Final = ("s3", "sts")
+"""What is kept of botocore's descriptions of hundreds of services, a sixth of the image."""
 CERTIFICATES: Final = "etc/ssl/certs/ca-certificates.crt"
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 
@@ -73,6 +77,9 @@ def main(target: Path) -> None:
     shutil.copytree(
         sysconfig.get_path("purelib"), packages, ignore=shutil.ignore_patterns(*UNUSED_PACKAGES, *UNUSED_FILES)
     )
+    for service in packages.glob("botocore/data/*/"):
+        if service.name not in SERVICES:
+            shutil.rmtree(service)
     for library in sorted(set(_libraries([python, *root.rglob("*.so*")]))):
         # Not what a package brings itself: that is there already.
         if not library.resolve().is_relative_to(target):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,12 +15,29 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text()
+
+
+def test_what_the_dockerfile_copies_is_there_and_sent_to_docker() -> None:
+    """Docker is sent what `.dockerignore` does not leave out, and the wheel needs all that it includes."""
+    sent = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    copied = [words.split()[:-1] for words in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE)]
+    sources = [source for line in copied for source in line]
+    for source in sources:
+        # A pattern may match nothing.
+        assert "[" in source or (ROOT / source).exists(), source
+        assert any(f"{source.replace('[s]', 's')}/".startswith(f"{each}/") for each in sent), source
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert {*build["force-include"]} <= {*sources}
+
+
 @pytest.mark.full
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the root of a process")
 def test_the_image_starts_without_a_shell_and_as_a_user_without_rights(tmp_path: Path) -> None:
+    (extras,) = re.findall(r'ARG EXTRAS="(.*)"', DOCKERFILE)
     python, made = tmp_path / "venv/bin/python", tmp_path / "image"
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
-    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", f"{ROOT}[postgres,kubernetes]"]
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", f"{ROOT}[{extras}]"]
     installed = subprocess.run(install, capture_output=True, text=True, check=False)
     if installed.returncode != 0:
         pytest.skip(f"no package index: {installed.stderr[-200:]}")
