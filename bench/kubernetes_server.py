@@ -16,13 +16,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from openpai.app import serve
-from openpai.backends.kubernetes.backend import KubernetesBackend
-from openpai.kube import watch_stream
-from openpai.kube.client import KubeClient
-from openpai.kube.objects import PODS
-from openpai.kube.objects.pods import Pod
-from openpai.ports.backend import Action, LaunchTask
+from openpai.system.garbage import no_collections
+
+with no_collections():  # as `pai up` does
+    from openpai.app import serve
+    from openpai.backends.kubernetes.backend import KubernetesBackend
+    from openpai.kube import watch_stream
+    from openpai.kube.client import KubeClient
+    from openpai.kube.objects import PODS
+    from openpai.kube.objects.pods import Pod
+    from openpai.ports.backend import Action, LaunchTask
 
 
 class Notes:
