@@ -53,8 +53,12 @@ UNUSED_PACKAGES: Final = (
     "__pycache__",
     "tests",
 )
-SERVICES: Final = ("s3", "sts")
-"""What is kept of botocore's descriptions of hundreds of services, a sixth of the image."""
+KEPT_PARTS: Final = {
+    "botocore/data/*/": ("s3", "sts"),
+    "pygments/lexers/*.py": ("__init__.py", "_mapping.py", "python.py", "special.py"),
+    "sqlalchemy/dialects/*/": ("postgresql", "sqlite"),
+}
+"""What is kept of hundreds of services, languages and databases, a fifth of the image."""
 CERTIFICATES: Final = "etc/ssl/certs/ca-certificates.crt"
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 
@@ -77,9 +81,7 @@ def main(target: Path) -> None:
     shutil.copytree(
         sysconfig.get_path("purelib"), packages, ignore=shutil.ignore_patterns(*UNUSED_PACKAGES, *UNUSED_FILES)
     )
-    for service in packages.glob("botocore/data/*/"):
-        if service.name not in SERVICES:
-            shutil.rmtree(service)
+    _drop_parts(packages)
     for library in sorted(set(_libraries([python, *root.rglob("*.so*")]))):
         # Not what a package brings itself: that is there already.
         if not library.resolve().is_relative_to(target):
@@ -93,6 +95,16 @@ def main(target: Path) -> None:
     (root / "tmp").chmod(0o1777)
     (target / "home").mkdir(mode=0o700)
     _compile(root, python)
+
+
+def _drop_parts(packages: Path) -> None:
+    """Remove what packages bring for services, languages and databases that a server does not use."""
+    for pattern, kept in KEPT_PARTS.items():
+        for part in packages.glob(pattern):
+            if part.name not in kept and part.is_dir():
+                shutil.rmtree(part)
+            elif part.name not in kept:
+                part.unlink()
 
 
 def _strip(root: Path) -> None:

@@ -128,7 +128,7 @@ def _converted(document: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | str:
         if "accountName" not in data:
             return "its account name and key are not known; export the secret of its volume, too"
         return "azureBlob", data
-    return f"OpenPAI does not say what it is (type {kind}); add it with: pai storage add"
+    return f"OpenPAI does not say what it is (type {kind}); add it with: pai storage add NAME claim claim=VOLUME-CLAIM"
 
 
 def _agrees(here: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

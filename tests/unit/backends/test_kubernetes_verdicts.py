@@ -264,8 +264,12 @@ def test_a_refused_pod_ends_for_good_only_if_the_pod_is_at_fault(http: int, outp
     assert output in refusal.exit.message
 
 
-def test_a_full_quota_is_waited_for() -> None:
-    error = error_of("create pods", 403, json.dumps({"message": "exceeded quota: small, requested: pods=1"}).encode())
+@pytest.mark.parametrize(
+    "output",
+    ["exceeded quota: small, requested: pods=1", "status unknown for quota: small, resources: pods"],
+)
+def test_a_full_quota_is_waited_for(output: str) -> None:
+    error = error_of("create pods", 403, json.dumps({"message": output}).encode())
     assert (refusal_of(error, 0.0).exit, refusal_of(error, 0.0).step) == (None, "QuotaExceeded")
     late = refusal_of(error, 1000.0).exit
     assert late is not None
