@@ -22,6 +22,8 @@ class KeptCells:
         self._now_ms = now_ms
         self.held: dict[str, Kept] = {}
         """The kept cells that are withheld from other gangs at this moment, by virtual cluster."""
+        self._has_opened = False
+        """Whether withheld cells were opened to gangs, some of which this round may have looked at before."""
         self._patient: dict[str, list[Waiting]] = {}
         """The gangs that found no room and have waited long enough for cells to be kept, by virtual cluster."""
 
@@ -55,7 +57,7 @@ class KeptCells:
         if kept.closed_ms is None:
             if not self._is_cheap(kept, waiting, idle):
                 if kept.is_withheld:
-                    kept.is_withheld = False
+                    kept.is_withheld, self._has_opened = False, True
                     self._state.note_freed(kept.virtual_cluster)
                 return
             self._look_again_when_dear(kept, waiting, idle)
@@ -102,13 +104,13 @@ class KeptCells:
             self._state.look_again_at(group, patient_ms)
 
     def keep(self) -> bool:
-        """Keep cells for the most urgent patient gang of each virtual cluster; return whether others were let go."""
+        """Keep cells for the most urgent patient gang of each virtual cluster; return whether others were opened."""
         cluster, patient = self._state.core.cluster, self._patient
         self._patient = {}
         before = cluster.freed[""]
         for name, waiting in patient.items():
             self._keep_for_one(name, waiting)
-        return cluster.freed[""] != before
+        return self._has_opened or cluster.freed[""] != before
 
     def _keep_for_one(self, name: str, patient: list[Waiting]) -> None:
         """Keep cells for the gang that has waited longest; choose them again when that is due."""

@@ -221,7 +221,7 @@ class Queue:
         `freed` counts what was freed, by group: a group where nothing was freed or added since the last pass is
         skipped. `given` counts how often devices were granted or returned, after which gangs may sort later.
         """
-        worth = self._due(freed)
+        anywhere, worth = freed[""], self._due(freed)
         heap: list[tuple[OrderKey, str, Lane]] = []
         for group in worth:
             for lane in self._groups[group].values():
@@ -238,7 +238,7 @@ class Queue:
             line = lane.lines.get(user)
             if line and line[0][1] is not waiting:
                 heappush(heap, (order_key(line[0][1]), user, lane))
-        self._all_seen = freed[""]
+        self._all_seen = anywhere
         self._seen.update(worth)
         self._touched -= worth.keys()
 

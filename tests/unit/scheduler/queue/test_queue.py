@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from openpai.scheduler.model import Limit, Node, Preempt, Why
 from openpai.scheduler.queue.scheduler import HivedScheduler
+from openpai.scheduler.queue.waiting_queue import Queue, Waiting
 from tests.unit.scheduler.queue.queues import HOUR_MS, LONG_MS, gang, placed
 
 Text = Callable[..., str]
@@ -195,3 +197,14 @@ def test_a_changed_priority_moves_a_waiting_gang_and_stays_with_a_running_one(sc
     assert (decision.gang, decision.victims, other.gang) == ("lifted", ("runs",), "waits")
     scheduler.release("runs")
     assert placed(scheduler, 3) == ["lifted", "waits"]
+
+
+def test_what_is_freed_while_gangs_are_looked_through_has_them_looked_at_again() -> None:
+    """If only the next thing freed anywhere did that, a virtual cluster would depend on what others do."""
+    queue, freed = Queue(), {"": 0, "a": 0}
+    queue.add(Waiting(gang("waits", 1), (), 1))
+    heads = partial(queue.heads, lambda waiting: (0, 0.0, 0, 0, 0, waiting.number), freed, lambda: 0)
+    for _ in heads():
+        freed |= {"": 1, "a": 1}
+    assert [head.waiting.gang.id for head in heads()] == ["waits"]
+    assert not [*heads()]
