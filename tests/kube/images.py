@@ -5,8 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
 import tarfile
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from tests.integration.docker_engine import root_files
@@ -55,6 +61,25 @@ def write_image(
 def shell_image(path: Path, tag: str = SHELL_IMAGE, *programs: str) -> Path:
     """Write an image with a shell and some programs."""
     return write_image(path, tag, root_files(*programs))
+
+
+def python_image(path: Path, tag: str, *packages: str) -> Path:
+    """Write an image with a shell, and with the Python of this process and some packages of it with what they load."""
+    home, needed = f"/usr/local/lib/python{sys.version_info.major}.{sys.version_info.minor}", [sys.executable]
+    files = {f"{home}/{found.name}": str(found) for found in Path(sysconfig.get_path("stdlib")).iterdir()}
+    for unused in ("test", "site-packages", "dist-packages"):
+        files.pop(f"{home}/{unused}", None)
+    installed = Path(sysconfig.get_path("platlib"))
+    for package in packages:
+        parts = [found for found in installed.iterdir() if found.name in (package, f"{package}.py", f"{package}.libs")]
+        files |= {f"{home}/site-packages/{found.name}": str(found) for found in parts}
+        needed += [str(library) for part in parts for library in part.rglob("*.so*")]
+    needed += [str(library) for library in Path(sysconfig.get_path("stdlib"), "lib-dynload").glob("*.so")]
+    listed = subprocess.run(["ldd", *needed], check=False, capture_output=True, text=True).stdout
+    libraries = {library for library in re.findall(r"=> (/\S+)", listed) if not Path(library).is_relative_to(installed)}
+    files |= {library: os.path.realpath(library) for library in libraries}
+    files["/usr/local/bin/python3"] = os.path.realpath(sys.executable)
+    return write_image(path, tag, chain(files.items(), root_files()))
 
 
 def pause_image(path: Path) -> Path:

@@ -1,0 +1,135 @@
+"""The training example of the README in real pods on two real nodes: its logs, a lost pod, a lost node, and a stop."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+from cryptography.fernet import Fernet
+
+from openpai.kube.client import KubeClient
+from openpai.kube.config import cluster_access
+from openpai.kube.objects import NAMESPACES, PODS
+from openpai.kube.objects.pods import Pod
+from tests.kube.images import python_image
+from tests.kube.node import RealNode, real_node, why_no_node
+from tests.kube.server import ControlPlane, control_plane
+from tests.kube.servers import Replica, server, until
+
+pytestmark = pytest.mark.full
+EXAMPLE = Path(__file__).parents[2] / "examples/04-distributed-training.yaml"
+IMAGE = "local/sklearn:1"
+PACKAGES = ("numpy", "scipy", "sklearn", "joblib", "threadpoolctl", "cloudpickle", "narwhals")
+SPACE = "training"
+
+
+def why_not() -> str:
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        return f"no {', '.join(missing)} (pip install scikit-learn)"
+    return why_no_node() or ("two nodes of two processors are needed" if (os.cpu_count() or 1) < 2 else "")
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[tuple[ControlPlane, dict[str, RealNode]]]:
+    if reason := why_not():
+        pytest.skip(reason)
+    image = python_image(tmp_path / "image.tar", IMAGE, *PACKAGES, "scikit_learn")
+    with control_plane(controllers=True) as plane, real_node(plane, 245) as one, real_node(plane, 246) as other:
+        for node in (one, other):
+            node.load(image)
+        yield plane, {one.name: one, other.name: other}
+
+
+@pytest_asyncio.fixture
+async def platform(nodes: tuple[ControlPlane, dict[str, RealNode]], tmp_path: Path) -> AsyncIterator[Replica]:
+    plane, _ = nodes
+    async with KubeClient(cluster_access(plane.kubeconfig)) as kube:
+        await kube.create(NAMESPACES, {"metadata": {"name": SPACE}})
+    # Both nodes are this machine: on networks of their own, pods of one would not reach those of the other.
+    options = {"kubeconfig": plane.kubeconfig, "kube_namespace": SPACE, "config": tmp_path / "server.yaml"}
+    (tmp_path / "server.yaml").write_text("host-network: true\n")
+    (tmp_path / "server").mkdir()
+    async with server(tmp_path / "server", Fernet.generate_key().decode(), **options) as made:
+        yield made
+
+
+def example(name: str, *, workers: int, epochs: int) -> str:
+    """Return the job file of the example with these numbers."""
+    job: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
+    job |= {"name": name, "jobRetryCount": 9}
+    job["prerequisites"][0]["uri"] = IMAGE
+    job["parameters"]["epochs"] = epochs
+    job["taskRoles"]["worker"]["instances"] = workers
+    return json.dumps(job)
+
+
+async def running(kube: KubeClient, job: str) -> dict[str, Pod]:
+    """Return the pods of a job whose containers run, by role."""
+    pods = [pod for pod in await kube.list(PODS, SPACE) if pod.metadata.label("openpai/name") == job]
+    alive = [pod for pod in pods if pod.status.phase == "Running" and not pod.is_deleting]
+    return {pod.metadata.label("openpai/role"): pod for pod in alive}
+
+
+async def both_run(kube: KubeClient, job: str, without: set[str]) -> dict[str, Pod]:
+    """Wait until both tasks run in pods that are none of these, and return the pods."""
+
+    async def are_new() -> bool:
+        pods = await running(kube, job)
+        return len(pods) == 2 and not {pod.uid for pod in pods.values()} & without
+
+    await until(are_new, 240)
+    return await running(kube, job)
+
+
+async def log_of(platform: Replica, job: str, role: str) -> str:
+    path = f"/api/v2/jobs/{job}/attempts/0/taskRoles/{role}/taskIndex/0/attempts/0/logs/stdout"
+    answer = await platform.client.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+async def test_the_training_example_survives_what_happens_to_its_pods_and_nodes(
+    platform: Replica, nodes: tuple[ControlPlane, dict[str, RealNode]]
+) -> None:
+    plane, machines = nodes
+
+    async def submit(name: str, workers: int, epochs: int) -> None:
+        answer = await platform.client.post("/api/v2/jobs", content=example(name, workers=workers, epochs=epochs))
+        assert answer.status_code == 202, answer.text
+
+    async def has_ended() -> bool:
+        return await platform.state("whole") not in ("WAITING", "RUNNING")
+
+    async with KubeClient(cluster_access(plane.kubeconfig)) as kube:
+        await submit("whole", 3, 30)
+        await until(has_ended, 240)
+        assert await platform.state("whole") == "SUCCEEDED", await log_of(platform, "whole", "ps")
+        lines = (await log_of(platform, "whole", "ps")).splitlines()
+        assert float(lines[-1].removeprefix("accuracy=")) > 0.9
+        assert "epoch=30 loss=" in await log_of(platform, "whole", "worker")
+
+        await submit("long", 1, 1_000_000)
+        first = await both_run(kube, "long", set())
+        await kube.delete(PODS, first["worker"].name, SPACE)
+        second = await both_run(kube, "long", {pod.uid for pod in first.values()})
+        lost = second["ps"].spec.node_name
+        machines[lost].lose_power()
+        third = await both_run(kube, "long", {pod.uid for pod in (*first.values(), *second.values())})
+        assert lost not in {pod.spec.node_name for pod in third.values()}
+        assert "1 workers are here" in await log_of(platform, "long", "ps")
+
+        stopped = await platform.client.put("/api/v2/jobs/long/executionType", json={"value": "STOP"})
+        assert stopped.status_code == 202
+
+        async def is_stopped() -> bool:
+            return await platform.state("long") == "STOPPED" and not await running(kube, "long")
+
+        await until(is_stopped, 120)
