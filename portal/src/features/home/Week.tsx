@@ -21,7 +21,8 @@ export function Week({ user }: { user: string }) {
   if (!report?.rows.length) return null;
   const isGpu = report.total.gpuHours > 0;
   const used = new Map(report.rows.map((row) => [row.day, isGpu ? row.gpuHours : row.cpuHours]));
-  const most = Math.max(...used.values()) || 1;
+  // A day with a few minutes is no full bar.
+  const most = Math.max(...used.values(), 1);
   const unit = isGpu ? i18n.t("GPU hours") : i18n.t("CPU hours");
   const name = new Intl.DateTimeFormat(i18n.locale, { weekday: "short", timeZone: "UTC" });
   return (

@@ -6,7 +6,7 @@ import { commandOf, dataOf, faultsOf, fieldsOf, KIND_NAMES, label } from "./kind
 test("each kind has its required fields first, and its credentials last and hidden", () => {
   expect(KIND_NAMES).toEqual(["local", "nfs", "smb", "claim", "s3", "azureBlob", "webhdfs"]);
   expect(fieldsOf("smb").map((field) => `${field.key}:${field.type}`)).toEqual(
-    ["server:text", "share:text", "path:text", "username:text", "domain:text", "port:number", "mountedAt:text", "password:secret"]);
+    ["server:text", "share:text", "path:text", "username:text", "domain:text", "port:number", "mountedAt:text", "claim:text", "password:secret"]);
   expect(fieldsOf("webhdfs").find((field) => field.key === "useHttps")?.type).toBe("switch");
 });
 
