@@ -55,7 +55,7 @@ async def test_kube_scheduler_binds_a_task_to_its_node_or_says_why_not(polite: W
         assert scheduled.status == "True"
     # Its node is full in the eyes of kube-scheduler, which goes to no other, although that is empty.
     await backend.apply([a_launch(polite, a_key(3), polite.programs.exits(0), cpus=64)])
-    assert "Insufficient cpu" in await step(backend, "SchedulingFailed", 3)
+    assert "Insufficient cpu" in await step(backend, "SchedulingFailed", a_key(3))
     # It is placed as soon as there is room,
     await backend.apply([KillTask(a_key(0), 1.0)])
     (ended,) = await watch.until_over(a_key(3))
@@ -63,7 +63,7 @@ async def test_kube_scheduler_binds_a_task_to_its_node_or_says_why_not(polite: W
     # and one that never is can be stopped.
     await polite.nodes.cordon(other)
     await backend.apply([a_launch(polite, a_key(4), polite.programs.exits(0), node=other)])
-    assert "unschedulable" in await step(backend, "SchedulingFailed", 4)
+    assert "unschedulable" in await step(backend, "SchedulingFailed", a_key(4))
     await backend.apply([KillTask(a_key(4), 1.0)])
     stopped = await the_end(watch, 4)
     assert (stopped.code, stopped.reason, stopped.started_at_ms) == (143, ExitReason.EXITED, None)
