@@ -10,6 +10,8 @@ import { askThrough, type Answered } from "./shared";
 /** Sums over many jobs change with nearly every event; they need no answer for each. */
 const SUMS_MS = 1_500;
 const SUMS = new Set(["nodes", "virtual-clusters", "quotas", "palette"]);
+/** What a tab has to expect that heard of nothing for a while. */
+const ANYTHING: JobChanges = { next: 0, jobs: [], others: true, complete: false };
 
 let isLive = false;
 
@@ -96,13 +98,25 @@ function connect(handlers: Handlers): () => void {
   });
   worker.port.start();
   send(pageKey());
+  const isSeen = () => document.visibilityState === "visible";
+  const look = () => {
+    post({ isSeen: isSeen() });
+    if (isSeen() && isLive) handlers.onChanges(ANYTHING);
+  };
+  post({ isSeen: isSeen() });
+  document.addEventListener("visibilitychange", look);
   const forget = whenPageKeyChanges(() => send(pageKey()));
   const leave = () => send(undefined);
   // A page that comes back from the browser's cache says so again.
-  const comeBack = (event: PageTransitionEvent) => event.persisted && send(pageKey());
+  const comeBack = (event: PageTransitionEvent) => {
+    if (!event.persisted) return;
+    send(pageKey());
+    post({ isSeen: isSeen() });
+  };
   addEventListener("pagehide", leave);
   addEventListener("pageshow", comeBack);
   return () => {
+    document.removeEventListener("visibilitychange", look);
     removeEventListener("pagehide", leave);
     removeEventListener("pageshow", comeBack);
     forget();
