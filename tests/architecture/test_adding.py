@@ -46,7 +46,6 @@ _OF_NO_NOUN: Final[dict[str, set[str]]] = {
     "wire": {"answers", "doc", "exits", "revisions", "states"},
     "api/shapes": {"exits", "job_lists", "revisions"},
     "client/calls": {"naming"},
-    "client/model": {"reading", "revisions"},
 }
 
 

@@ -54,8 +54,11 @@ def circle_in(imports: Mapping[str, Iterable[str]]) -> list[str]:
 def test_no_file_is_longer_than_a_person_reads() -> None:
     sizes = {named(path): len(path.read_text("utf-8").splitlines()) for path in python_files()}
     assert sizes, "no Python files found"
-    too_long = {name: size for name, size in sizes.items() if size > LINES_MAX and "migrations/versions" not in name}
-    assert too_long == {}
+    written_by_programs = ("migrations/versions", "client/model.py")
+    too_long = {
+        name for name, size in sizes.items() if size > LINES_MAX and not any(map(name.count, written_by_programs))
+    }
+    assert too_long == set()
 
 
 def test_every_module_says_what_it_is() -> None:

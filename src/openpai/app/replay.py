@@ -114,7 +114,7 @@ def _report(answer: Mapping[str, Any], now_ms: int) -> None:
     from rich.markup import escape
 
     from openpai.cli.job_tables import wait_text
-    from openpai.client.model.job_events import Wait
+    from openpai.client.model import Wait
 
     output.say_marked_up(f"[bold]{escape(answer['job'] or answer['gang'])}[/]")
     decision = answer["decision"]

@@ -12,7 +12,7 @@ from openpai.protocol.errors import InvalidParameters, Refused
 
 if TYPE_CHECKING:
     from openpai.client import Client
-    from openpai.client.model.alerts import Alert, AlertAction, Subscription
+    from openpai.client.model import Alert, AlertAction, Subscription
 
 COMMANDS: Final = {
     "list": ("openpai.cli.alert:list_", "List what needs attention now."),

@@ -14,7 +14,7 @@ from openpai.protocol.errors import InvalidParameters, Refused
 
 if TYPE_CHECKING:
     from openpai.client import Client
-    from openpai.client.model.alert_rules import AlertRule, AlertRuleTest
+    from openpai.client.model import AlertRule, AlertRuleTest
 
 FILE_MAX: Final = 16 << 10
 SINCE: Final = "7d"

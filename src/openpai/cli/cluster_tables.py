@@ -14,8 +14,7 @@ from openpai.cli.listing import listing, shown
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from openpai.client.model.nodes import NodeView
-    from openpai.client.model.virtual_clusters import Accuracy, QueuedJob, Resources, VirtualCluster
+    from openpai.client.model import Accuracy, NodeView, QueuedJob, Resources, VirtualCluster
 
 BAR_WIDTH: Final = 10
 WIDE_BAR: Final = 32
@@ -78,7 +77,7 @@ def _of_three(used: int, good: int, total: int) -> str:
 
 def skus(vc: VirtualCluster) -> str:
     """Return what a virtual cluster is guaranteed, as in `24 A100, 8 V100`."""
-    return ", ".join(f"{count} {name}" for name, count in vc.skus)
+    return ", ".join(f"{count} {name}" for name, count in vc.skus.items())
 
 
 def vc_facts(vc: VirtualCluster) -> Table:
@@ -103,7 +102,7 @@ def accuracy_sentences(found: Accuracy) -> list[str]:
         )
     if found.runs:
         share, count = formatting.percent(found.runs_within_2x, found.runs), formatting.plural(found.runs, "run time")
-        error = f"the median is off by {found.run_error:.1f}x"
+        error = f"the median is off by {found.run_error or 0:.1f}x"
         sentences.append(f"of the last {count}, {share} were guessed within a factor of 2; {error}")
     return sentences
 

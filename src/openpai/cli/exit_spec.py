@@ -17,8 +17,7 @@ from openpai.protocol.errors import InvalidParameters, Refused
 
 if TYPE_CHECKING:
     from openpai.client import Client
-    from openpai.client.model.exit_specs import ExitSpec, ExitSpecTest
-    from openpai.client.model.tasks import Cause
+    from openpai.client.model import Cause, ExitSpec, ExitSpecTest
 
 COMMANDS: Final = {
     "list": ("openpai.cli.exit_spec:list_", "List exit specs: the causes of failures that the platform knows."),

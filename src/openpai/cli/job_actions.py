@@ -161,12 +161,12 @@ def _many(
 ) -> int:
     if bool(names) == bool(where):
         raise InvalidParameters(f"pai job {action} needs jobs", "give either names of jobs or --where KEY=VALUE")
-    from openpai.client.model import Result, Results
+    from openpai.client.model import Results
 
     with session.connect() as pai:
         if one := _alone(names, where):
             _do(pai, action, one, tag or "")
-            found = Results((Result(one, True, done, ""),), 0, {"job": one, "action": action, "done": True})
+            found = Results.read({"results": [{"job": one, "status": 200, "message": done}]})
         elif where:
             matching = _with_user(pai, conditions(where))
             _check_sure(pai, action, matching, yes)
@@ -174,7 +174,7 @@ def _many(
         else:
             found = pai.many(action, names, tag=tag, reason=reason)
     if json:
-        output.document(found.document)
+        output.document({"job": one, "action": action, "done": True} if one else found.document)
     else:
         _print(found, done, action)
     # The first failure decides the exit code, as it would alone.

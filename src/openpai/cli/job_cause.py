@@ -8,8 +8,7 @@ from openpai.cli.formatting import clock_time
 from openpai.cli.listing import shown
 
 if TYPE_CHECKING:
-    from openpai.client.model import JobDetail
-    from openpai.client.model.tasks import Cause
+    from openpai.client.model import Cause, JobDetail
 
 _DOMAINS: Final = {
     "user": "caused by the program or the job file",

@@ -11,8 +11,7 @@ from openpai.cli.options import argument, option
 from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
-    from openpai.client.model import Held, JobDetail, Resources
-    from openpai.client.model.job_events import Wait
+    from openpai.client.model import Held, JobDetail, Resources, Wait
 
 REASONS_SHOWN: Final = 5
 HOLDERS_SHOWN: Final = 8

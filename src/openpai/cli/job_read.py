@@ -21,8 +21,7 @@ from openpai.protocol.sweeps import LATER_TAG
 
 if TYPE_CHECKING:
     from openpai.client import Client
-    from openpai.client.model import JobSummary, Sweep
-    from openpai.client.model.tasks import WorkKept
+    from openpai.client.model import JobSummary, Sweep, WorkKept
 
 SWEEPS_SHOWN: Final = 50
 EVENT_TYPES: Final = ("Normal", "Warning")

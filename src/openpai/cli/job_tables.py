@@ -13,9 +13,19 @@ from openpai.cli.listing import listing, shown
 from openpai.protocol.wording import exact
 
 if TYPE_CHECKING:
-    from openpai.client.model import Application, Event, JobDetail, JobSummary, Resources, Sweep, TaskView, Wait
-    from openpai.client.model.job_events import Estimate
-    from openpai.client.model.tasks import TaskProgress, WorkKept
+    from openpai.client.model import (
+        Application,
+        Estimate,
+        Event,
+        JobDetail,
+        JobSummary,
+        Resources,
+        Sweep,
+        TaskProgress,
+        TaskView,
+        Wait,
+        WorkKept,
+    )
 
 TASKS_SHOWN: Final = 30
 CAUSES_SHOWN: Final = 10

@@ -37,7 +37,7 @@ def _of_token(address: str) -> Login:
     token = prompts.secret(f"Token for {address}", from_stdin=True)
     with Client(address, token) as pai:
         found = pai.check()
-    return Login(found.user, token, found.is_admin, found.document)
+    return Login.read({"user": found.user, "token": token, "admin": found.is_admin})
 
 
 def login(

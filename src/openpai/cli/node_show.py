@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from openpai.cli import formatting, output, session
 from openpai.cli.node import Node
@@ -12,7 +12,7 @@ from openpai.cli.node import Node
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from openpai.client.model import Held, Holding, NodeCheck, NodeView
+    from openpai.client.model import AuditEntry, Held, Holding, NodeCheck, NodeDetail
 
 
 def show(node: Node, json: output.Json = False) -> None:
@@ -25,25 +25,25 @@ def show(node: Node, json: output.Json = False) -> None:
     if output.as_json(json, found.document):
         return
     now_ms = int(time.time() * 1000)
-    output.facts(_facts(found.node, found.held))
+    output.facts(_facts(found))
     if found.checks:
         output.say()
         output.say(_checks(found.checks))
         if checked := max((check.checked_ms or 0 for check in found.checks), default=0):
             output.say(f"checked at {formatting.clock_time(checked)}")
-    if found.held.jobs:
+    if found.jobs:
         output.say()
-        output.say(held_table(found.held.jobs, now_ms))
-    if rest := others(found.held):
+        output.say(held_table(found.jobs, now_ms))
+    if rest := others(found):
         output.say(rest)
     if found.history:
         output.say()
         output.say(_history(found.history))
-    is_drained = found.node.is_drained
+    is_drained = found.is_drained
     output.next_step(f"pai job list --node {node}", f"pai node {'undrain' if is_drained else 'drain'} {node}")
 
 
-def _facts(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
+def _facts(node: NodeDetail) -> Iterator[tuple[str, str]]:
     yield "node", node.name
     yield "address", node.address
     health = "good" if node.is_healthy else "" if node.message else "not healthy"
@@ -62,11 +62,11 @@ def _facts(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
     yield "memory", f"{formatting.memory(node.memory_mb.used)} of {formatting.memory(node.memory_mb.total)} in use"
     if node.gpus.total:
         yield "GPUs", f"{node.gpus.used} of {node.gpus.total} in use{f', {node.gpu_model}' if node.gpu_model else ''}"
-        yield from _devices(node, held)
+        yield from _devices(node)
 
 
-def _devices(node: NodeView, held: Held) -> Iterator[tuple[str, str]]:
-    users = {device: one.job for one in held.jobs for device in one.devices}
+def _devices(node: NodeDetail) -> Iterator[tuple[str, str]]:
+    users = {device: one.job for one in node.jobs for device in one.devices}
     for device in range(node.gpus.total):
         message = [users[device]] if device in users else []
         if device in node.bad_devices:
@@ -119,11 +119,8 @@ def others(held: Held) -> str:
     )
 
 
-def _history(entries: Sequence[dict[str, Any]]) -> Table:
+def _history(entries: Iterable[AuditEntry]) -> Table:
     from openpai.cli.listing import listing
 
-    rows = [
-        (formatting.clock_time(one.get("time")), str(one.get("actor")), formatting.details(one.get("detail") or {}))
-        for one in entries
-    ]
+    rows = [(formatting.clock_time(one.at_ms), one.actor, formatting.details(one.detail)) for one in entries]
     return listing(("TIME", "USER", "CHANGE"), rows, whole=("TIME",))

@@ -13,7 +13,7 @@ from openpai.cli.options import option
 from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
-    from openpai.client.model import Use
+    from openpai.client.model import UsageTotal, Use
 
 WORDS: Final = ("user", "group", "vc", "day")
 
@@ -93,13 +93,13 @@ def _cell(row: Use, word: str) -> str:
     return message or "(none)"
 
 
-def _sums(row: Use, is_lent: bool, is_wasted: bool) -> tuple[str, ...]:
+def _sums(row: UsageTotal, is_lent: bool, is_wasted: bool) -> tuple[str, ...]:
     used = f"{row.gpu_hours:.2f}", f"{row.cpu_hours:.2f}", f"{row.memory_gb_hours:.2f}", str(row.task_attempts)
     lent = (f"{row.gpu_hours_borrowed:.2f}", f"{row.gpu_hours_lent:.2f}") if is_lent else ()
     return *used, *lent, *((f"{row.gpu_hours_wasted:.2f}",) if is_wasted else ())
 
 
-def _wasted(total: Use) -> str:
+def _wasted(total: UsageTotal) -> str:
     idle, failed, preempted = total.gpu_hours_idle, total.gpu_hours_failed, total.gpu_hours_preempted
     return f"{idle:.2f} idle, {failed:.2f} lost by failures of the platform, {preempted:.2f} lost by preemption"
 

@@ -18,7 +18,7 @@ from openpai.cli.options import option
 from openpai.protocol.errors import InvalidParameters, Refused
 
 if TYPE_CHECKING:
-    from openpai.client.model.revisions import Revised, Revision
+    from openpai.client.model import Revised, Revision
 
 Reason = Annotated[str, option("--reason TEXT", "Kept in the history.")]
 Kind = TypeVar("Kind", bound="Revision")

@@ -146,9 +146,7 @@ def check(name: Name, json: output.Json = False) -> int:
     if json:
         output.document(found.document)
         return code
-    rows = [
-        (_MARK[bool(step.get("ok"))], str(step.get("step")), str(step.get("message") or "")) for step in found.steps
-    ]
+    rows = [(_MARK[step.is_ok], step.step, step.message) for step in found.steps]
     output.table(("", "STEP", "MESSAGE"), rows, markup=("",))
     if found.is_ok:
         output.next_step(f"pai storage grant {name} GROUP", f"pai storage ls {name}")

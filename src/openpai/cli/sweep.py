@@ -76,7 +76,7 @@ def show(name: Name, json: output.Json = False) -> None:
 
     limit = f"; at most {found.max_running} at a time" if found.max_running else ""
     output.say(f"{found.user}~{found.name}: {states_text(found)}{limit}.")
-    names = list(dict.fromkeys(name for job in found.jobs for name in job.parameters))
+    names = list(dict.fromkeys(name for job in found.jobs for name in job.parameters or ()))
     metrics = list(
         dict.fromkeys(name for job in found.jobs if job.progress is not None for name in job.progress.metrics)
     )
@@ -86,7 +86,7 @@ def show(name: Name, json: output.Json = False) -> None:
 
 
 def _row(job: SweepJob, names: Sequence[str], metrics: Sequence[str]) -> tuple[str, ...]:
-    values = [str(job.parameters.get(name, "")) for name in names]
+    values = [str((job.parameters or {}).get(name, "")) for name in names]
     reported: Mapping[str, float] = job.progress.metrics if job.progress is not None else {}
     shown = [f"{reported[name]:g}" if name in reported else "" for name in metrics]
     return (job.name, job.state, *values, *shown, job.progress.text() if job.progress is not None else "")

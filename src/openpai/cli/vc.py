@@ -13,7 +13,7 @@ from openpai.cli.text_file import read_text
 from openpai.protocol.errors import InvalidParameters
 
 if TYPE_CHECKING:
-    from openpai.client.model.virtual_clusters import ClusterConfig, PromisePreview
+    from openpai.client.model import ClusterConfig, PromisePreview
 
 COMMANDS: Final = {
     "list": ("openpai.cli.vc:list_", "List the virtual clusters: what they are guaranteed, and how much is in use."),
@@ -72,7 +72,7 @@ def show(name: Vc, json: output.Json = False) -> None:
         f"[bold]{escape(vc.name)}[/]: {formatting.plural(vc.running, 'job')} running, {vc.waiting} waiting"
     )
     output.say(cluster_tables.vc_facts(vc))
-    if lent := job_tables.lent_text([(name, of.gpus, of.cpus) for name, of in vc.lent_to]):
+    if lent := job_tables.lent_text([(name, of.gpus, of.cpus) for name, of in vc.lent_to.items()]):
         output.say_marked_up(f"lent: {lent}")
     if vc.is_interruptible:
         output.say("Its jobs are interruptible, unless their job files say otherwise.")
@@ -81,7 +81,7 @@ def show(name: Vc, json: output.Json = False) -> None:
         output.say(f"{formatting.plural(vc.moves.jobs, 'job')} moved to make whole nodes for others; {lost}")
     for sentence in cluster_tables.accuracy_sentences(vc.accuracy):
         output.say(sentence)
-    for kind, count in vc.skus:
+    for kind, count in vc.skus.items():
         sku = types.get(kind) or {}
         each = (
             (

@@ -17,7 +17,7 @@ from openpai.client.calls_core import Call
 from openpai.protocol.errors import Unavailable
 
 if TYPE_CHECKING:
-    from openpai.client.model.tasks import LogPiece
+    from openpai.client.reading import LogPiece
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 
-from openpai.client.model.tasks import LogPiece
+from openpai.client.reading import LogPiece
 from openpai.client.retry import TRIES, pause_s, unreachable
 from openpai.protocol.errors import Unavailable
 

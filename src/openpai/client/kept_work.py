@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
+from openpai.client import model
 from openpai.client.calls.jobs import task_path
 from openpai.client.calls_core import API, iterated
 from openpai.client.client import Client
-from openpai.client.model.tasks import WorkKept
 from openpai.protocol.errors import InvalidParameters, Unavailable
 
 _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
@@ -29,7 +29,7 @@ _UNFIT: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 def fetch_work(
     pai: Client,
     job: str,
-    kept: WorkKept,
+    kept: model.WorkKept,
     goal: Path,
     paths: Sequence[str] = (),
     *,

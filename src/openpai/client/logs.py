@@ -14,10 +14,10 @@ from urllib.parse import urlencode
 
 import httpx
 
+from openpai.client import model
 from openpai.client.calls_core import Call, as_it_came, as_text, asks, iterates, query_of
 from openpai.client.connection import Connection
-from openpai.client.model.reading import Document
-from openpai.client.model.tasks import LogHit, LogPiece
+from openpai.client.reading import Document, LogPiece
 from openpai.protocol.errors import Refused
 
 RANGE_BYTES: Final = 8 << 20
@@ -111,7 +111,7 @@ class _Logs:
         regex: bool = False,
         ignore_case: bool = False,
         since_ms: int | None = None,
-    ) -> AsyncGenerator[LogHit, None]:
+    ) -> AsyncGenerator[model.LogHit, None]:
         """Yield the lines in which a text is found, or an expression of RE2."""
         params = query_of(text=text, regex=regex, since=since_ms, limit=1000) | {
             "ignore-case": "true" if ignore_case else "false"
@@ -120,7 +120,7 @@ class _Logs:
             call = Call("GET", f"{self.places.uri(stream)}/search", as_it_came, params, base="", within_s=SEARCH_S)
             answer = await self.wire.ask(call)
             for hit in answer["hits"]:
-                yield LogHit.read(hit)
+                yield model.LogHit.read(hit)
             if not answer["next"]:
                 return
             params["next"] = answer["next"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from openpai.client.model.reading import as_text
+from openpai.client.reading import as_text
 from openpai.kube.quantities import milli, whole
 
 CPUS_DEFAULT: Final = 1

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from openpai.client.model import JobDetail
-from openpai.client.model.tasks import SUCCEEDED, TaskView
+from openpai.client.model import JobDetail, TaskView
 from openpai.frameworks.job_file import minimum
 from openpai.frameworks.objects import COMPLETED, CREATION_PENDING, Framework
 from openpai.protocol.exit_codes import spec_for
@@ -135,7 +134,7 @@ def _task(framework: Framework, task: TaskView) -> Status:
     ended = None
     if task.is_final and task.exit_code is not None:
         ended = completion(task.exit_code, task.exit_diagnostics, limit=TASK_DIAGNOSTICS_MAX)
-        if task.state == SUCCEEDED:
+        if task.state == "SUCCEEDED":
             ended["type"]["name"] = "Succeeded"
     return {
         "index": task.index,

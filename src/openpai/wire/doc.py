@@ -19,6 +19,7 @@ class Doc:
     """Describes the annotated type in JSON Schema; an outer `Doc` goes before the one inside it."""
 
     def __init__(self, description: str = "", *, example: Any = _ABSENT, minimum: int | None = None) -> None:
+        self.description = description
         self._keywords: dict[str, Any] = {}
         if description:
             self._keywords["description"] = description

@@ -12,11 +12,11 @@ from openpai.wire.doc import Doc, Document
 class Resources(Document):
     """Resources, also under their older names."""
 
-    cpu: Annotated[float, Doc(example=64)]
-    memory: Annotated[float, Doc("MB", example=262_144)]
-    gpu: Annotated[float, Doc(example=8)]
-    vCores: Annotated[float, Doc(example=64)]
-    GPUs: Annotated[float, Doc(example=8)]
+    cpu: Annotated[int, Doc(example=64)]
+    memory: Annotated[int, Doc("MB", example=262_144)]
+    gpu: Annotated[int, Doc(example=8)]
+    vCores: Annotated[int, Doc(example=64)]
+    GPUs: Annotated[int, Doc(example=8)]
 
 
 class Accuracy(Document):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections import deque
-from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -12,7 +11,6 @@ from rich.console import Console
 from openpai.cli.job_watch import TASKS_LIVE, WatchState, _changes, _view, _written
 from openpai.cli.log_tail import _newest
 from openpai.client.model import JobDetail, Wait
-from openpai.client.model.jobs import Restart
 
 
 def job(state: str, tasks: int) -> JobDetail:
@@ -71,18 +69,18 @@ def test_a_progress_bar_and_the_number_of_the_attempt_are_shown():
 
 
 def test_plain_lines_show_retries():
-    def looked(attempt: int, task_attempt: int) -> WatchState:
+    def looked(attempt: int, task_attempt: int, *restarts: dict[str, object]) -> WatchState:
         status = {"username": "ann", "state": "RUNNING", "attemptId": attempt}
         tasks = [{"taskIndex": 0, "taskState": "RUNNING", "attemptId": task_attempt}]
-        read = {"name": "j", "jobStatus": status, "taskRoles": {"w": {"taskStatuses": tasks}}}
+        read = {"name": "j", "jobStatus": status, "taskRoles": {"w": {"taskStatuses": tasks}}, "restarts": restarts}
         return WatchState(JobDetail.read(read), (), [], "")
 
     message = [list(_changes(looked(0, 0), now)) for now in (looked(0, 0), looked(0, 1), looked(1, 0))]
     assert message[0] == []
     assert message[1] == ["w-0 [yellow]is retried[/]: attempt 2 of the task"]
     assert "[yellow]is retried[/]: attempt 2 begins" in message[2][0]
-    by_hand = replace(looked(1, 0).job, restarts=(Restart(1, 5, "ann restarted the job: [why]"),))
-    (line,) = list(_changes(looked(0, 0), WatchState(by_hand, (), [], "")))[:1]
+    by_hand = looked(1, 0, {"attemptId": 1, "time": 5, "message": "ann restarted the job: [why]"})
+    (line,) = list(_changes(looked(0, 0), by_hand))[:1]
     assert line == "[bold]j[/]: [yellow]ann restarted the job: \\[why][/]: attempt 2 begins"
 
 

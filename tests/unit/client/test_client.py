@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from importlib import import_module
-from pathlib import Path
-
 import httpx
 import pytest
 
@@ -169,13 +165,3 @@ def test_a_list_of_values_is_sent_as_a_comma_list(scripted):
 
 def test_a_client_has_a_timeout_for_answers(scripted):
     assert Client("http://pai.test", timeout_s=2).wire._http.timeout.read == 2
-
-
-def test_each_value_is_made_when_it_is_asked_for_and_found_where_types_are_looked_up():
-    source = Path(model.__file__).read_text("utf-8")
-    assert set(re.findall(r"from openpai\.client\.model\.(\w+) import \*", source)) == model._PLACE.keys()
-    for place, names in model._PLACE.items():
-        for name in names.split():
-            assert getattr(model, name) is getattr(import_module(f"openpai.client.model.{place}"), name)
-    with pytest.raises(AttributeError):
-        _ = model.Nothing

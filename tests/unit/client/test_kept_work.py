@@ -12,10 +12,10 @@ import pytest
 
 from openpai.client.client import Client
 from openpai.client.kept_work import fetch_archive, fetch_work
-from openpai.client.model.tasks import WorkKept
+from openpai.client.model import WorkKept
 from openpai.protocol.errors import Refused, Unavailable
 
-KEPT = WorkKept("worker", 0, 0, 1, files=1, bytes=1, is_counted=True, kept_until_ms=1)
+KEPT = WorkKept(role="worker", index=0, job_attempt=0, attempt=1, files=1, bytes=1, is_counted=True, kept_until_ms=1)
 
 
 def packed(*names: str, links: tuple[str, ...] = ()) -> bytes:

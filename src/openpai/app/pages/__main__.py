@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from openpai.app.pages.client_model import client_model
 from openpai.app.pages.commands import commands
 from openpai.app.pages.dashboards import DASHBOARDS, dashboard
 from openpai.app.pages.exit_codes import exit_codes
@@ -32,6 +33,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "cli.md": commands,
     "settings.md": settings,
     "metric-names.md": metrics,
+    "../src/openpai/client/model.py": client_model,
     **{f"../deploy/chart/files/dashboards/{name}.json": partial(dashboard, name) for name in DASHBOARDS},
 }
 

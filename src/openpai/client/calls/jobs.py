@@ -25,7 +25,6 @@ from openpai.client.calls_core import (
     query_of,
     whole,
 )
-from openpai.client.model.tasks import WorkKept
 from openpai.protocol.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ class Jobs(Naming):
         def read(response: httpx.Response) -> model.JobPage:
             place = response.links.get("next", {}).get("url", "")
             after = parse_qs(urlsplit(place).query).get("after", [""])[0]
-            return model.JobPage.read(response.json(), offset, after)
+            return model.JobPage.read(response.json(), offset=offset, next=after)
 
         return Call("GET", "/jobs", read, params)
 
@@ -148,9 +147,9 @@ class Jobs(Naming):
         return Call("GET", f"{self.path(name)}/usage", listed(model.TaskUse.read, "tasks"))
 
     @asks
-    def kept_work(self, name: str) -> Call[tuple[WorkKept, ...]]:
+    def kept_work(self, name: str) -> Call[tuple[model.WorkKept, ...]]:
         """Return which files are kept that the job's tasks left in their working directories."""
-        return Call("GET", f"{self.path(name)}/work", listed(WorkKept.read, "kept"))
+        return Call("GET", f"{self.path(name)}/work", listed(model.WorkKept.read, "kept"))
 
     @awaits
     async def wait(self, name: str, timeout_s: float | None = None) -> model.JobDetail:

@@ -39,10 +39,9 @@ class Quotas:
     @asks
     def change_quota(self, virtual_cluster: str = "", user: str = "", **limits: Unpack[QuotaLimits]) -> Call[None]:
         """Set the given limits of a quota; None removes a limit."""
-        written = model.Quota(virtual_cluster, user, **limits).describe()
-        left = {camel_case(name) for name in QuotaLimits.__annotations__.keys() - limits.keys()}
-        body = {name: value for name, value in written.items() if name not in left}
-        return Call("PUT", "/quotas", nothing, json={"patch": True, **body})
+        written = {camel_case(name): value for name, value in limits.items()}
+        body = {"patch": True, "virtualCluster": virtual_cluster, "user": user, **written}
+        return Call("PUT", "/quotas", nothing, json=body)
 
     @asks
     def remove_quota(self, virtual_cluster: str = "", user: str = "") -> Call[None]:
