@@ -107,6 +107,13 @@ class Server:
         until(lambda: self.state(name) in FINAL, f"{name} ends")
         return self.state(name)
 
+    def stop_jobs(self) -> None:
+        """Stop the administrator's jobs: tasks of a real backend outlive their server."""
+        for job in self.get("/jobs"):
+            if job["state"] not in FINAL:
+                self.http.put(f"/jobs/admin~{job['name']}/executionType", json={"value": "STOP"})
+                self.ended(job["name"])
+
     def log(self) -> str:
         """Return what it printed, also before it was started again."""
         return (self.data_dir / "server.log").read_text()

@@ -20,10 +20,18 @@ from tests.integration.docker_engine import root_files
 SHELL_IMAGE = "local/shell:1"
 """A shell, sleep, cat, env, mkdir, ls, id and touch."""
 PAUSE_IMAGE = "local/pause:1"
+PACKAGES = "/packages"
+"""Where a Python of an image finds its packages: where it looks by itself differs between Debian's and others."""
 
 
 def write_image(
-    path: Path, tag: str, files: Iterable[tuple[str, str]], *, entrypoint: Sequence[str] = (), user: str = ""
+    path: Path,
+    tag: str,
+    files: Iterable[tuple[str, str]],
+    *,
+    entrypoint: Sequence[str] = (),
+    user: str = "",
+    env: Sequence[str] = (),
 ) -> Path:
     """Write an image as `docker save` does: of `files`, where each goes and where it comes from."""
     layer = io.BytesIO()
@@ -37,7 +45,7 @@ def write_image(
         "os": "linux",
         "config": {
             "Entrypoint": list(entrypoint),
-            "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"],
+            "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", *env],
             "User": user,
         },
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
@@ -72,14 +80,14 @@ def python_image(path: Path, tag: str, *packages: str) -> Path:
     installed = Path(sysconfig.get_path("platlib"))
     for package in packages:
         parts = [found for found in installed.iterdir() if found.name in (package, f"{package}.py", f"{package}.libs")]
-        files |= {f"{home}/site-packages/{found.name}": str(found) for found in parts}
+        files |= {f"{PACKAGES}/{found.name}": str(found) for found in parts}
         needed += [str(library) for part in parts for library in part.rglob("*.so*")]
     needed += [str(library) for library in Path(sysconfig.get_path("stdlib"), "lib-dynload").glob("*.so")]
     listed = subprocess.run(["ldd", *needed], check=False, capture_output=True, text=True).stdout
     libraries = {library for library in re.findall(r"=> (/\S+)", listed) if not Path(library).is_relative_to(installed)}
     files |= {library: os.path.realpath(library) for library in libraries}
     files["/usr/local/bin/python3"] = os.path.realpath(sys.executable)
-    return write_image(path, tag, chain(files.items(), root_files()))
+    return write_image(path, tag, chain(files.items(), root_files()), env=[f"PYTHONPATH={PACKAGES}"])
 
 
 def pause_image(path: Path) -> Path:

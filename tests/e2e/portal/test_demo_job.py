@@ -5,7 +5,9 @@ A screen reader finds each control by role and name on the way, and hears what c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,12 +26,13 @@ PASTE = """(editor, text) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory, built: None) -> Iterator[Server]:
+@pytest.fixture
+def real(tmp_path: Path, built: None) -> Iterator[Server]:
     """Return a platform that runs tasks as processes of this machine."""
     pytest.importorskip("sklearn", reason="scikit-learn, with which the demo's job trains")
-    found = Server.start(tmp_path_factory.mktemp("real"))
+    found = Server.start(tmp_path / "real")
     yield found
+    found.stop_jobs()
     found.end()
 
 
@@ -49,10 +52,10 @@ def test_the_demos_job_is_submitted_watched_and_stopped(real: Server, browser: A
     page.get_by_role("heading", name="distributed-training", level=1).wait_for()
     page.get_by_role("tab", name="Logs").click()
     log = page.get_by_role("log", name="Log")
-    expect(log).to_contain_text("3 workers are here")
-    expect(log).to_contain_text("epoch=2/100000")
+    # An epoch takes milliseconds and the page follows the newest lines: which ones it shows depends on the machine.
+    expect(log).to_contain_text(re.compile(r"epoch=\d+/100000 loss="))
     page.get_by_role("combobox", name="Task").select_option(label="worker-0")
-    expect(page.get_by_role("log", name="Log")).to_contain_text("epoch=3 loss=")
+    expect(page.get_by_role("log", name="Log")).to_contain_text(re.compile(r"epoch=\d+ loss="))
     page.get_by_role("button", name="Stop", exact=True).click()
     dialog = page.get_by_role("dialog", name="Stop distributed-training?")
     expect(dialog.get_by_role("button", name="Copy as command")).to_have_attribute(
