@@ -31,7 +31,7 @@ async def test_the_server_says_what_it_is(world: World) -> None:
 
 
 async def test_a_server_is_alive_before_it_is_ready(world: World) -> None:
-    health = {"status": "ok", "loopFailures": sum(failures().values())}
+    health = {"status": "ok", "leads": True, "loopFailures": sum(failures().values())}
     assert (await world.http.get("/healthz")).json() == health
     world.is_ready = False
     answer = await world.http.get("/healthz")

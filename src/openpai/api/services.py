@@ -147,6 +147,8 @@ class Services:
     """Whether the server can take requests: false while it starts and while it stops."""
     check_database: Callable[[], Awaitable[None]] = field(default=_no_complaint, kw_only=True)
     """Raises Unavailable while the database does not answer; cheap enough for every request."""
+    leads: Callable[[], bool] = field(default=lambda: True, kw_only=True)
+    """Whether this server runs the jobs."""
     readiness: Callable[[], Awaitable[Mapping[str, str]]] = field(default=_nothing_to_check, kw_only=True)
     """Returns each part that the platform needs with its current problem, empty for none."""
     cluster_settings: SettingsStore = field(kw_only=True)

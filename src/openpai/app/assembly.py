@@ -152,6 +152,7 @@ async def build(settings: Settings, shown: tuple[ServerSetting, ...] = ()) -> As
                 sign_on=sign_on,
                 check_database=rooms.database_health.check,
                 readiness=rooms.readiness.check,
+                leads=lambda: rooms.commands.leader is not None,
                 work=rooms.work,
                 find_log=rooms.log_places.require,
                 find_work=rooms.log_places.require_work,

@@ -34,6 +34,7 @@ from openpai.lifecycle.model import JOB_FINAL
 from openpai.lifecycle.states import JOB_STATES
 from openpai.ports.applications import PlacedApplication
 from openpai.ports.platform import NotLeading
+from openpai.ports.shells import NothingListens
 from openpai.ports.usage import AuditEntry
 from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 
@@ -202,7 +203,7 @@ class ApplicationProxy:
             await exchange.run(self._upstreams)
         except Unavailable as error:
             where = f"job {place.full_name} is running; `pai job logs {place.full_name}` shows what its task does"
-            advice = error.advice if error.advice and "start the program" not in error.advice else where
+            advice = where if isinstance(error, NothingListens) else error.advice or where
             message = f"application {place.application.name} does not answer: {error.message}"
             raise Unavailable(message, advice) from error
 

@@ -18,10 +18,8 @@ from openpai.ports.cluster_settings import CLUSTER, ORDERS
 from openpai.ports.platform import ClusterConfig, PromisePreview
 from openpai.protocol.errors import BadConfiguration, Refused
 from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
-from openpai.scheduler.config.arrangement import check, guarantees_in
+from openpai.scheduler.config.arrangement import Guarantees, check, guarantees_in, promised_text, stored
 from openpai.scheduler.config.editing import no_virtual_cluster, with_promise
-from openpai.scheduler.config.promises import promised_text
-from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.interface import Amount, Inspection, VcView
 
 
@@ -50,9 +48,8 @@ class VirtualClusterCommands(QueueCommands):
         cluster, orders = await self._settings.setting(CLUSTER), await self._settings.setting(ORDERS)
         versions = tuple(0 if each is None else each.version for each in (cluster, orders))
         if self._interruptible[0] != versions:
-            text = cluster.body.get("hived") if cluster is not None else None
-            clusters = read_config(text).virtual_clusters if text is not None else {}
-            self._interruptible = versions, interruptible_of(orders, clusters)
+            config = guarantees_in(cluster.body).config if cluster is not None else None
+            self._interruptible = versions, interruptible_of(orders, config.virtual_clusters if config else {})
         return self._interruptible[1]
 
     async def virtual_clusters(self) -> tuple[VcView, ...]:
@@ -75,19 +72,19 @@ class VirtualClusterCommands(QueueCommands):
         if (promises is None) == (hived is None):
             message = "a configuration is either promises or a whole configuration in HiveD's format"
             raise BadConfiguration(message, "give one of the two")
-        body = {"promises": promises} if promises is not None else {"hived": hived}
+        wanted = guarantees_in({"promises": promises, "hived": hived})
         async with self._as_leader() as leader:
-            return await _configure(leader, body, version, by)
+            return await _configure(leader, wanted, version, by)
 
     async def promise(self, virtual_cluster: str, promise: str | None, by: str) -> ClusterConfig:
         async with self._as_leader() as leader:
-            body, version = await _with_promise(leader, virtual_cluster, promise)
-            return await _configure(leader, body, version, by)
+            wanted, version = await _with_promise(leader, virtual_cluster, promise)
+            return await _configure(leader, wanted, version, by)
 
     async def preview_promise(self, virtual_cluster: str, change: str | None) -> PromisePreview:
         leader = await self._leading()
-        body, _ = await _with_promise(leader, virtual_cluster, change)
-        return await preview(leader, guarantees_in(body))
+        wanted, _ = await _with_promise(leader, virtual_cluster, change)
+        return await preview(leader, wanted)
 
     async def inspect(self) -> Inspection:
         return (await self._leading()).scheduler.inspect()
@@ -103,23 +100,23 @@ class VirtualClusterCommands(QueueCommands):
                 await learn_limits(leader)
 
 
-async def _with_promise(leader: Leader, virtual_cluster: str, promise: str | None) -> tuple[dict[str, Any], int]:
-    """Return the setting with a changed promise, and the version that it is a change of; refuse what cannot be."""
+async def _with_promise(leader: Leader, virtual_cluster: str, promise: str | None) -> tuple[Guarantees, int]:
+    """Return the guarantees with a changed promise, and the version that it is a change of; refuse what cannot be."""
     if virtual_cluster == DEFAULT_VIRTUAL_CLUSTER:
         message = "`default` has what no other virtual cluster is promised"
         raise Refused("ReadOnlyVcError", message, "promise the other virtual clusters more or less")
     setting = await leader.settings.setting(CLUSTER)
-    body = with_promise(setting.body if setting is not None else None, virtual_cluster, promise)
+    wanted = with_promise(guarantees_in(setting.body if setting is not None else None), virtual_cluster, promise)
     if promise is None:
         _refuse_in_use(leader, virtual_cluster)
-    return body, setting.version if setting is not None else 0
+    return wanted, setting.version if setting is not None else 0
 
 
-async def _configure(leader: Leader, body: dict[str, Any], version: int | None, by: str) -> ClusterConfig:
+async def _configure(leader: Leader, wanted: Guarantees, version: int | None, by: str) -> ClusterConfig:
     nodes = [*seen_nodes(leader.nodes.values()), *absent_nodes(leader.sharing.notes.values(), leader.nodes)]
-    check(guarantees_in(body), nodes)
+    check(wanted, nodes)
     now_ms = leader.clock.now_ms()
-    await leader.settings.set_setting(CLUSTER, body, by=by, at_ms=now_ms, version=version, epoch=leader.epoch)
+    await leader.settings.set_setting(CLUSTER, stored(wanted), by=by, at_ms=now_ms, version=version, epoch=leader.epoch)
     before = leader.sharing.arrangement
     await sync_nodes(leader)
     config = _config(leader)
@@ -138,7 +135,7 @@ def _config(leader: Leader) -> ClusterConfig:
     setting = leader.sharing.setting
     arrangement = leader.sharing.arrangement
     return ClusterConfig(
-        promises=(promised_text(setting.body) if setting.body.get("hived") is None else None) if setting else "",
+        promises=promised_text(setting.body if setting is not None else None),
         hived=arrangement.text,
         version=setting.version if setting is not None else 0,
         problems=arrangement.problems,

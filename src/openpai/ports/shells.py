@@ -119,9 +119,12 @@ def is_starting(key: AttemptKey) -> Unavailable:
     return Unavailable(f"task {key.task.role}-{key.task.index} is still starting", "try again in a few seconds")
 
 
-def nothing_listens(port: int) -> Unavailable:
-    """Return the error for a port of a task that accepts no connection."""
-    return Unavailable(f"nothing in the task listens on port {port}", "start the program that serves this port first")
+class NothingListens(Unavailable):
+    """The port of a task accepts no connection."""
+
+    def __init__(self, port: int) -> None:
+        message = f"nothing in the task listens on port {port}"
+        super().__init__(message, "start the program that serves this port first")
 
 
 def is_of_others(key: AttemptKey, port: int) -> Unavailable:

@@ -21,6 +21,7 @@ class Health(Document):
     """This server accepts requests."""
 
     status: Literal["ok"]
+    leads: Annotated[bool, Doc("whether this server runs the jobs", example=True)]
     loopFailures: Annotated[int, Doc(example=0)]
     """Errors in background loops since this server was started; its log has the details."""
 

@@ -12,7 +12,7 @@ import pytest
 from openpai.backends.host.streams import connect
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.nccl_ras import PORT, ask_ras, telling
-from openpai.ports.shells import Stream, nothing_listens
+from openpai.ports.shells import NothingListens, Stream
 
 KEYS: Final = [AttemptKey("a" * 32, 0, "worker", index, 0) for index in range(5)]
 STATUS: Final = """NCCL version 2.27.5 compiled with CUDA 12.9
@@ -56,7 +56,7 @@ class Tasks:
         assert port == PORT
         self.asked.append(key.index)
         if key.index not in self.ports:
-            raise nothing_listens(port)
+            raise NothingListens(port)
         return await connect("127.0.0.1", self.ports[key.index])
 
 

@@ -75,11 +75,12 @@ for _path, _answer in (("/api/v1/", get_info), ("/api/v2/info", get_info), ("/ap
 
 
 @router.serves("GET /healthz", "Show that this server is alive")
-async def get_health() -> Reply[Health]:
+async def get_health(request: Request) -> Reply[Health]:
     """Return 200 while this server is alive. `GET /readyz` reports whether the rest of the platform is ready.
 
     `loopFailures` counts the errors that background work of this server has met and survived; its log has them."""
-    return reply(Health(status="ok", loopFailures=sum(failures().values())))
+    leads = context_of(request).services.leads()
+    return reply(Health(status="ok", leads=leads, loopFailures=sum(failures().values())))
 
 
 @router.serves("GET /readyz", "Show whether jobs can be submitted and run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -17,6 +18,14 @@ from openpai.protocol.errors import BadConfiguration, PaiError
 
 if TYPE_CHECKING:
     from openpai.kube.client import KubeClient
+
+
+@dataclass(frozen=True)
+class _Health:
+    """Whether a server leads, and what is wrong with it or what it needs."""
+
+    leads: bool = False
+    error: str = ""
 
 
 def status(
@@ -48,12 +57,12 @@ async def _look(client: KubeClient, at: Target, newest: Revision) -> dict[str, A
     health = {name_of(pod): await _health(client, at, pod) for pod in found.pods if _is_server(pod)}
     place = await jobs_namespace(client, at)
     tasks = await task_pods(client, place)
-    leader = next((name for name, one in health.items() if "backend" in one), "")
+    leader = next((name for name, one in health.items() if one.leads), "")
     version = await client.raw("GET", "/version")
     import msgspec
 
     wrong = [*_of_release(newest), *parts.problems(found)]
-    wrong += [Problem(name, one["error"], "its log says more") for name, one in health.items() if one.get("error")]
+    wrong += [Problem(name, one.error, "its log says more") for name, one in health.items() if one.error]
     if found.is_ready and health and not leader and not wrong:
         wrong.append(Problem("leader", "no server leads, so no job starts", "look at the logs of the servers"))
     nodes, problem = await _nodes(client, place or at.namespace)
@@ -101,18 +110,21 @@ def _is_server(pod: parts.Object) -> bool:
     return (pod["metadata"].get("labels") or {}).get("app.kubernetes.io/component") == "server"
 
 
-async def _health(client: KubeClient, at: Target, pod: parts.Object) -> dict[str, Any]:
-    """Return what a server says of its own parts; only the leader has a backend."""
+async def _health(client: KubeClient, at: Target, pod: parts.Object) -> _Health:
+    """Return what a server says of itself."""
     import msgspec
 
     if not any(one.get("ready") for one in pod.get("status", {}).get("containerStatuses", ())):
-        return {}
-    path = f"/api/v1/namespaces/{at.namespace}/pods/{name_of(pod)}:9186/proxy/readyz"
+        return _Health()
+    path = f"/api/v1/namespaces/{at.namespace}/pods/{name_of(pod)}:9186/proxy"
+    leads = False
     try:
-        return dict(msgspec.json.decode(await client.raw("GET", path)).get("checks", {}))
+        leads = bool(msgspec.json.decode(await client.raw("GET", f"{path}/healthz")).get("leads"))
+        await client.raw("GET", f"{path}/readyz")
     except PaiError as error:
         # The server's own words come after those of the proxy.
-        return {"error": error.message, **({"backend": ""} if "backend:" in error.message else {})}
+        return _Health(leads, error.message)
+    return _Health(leads)
 
 
 def _database(found: Snapshot) -> str:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from openpai.backends.host.streams import SocketStream, connect
 from openpai.lifecycle.model import AttemptKey
-from openpai.ports.shells import is_of_others, nothing_listens
+from openpai.ports.shells import NothingListens, is_of_others
 from openpai.protocol.errors import Unavailable
 
 _OWN_NETWORK: Final = "/proc/self/net"
@@ -93,7 +93,7 @@ async def connect_to_task(
 
     `network` is the directory in /proc of the network that the task is in, and `reach` connects there.
     """
-    error = nothing_listens(port)
+    error: Unavailable = NothingListens(port)
     everywhere, own = await asyncio.to_thread(_look, port, pids, network)
     if everywhere and not own:
         raise is_of_others(key, port)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.ports.shells import STDOUT, Shell, is_of_others, nothing_listens
+from openpai.ports.shells import STDOUT, NothingListens, Shell, is_of_others
 from openpai.protocol.errors import Refused
 from openpai.runtime.shell import NO_RELAY, NOT_OWN
 
@@ -30,7 +30,7 @@ class RelayStream:
             raise Refused("NotImplementedError", message, "use an image with one of them")
         if code == NOT_OWN:
             raise is_of_others(key, port)
-        raise nothing_listens(port)
+        raise NothingListens(port)
 
     async def read(self) -> bytes:
         """Wait for bytes and return them; none at the end."""

@@ -10,7 +10,7 @@ import socket
 import threading
 from typing import Final
 
-from openpai.ports.shells import nothing_listens
+from openpai.ports.shells import NothingListens
 
 _CONNECT_S: Final = 10.0
 _PIECE: Final = 64 * 1024
@@ -57,7 +57,7 @@ async def connect(address: str, port: int) -> SocketStream:
         async with asyncio.timeout(_CONNECT_S):
             return SocketStream(*await asyncio.open_connection(address, port))
     except (OSError, TimeoutError) as error:
-        raise nothing_listens(port) from error
+        raise NothingListens(port) from error
 
 
 async def connect_inside(pid: int, port: int, address: str = _LOOPBACK) -> SocketStream:
@@ -71,7 +71,7 @@ async def connect_inside(pid: int, port: int, address: str = _LOOPBACK) -> Socke
     try:
         return SocketStream(*await asyncio.open_connection(sock=await found))
     except (ConnectionError, TimeoutError) as error:
-        raise nothing_listens(port) from error
+        raise NothingListens(port) from error
 
 
 def _connect_in(pid: int, address: str, port: int, found: asyncio.Future[socket.socket]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.ports.shells import STDERR, STDOUT, Output, ShellCommand, nothing_listens
+from openpai.ports.shells import STDERR, STDOUT, NothingListens, Output, ShellCommand
 
 _KEPT_MAX: Final = 256 * 1024
 _HUNG_UP: Final = 129
@@ -180,7 +180,7 @@ class SimulatedShells:
     def connect(self, port: int) -> SimulatedStream:
         """Connect to a port; ports below 1024 have no program."""
         if port < 1024:
-            raise nothing_listens(port)
+            raise NothingListens(port)
         return SimulatedStream()
 
     def look(self) -> None:

@@ -17,7 +17,7 @@ from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER, VIRTUAL_CLUSTER_NAME
 from openpai.protocol.wording import cut
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.config.planning import Nodes, plan
-from openpai.scheduler.config.promises import Promise, promised_text, promises_in
+from openpai.scheduler.config.promises import Promise, promises_in
 from openpai.scheduler.config.reading import read_config
 
 LISTED_MAX: Final = 10
@@ -44,11 +44,24 @@ class Guarantees:
 
 def guarantees_in(body: Mapping[str, Any] | None) -> Guarantees:
     """Read a stored setting. Raises Refused BadConfigurationError."""
-    hived = body.get("hived") if body is not None else None
-    if hived is not None:
-        return Guarantees(config=read_config(hived), text=None)
     text = promised_text(body)
+    if body is not None and text is None:
+        return Guarantees(config=read_config(body["hived"]), text=None)
     return Guarantees(promises_in(text), text=text)
+
+
+def promised_text(body: Mapping[str, Any] | None) -> str | None:
+    """Return the promises of a stored setting as they were written; None for a whole configuration."""
+    if body is None or body.get("hived") is not None:
+        return "" if body is None else None
+    # Version 0.1 stored them under another key.
+    text: str | None = body.get("promises", body.get("wishes"))
+    return text or ""
+
+
+def stored(wanted: Guarantees) -> dict[str, Any]:
+    """Return the setting that `guarantees_in` reads."""
+    return {"promises": wanted.text} if wanted.config is None else {"hived": wanted.config.text}
 
 
 @dataclass(frozen=True, slots=True)

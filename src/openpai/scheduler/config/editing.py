@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import yaml
 
 from openpai.protocol.errors import Refused
 from openpai.protocol.wording import listed
+from openpai.scheduler.config.arrangement import Guarantees
 from openpai.scheduler.config.model import ChainSpec, HivedConfig, parse_text
-from openpai.scheduler.config.promises import Promise, promised_text, promises_in
+from openpai.scheduler.config.promises import Promise, promises_in
 from openpai.scheduler.config.reading import config_of, read_config
 
 NUMBERS: Final = ("childCellNumber", "cellNumber", "gpu", "cpu")
@@ -21,14 +22,15 @@ KEPT: Final = ("pinnedCells", "order", "interruptible", "moveJobs")
 """What a virtual cluster keeps when it is promised something else."""
 
 
-def with_promise(body: Mapping[str, Any] | None, name: str, promise: str | None) -> dict[str, Any]:
-    """Return a stored setting with another promise to one virtual cluster; None removes the virtual cluster.
+def with_promise(wanted: Guarantees, name: str, promise: str | None) -> Guarantees:
+    """Return guarantees with another promise to one virtual cluster; None removes the virtual cluster.
 
     Raises Refused NoVirtualClusterError or BadConfigurationError.
     """
-    if body is not None and body.get("hived") is not None:
-        return {"hived": _changed_config(body["hived"], name, promise)}
-    return {"promises": _changed_promises(promised_text(body) or "", name, promise)}
+    if wanted.config is not None:
+        return Guarantees(config=read_config(_changed_config(wanted.config, name, promise)), text=None)
+    text = _changed_promises(wanted.text or "", name, promise)
+    return Guarantees(promises_in(text), text=text)
 
 
 def _changed_promises(text: str, name: str, promise: str | None) -> str:
@@ -61,15 +63,14 @@ def no_virtual_cluster(name: str) -> Refused:
     return Refused("NoVirtualClusterError", message, "`pai vc list` shows the virtual clusters")
 
 
-def _changed_config(text: str, name: str, promise: str | None) -> str:
-    document: Any = parse_text(text)
+def _changed_config(config: HivedConfig, name: str, promise: str | None) -> str:
+    document: Any = parse_text(config.text)
     clusters: dict[str, Any] = document["virtualClusters"]
     if promise is None:
         if name not in clusters:
             raise no_virtual_cluster(name)
         del clusters[name]
         return _written(document)
-    config = read_config(text)
     before = clusters.get(name) or {}
     mine: dict[str, Any] = {"virtualCells": [], **{key: before[key] for key in KEPT if before.get(key)}}
     clusters[name] = mine

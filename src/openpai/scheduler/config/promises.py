@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from openpai.protocol.errors import Refused
 from openpai.protocol.wording import cut, plural
@@ -65,8 +64,3 @@ def read_promises(text: str) -> tuple[Promise, ...]:
 def promises_in(text: str | None) -> tuple[Promise, ...]:
     """Return the promises of a text, none for an empty one. Raises Refused BadConfigurationError."""
     return read_promises(text) if text and text.strip(" ,") else ()
-
-
-def promised_text(body: Mapping[str, Any] | None) -> str | None:
-    """Return the promises in a stored setting as text; version 0.1 stored them under another key."""
-    return None if body is None else body.get("promises", body.get("wishes"))

@@ -11,6 +11,7 @@ import yaml
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.model import Bind, GangRequest
+from openpai.scheduler.config.arrangement import guarantees_in
 from openpai.scheduler.config.editing import with_promise
 from openpai.scheduler.config.model import InvalidConfig, QuotaSpec, SkuSpec
 from openpai.scheduler.config.reading import read_config
@@ -87,8 +88,9 @@ def test_a_virtual_cluster_says_its_order_and_whether_its_jobs_may_be_interrupte
     assert (spec.order, spec.is_interruptible, spec.moves_jobs) == (Order.SHORTEST, True, True)
     spec = read_config(GOOD).virtual_clusters["team"]
     assert (spec.order, spec.is_interruptible) == (None, False)
-    text = with_promise({"hived": text}, "team", "1 nodes")["hived"]
-    spec = read_config(text).virtual_clusters["team"]
+    changed_config = with_promise(guarantees_in({"hived": text}), "team", "1 nodes").config
+    assert changed_config is not None
+    spec = changed_config.virtual_clusters["team"]
     assert (spec.order, spec.is_interruptible, spec.moves_jobs, len(spec.quota)) == (Order.SHORTEST, True, True, 1)
     found = faults(changed("virtualClusters.team", {"order": "shortes", "interruptible": "perhaps"}))
     assert [path for path, _ in found] == ["virtualClusters.team.interruptible", "virtualClusters.team.order"]
