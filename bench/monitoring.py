@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.server import answer
-from openpai.backends.host.gpu_use import AmdGpus, NoGpus, amd_cards, open_gpus
+from openpai.backends.host.amd_use import AmdGpus, amd_cards
+from openpai.backends.host.gpu_reading import GpuReader, NoGpus
+from openpai.backends.host.gpu_use import open_nvidia
 from openpai.metrics.history import KeptHistory
 from openpai.metrics.service import MeasuredMetrics
 from openpai.series.labels import Labels, matching
@@ -167,7 +169,7 @@ def _sizes(path: Path) -> tuple[int, int]:
 
 def read_gpus(directory: Path, rounds: int) -> dict[str, Any]:
     """Return what it costs to read eight GPUs every ten seconds."""
-    reader = open_gpus()
+    reader: GpuReader = open_nvidia()
     if isinstance(reader, NoGpus):
         for number in range(_GPUS):
             _make_card(directory / f"card{number}" / "device")

@@ -11,7 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from openpai.app.settings import Settings
+from openpai.backends.host.probing import Probe
 from openpai.metrics.devices import readings_of
 from openpai.metrics.history import KeptHistory
 from openpai.metrics.machine import Machine, of_process
@@ -29,6 +32,7 @@ from openpai.series.retention import DAY_MS, HOUR_MS, Tier, Tiers
 from openpai.store.database import Database
 from openpai.system.supervision import failures, supervise
 
+log: Final = structlog.get_logger(__name__)
 FILE: Final = "metrics.db"
 _LAG_EVERY_S: Final = 0.25
 _AHEAD_S: Final = 0.5
@@ -63,6 +67,8 @@ class ThisMachine:
         self._machine = Machine(data_dir)
         self._clock = clock
         self._find = find
+        self._backend: ReadsDevices | None = None
+        self._reading: Probe[tuple[Device, ...]] = Probe(tuple)
         self._found: tuple[Reading, ...] = ()
 
     async def watch(self) -> None:
@@ -72,13 +78,21 @@ class ThisMachine:
             nodes = tuple(leader.nodes.values()) if leader is not None else ()
             name, model = (nodes[0].name, nodes[0].gpu_model) if len(nodes) == 1 else (socket.gethostname(), "")
             backend = leader.backend if leader is not None else None
-            read = backend.read_devices if isinstance(backend, ReadsDevices) else tuple
-            self._found = await asyncio.to_thread(self._read, name, model, read)
+            here = await asyncio.to_thread(self._machine.read)
+            devices = await self._devices(backend) if isinstance(backend, ReadsDevices) else ()
+            self._found = (Reading(Labels.of({"node": name}), here), *readings_of(devices, name, model))
             past_s = (self._clock.now_ms() / 1000 + _AHEAD_S) % PERIOD_S
             await asyncio.sleep(PERIOD_S - past_s)
 
-    def _read(self, node: str, model: str, read: Callable[[], tuple[Device, ...]]) -> tuple[Reading, ...]:
-        return (Reading(Labels.of({"node": node}), self._machine.read()), *readings_of(read(), node, model))
+    async def _devices(self, backend: ReadsDevices) -> tuple[Device, ...]:
+        """Return the devices; none while their driver hangs or fails, which leaves all other values as they are."""
+        if backend is not self._backend:
+            self._backend, self._reading = backend, Probe(backend.read_devices)
+        try:
+            return await self._reading.result() or ()
+        except Exception as error:
+            log.error("the GPUs of this machine cannot be read", error=str(error))
+            return ()
 
     def readings(self) -> Iterable[Reading]:
         """Return what was read last."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from .test_task_use import Nvml, NVMLError
+from .test_task_use import TIMEOUT, Nvml, NVMLError
 
 
 class StillClock:
@@ -79,6 +79,6 @@ class Checked(Nvml):
     def nvmlEventSetWait_v2(self, events: object, timeout_ms: int) -> SimpleNamespace:
         assert (events, timeout_ms) == ("set", 0)
         if not self.events:
-            raise NVMLError
+            raise NVMLError(TIMEOUT)
         device, number = self.events.pop(0)
         return SimpleNamespace(device=device, eventData=number)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openpai.backends.host import probing
+from openpai.backends.host.amd_use import AmdGpus
 from openpai.backends.host.device_checks import HEAT, MEMORY, PRESENT, SILENT, XID, DeviceChecks
 from openpai.backends.host.devices import HostDevices
 from openpai.backends.host.findings import PASSES
-from openpai.backends.host.gpu_use import AmdGpus, GpuReader, NoGpus, NvidiaGpus
+from openpai.backends.host.gpu_reading import GpuReader, NoGpus
+from openpai.backends.host.gpu_use import NvidiaGpus
 from openpai.backends.host.machine import VIRTUAL, Gpus, amd_gpus
 from openpai.backends.host.machine_checks import ClockCheck
 from openpai.backends.host.node_checks import NodeChecks
@@ -34,8 +35,8 @@ class Box:
         self.now_s = 10_000.0
         self.xids = Xids(lambda: self.now_s)
 
-        def open_(names: Sequence[str]) -> GpuReader:
-            return NvidiaGpus(nvml, names) if isinstance(nvml, Checked) else nvml
+        def open_(gpus: Gpus) -> GpuReader:
+            return NvidiaGpus(nvml, gpus.names) if isinstance(nvml, Checked) else nvml
 
         devices = DeviceChecks(gpus, open_, KernelLog(str(root / log)), self.xids)
         clock_check = ClockCheck(lambda: 1.8e9, lambda: 0.0, lambda: True)
@@ -135,7 +136,7 @@ async def test_metrics_have_every_slice_by_its_name_and_the_last_xid_of_its_card
     nvml = Checked()
     slices = Gpus(2, "H100 MIG 3g", ("MIG-0", "MIG-1"))
     box = Box(tmp_path, nvml, slices)
-    devices = HostDevices(slices, box.checks.xids, lambda names: NvidiaGpus(nvml, names))
+    devices = HostDevices(slices, box.checks.xids, lambda gpus: NvidiaGpus(nvml, gpus.names))
     assert "DCGM_FI_DEV_XID_ERRORS" not in devices.read()[0].health
     # An error of a program makes no GPU bad, and is shown all the same.
     nvml.events = [(1, 31)]
@@ -208,11 +209,11 @@ async def test_a_driver_that_hangs_costs_one_thread_and_one_wait(
 ) -> None:
     nvml, opened, going_on = Checked(), 0, threading.Event()
 
-    def open_(names: Sequence[str]) -> GpuReader:
+    def open_(gpus: Gpus) -> GpuReader:
         nonlocal opened
         opened += 1
         going_on.wait()
-        return NvidiaGpus(nvml, names)
+        return NvidiaGpus(nvml, gpus.names)
 
     monkeypatch.setattr(probing, "PATIENCE_S", 0.01)
     nvml.lost.add(1)
@@ -236,5 +237,5 @@ async def test_a_check_that_fails_leaves_what_was_known(tmp_path: Path) -> None:
     nvml.lost.add(1)
     box = Box(tmp_path, nvml)
     await box.bad()
-    box.checks._devices._reader.read = None  # type: ignore[union-attr, method-assign, assignment]
+    box.checks._devices._granted.reader().read = None  # type: ignore[method-assign, assignment]
     assert await box.bad() == {1: SILENT}

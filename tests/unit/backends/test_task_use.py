@@ -11,7 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from openpai.backends.host.gpu_use import AmdGpus, NoGpus, NvidiaGpus, open_gpus
+from openpai.backends.host.amd_use import AmdGpus, open_amd
+from openpai.backends.host.gpu_reading import NoGpus
+from openpai.backends.host.gpu_use import NvidiaGpus
 from openpai.backends.host.task_use import Measuring, Place, cgroup_mounts, cgroup_places
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.task_usage import DeviceUse
@@ -126,8 +128,15 @@ def test_this_machine_is_measured() -> None:
             busy.kill()
 
 
+NOT_SUPPORTED, TIMEOUT, GPU_IS_LOST = 3, 10, 15
+
+
 class NVMLError(Exception):
-    pass
+    """The driver's error, with its code, as nvidia-ml-py raises it."""
+
+    def __init__(self, value: int = GPU_IS_LOST) -> None:
+        super().__init__(value)
+        self.value = value
 
 
 class Nvml:
@@ -205,7 +214,9 @@ class Nvml:
         self.freed += 1
 
     def c_nvmlGpmMetricsGet_t(self) -> SimpleNamespace:
-        return SimpleNamespace(metrics=[SimpleNamespace(value=0.0), SimpleNamespace(value=0.0)])
+        return SimpleNamespace(
+            metrics=[SimpleNamespace(value=0.0, nvmlReturn=0), SimpleNamespace(value=0.0, nvmlReturn=0)]
+        )
 
     def nvmlGpmMetricsGet(self, wanted: SimpleNamespace) -> SimpleNamespace:
         for metric in wanted.metrics[: wanted.numMetrics]:
@@ -248,9 +259,9 @@ def test_amd_cards_are_read_from_the_driver_in_the_order_of_their_slots(tmp_path
         card = tmp_path / "drm" / f"card{number}"
         card.mkdir(parents=True)
         (card / "device").symlink_to(device)
-    gpus = open_gpus(amd_root=tmp_path / "drm")
+    gpus = open_amd(tmp_path / "drm")
     assert isinstance(gpus, AmdGpus)
     found = gpus.read([0, 1, 2])
     assert [use.memory_bytes for use in found.values()] == [1, 0]
     assert found[0] == DeviceUse(0, 99, None, 1, 64, 250.0, None, 41.5)
-    assert isinstance(open_gpus(amd_root=tmp_path / "none"), NoGpus)
+    assert isinstance(open_amd(tmp_path / "none"), NoGpus)

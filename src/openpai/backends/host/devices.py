@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from openpai.backends.host.gpu_use import GpuReader, NoGpus, open_gpus
-from openpai.backends.host.machine import VIRTUAL, Gpus
+from openpai.backends.host.gpu_reading import GpuReader
+from openpai.backends.host.gpu_use import GrantedGpus, open_gpus
+from openpai.backends.host.machine import Gpus
 from openpai.ports.task_usage import Device
 
 
@@ -19,23 +20,25 @@ class HostDevices:
         self,
         gpus: Gpus,
         xids: Callable[[], Mapping[int, int]] = dict,
-        open_: Callable[[Sequence[str]], GpuReader] = open_gpus,
+        open_: Callable[[Gpus], GpuReader] = open_gpus,
     ) -> None:
-        """`xids` returns the last XID error of each device that had one."""
-        self._gpus = gpus
+        """`xids` returns the last XID error of each device for which they are known."""
+        self._total = gpus.total
         self._xids = xids
-        self._open = open_
-        self._reader: GpuReader | None = NoGpus() if gpus.model == VIRTUAL or not gpus.total else None
+        self._granted = GrantedGpus(gpus, open_)
+        self._names: dict[int, str] = {}
 
     def read(self) -> tuple[Device, ...]:
         """Return the devices as they are now."""
-        if self._reader is None:
-            # Only now: the driver's library takes a while to start.
-            self._reader = self._open(self._gpus.names)
-        devices = range(self._gpus.total)
-        uses, health, xids = self._reader.read(devices), self._reader.health(devices), self._xids()
+        reader = self._granted.reader()
+        devices = range(self._total)
+        uses, health, xids = reader.read(devices), reader.health(devices), self._xids()
+        for number in devices:
+            # A name that comes and goes would make two series of each value.
+            if number not in self._names and (name := reader.name(number)):
+                self._names[number] = name
         return tuple(
-            Device(use, self._reader.name(number), {**health.get(number, {}), **_xid(xids, number)})
+            Device(use, self._names.get(number, ""), {**health.get(number, {}), **_xid(xids, number)})
             for number, use in sorted(uses.items())
         )
 

@@ -1,166 +1,175 @@
-"""Measures the GPUs of this machine: memory, power, temperature and activity.
+"""Measures NVIDIA's GPUs through NVML, where the package nvidia-ml-py is installed and a driver answers.
 
-NVIDIA's through NVML, where the package nvidia-ml-py is installed and a driver answers; AMD's through the files of the
-kernel's driver, which need no library. Devices are numbered as the backend grants them. A value that a card does not
-report is left out. Plain blocking functions, meant for one thread.
+Devices are numbered as the backend grants them. A value that a card, a driver or a package does not know is left out,
+and only that value. Plain blocking functions, meant for one thread.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
 import structlog
 
-from openpai.backends.host.xids import NvmlEvents, bus_of
+from openpai.backends.host.amd_use import open_amd
+from openpai.backends.host.gpu_reading import GpuReader, NoGpus
+from openpai.backends.host.machine import VIRTUAL, Gpus
+from openpai.backends.host.xids import bus_of
 from openpai.ports.task_usage import DeviceUse
 
 log: Final = structlog.get_logger(__name__)
-AMD_ROOT: Final = Path("/sys/class/drm")
-_AMD: Final = "0x1002"
 _MULTIPROCESSOR_METRIC: Final = 2
 _TENSOR_METRIC: Final = 5
-HOT: Final = 0x40
-"""NVML's bit for clocks that the hardware reduces because of heat."""
+_REFUSALS: Final = frozenset((3, 4, 13, 25, 26))
+"""NVML's codes for what a GPU that answers does not tell: not supported, no permission, no such function or version,
+deprecated. Other codes say that it is not reached, or by this handle no more."""
+_FAILED: Final = object()
+_NO_PACKAGE: Final = "install nvidia-ml-py, pip install 'openpai[nvidia]'"
 
 
-class GpuReader(Protocol):
-    """Reads what GPUs do at the moment."""
-
-    def read(self, devices: Iterable[int]) -> dict[int, DeviceUse]:
-        """Return the state of these devices; one that does not answer is left out."""
-        ...
-
-    def health(self, devices: Iterable[int]) -> dict[int, dict[str, float]]:
-        """Return clocks, errors and states of these devices, by DCGM's names; what a card does not know is left out."""
-        ...
-
-    def name(self, device: int) -> str:
-        """Return the driver's own name of a device; empty if it has none."""
-        ...
+def open_gpus(gpus: Gpus) -> GpuReader:
+    """Return a reader of these GPUs, by the driver that found them: a machine may have cards of other vendors, too."""
+    return open_amd() if gpus.files else open_nvidia(gpus.names)
 
 
-class NoGpus:
-    """A machine on which no GPU can be measured."""
-
-    def read(self, devices: Iterable[int]) -> dict[int, DeviceUse]:
-        """Return nothing."""
-        return {}
-
-    def health(self, devices: Iterable[int]) -> dict[int, dict[str, float]]:
-        """Return nothing."""
-        return {}
-
-    def name(self, device: int) -> str:
-        """Return nothing."""
-        return ""
-
-
-def open_gpus(names: Sequence[str] = (), *, amd_root: Path = AMD_ROOT) -> GpuReader:
-    """Return a reader of this machine's GPUs; `names` are the identifiers of granted devices, by their numbers."""
-    with contextlib.suppress(ImportError):
+def open_nvidia(names: Sequence[str] = ()) -> GpuReader:
+    """Return a reader of NVIDIA's GPUs; `names` are the identifiers of granted devices, by their numbers."""
+    try:
         nvml = import_module("pynvml")
-        try:
-            nvml.nvmlInit()
-        except nvml.NVMLError as error:
-            log.debug("NVML cannot be used", error=str(error))
-        else:
-            return NvidiaGpus(nvml, names)
-    cards = amd_cards(amd_root)
-    return AmdGpus(cards) if cards else NoGpus()
+    except ImportError:
+        return NoGpus(_NO_PACKAGE)
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        log.debug("NVML cannot be used", error=str(error))
+        return NoGpus(f"the driver's library does not start: {error}")
+    return NvidiaGpus(nvml, names)
+
+
+class GrantedGpus:
+    """The reader of granted GPUs, opened when it is asked for, and again while the driver's library does not start."""
+
+    def __init__(self, gpus: Gpus, open_: Callable[[Gpus], GpuReader] = open_gpus) -> None:
+        self._gpus = gpus
+        self._open = open_
+        self._reader: GpuReader = NoGpus()
+
+    def reader(self) -> GpuReader:
+        """Return the reader; the first call may take a while."""
+        if isinstance(self._reader, NoGpus) and self._gpus and self._gpus.model != VIRTUAL:
+            self._reader = self._open(self._gpus)
+        return self._reader
+
+
+class _Opened(NamedTuple):
+    """A device as the driver knows it."""
+
+    handle: Any
+    whole: Any
+    """The handle of its GPU, which is the same if that is not divided; None if it is not reached."""
+    is_slice: bool
 
 
 class NvidiaGpus:
     """NVIDIA's GPUs, whole or in slices, through NVML."""
 
     def __init__(self, nvml: Any, names: Sequence[str] = ()) -> None:
-        self._nvml = nvml
+        self.nvml = nvml
         self._names = names
-        self._handles: dict[int, Any] = {}
+        self._devices: dict[int, _Opened] = {}
         self._activity: dict[int, Any] = {}
         """The last sample of the counters of each device; None where it has none."""
+        self._is_unreached = False
+        """Whether a call failed since this was reset for another reason than that the card does not tell."""
 
     def read(self, devices: Iterable[int]) -> dict[int, DeviceUse]:
-        """Return the state of these devices."""
+        """Return the state of these devices; one that does not answer is left out."""
         found = {}
         for device in devices:
-            with contextlib.suppress(self._nvml.NVMLError, IndexError):
-                found[device] = self._device(device, self._handle(device))
+            if (opened := self._opened(device)) is None:
+                continue
+            self._is_unreached = False
+            use = self._device(device, opened)
+            # The temperature of a slice is its card's answer.
+            own_c = None if opened.is_slice else use.temperature_c
+            if self._is_unreached and (use.memory_bytes, use.power_w, own_c) == (None, None, None):
+                # Another handle may reach it later, as after a slice was made again.
+                self._forget(device)
+            else:
+                found[device] = use
         return found
 
     def health(self, devices: Iterable[int]) -> dict[int, dict[str, float]]:
         """Return clocks, errors and states of these devices, by DCGM's names; what a card does not know is left out."""
-        found = {}
-        for device in devices:
-            with contextlib.suppress(self._nvml.NVMLError, IndexError, AttributeError):
-                # Of a slice the errors and the heat are those of its GPU.
-                found[device] = self._health(self._whole(self._handle(device)))
-        return found
+        # Of a slice the errors and the heat are those of its GPU.
+        found = {device: opened.whole for device in devices if (opened := self._opened(device)) is not None}
+        return {device: self._health(whole) for device, whole in found.items() if whole is not None}
 
     def _health(self, handle: Any) -> dict[str, float]:
-        nvml = self._nvml
+        nvml, asked = self.nvml, self._asked
         single, double = nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
         since_start = nvml.NVML_VOLATILE_ECC
+        reasons = asked("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+        if reasons is None:  # the newer name of the same
+            reasons = asked("nvmlDeviceGetCurrentClocksEventReasons", handle)
         values = {
-            "DCGM_FI_DEV_SM_CLOCK": self._asked(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
-            "DCGM_FI_DEV_MEM_CLOCK": self._asked(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_MEM),
-            "DCGM_FI_DEV_PSTATE": self._asked(nvml.nvmlDeviceGetPerformanceState, handle),
-            "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": self._asked(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle),
-            "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL": self._asked(nvml.nvmlDeviceGetTotalEccErrors, handle, single, since_start),
-            "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": self._asked(nvml.nvmlDeviceGetTotalEccErrors, handle, double, since_start),
+            "DCGM_FI_DEV_SM_CLOCK": asked("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_SM),
+            "DCGM_FI_DEV_MEM_CLOCK": asked("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_MEM),
+            "DCGM_FI_DEV_PSTATE": asked("nvmlDeviceGetPerformanceState", handle),
+            "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": reasons,
+            "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL": asked("nvmlDeviceGetTotalEccErrors", handle, single, since_start),
+            "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": asked("nvmlDeviceGetTotalEccErrors", handle, double, since_start),
         }
         return {name: float(value) for name, value in values.items() if value is not None}
 
     def name(self, device: int) -> str:
         """Return the UUID of a device; empty if it is not reached."""
-        with contextlib.suppress(self._nvml.NVMLError, IndexError, AttributeError):
-            found = self._nvml.nvmlDeviceGetUUID(self._handle(device))
-            return found.decode() if isinstance(found, bytes) else str(found)
-        return ""
+        opened = self._opened(device)
+        found = None if opened is None else self._asked("nvmlDeviceGetUUID", opened.handle)
+        return found.decode() if isinstance(found, bytes) else str(found or "")
 
     def bus(self, device: int) -> str:
         """Return the address of a device on the bus, of a slice that of its GPU; empty if it is not reached."""
-        with contextlib.suppress(self._nvml.NVMLError, IndexError, AttributeError):
-            return bus_of(self._nvml.nvmlDeviceGetPciInfo(self._whole(self._handle(device))).busId)
-        return ""
+        whole = self.whole(device)
+        found = None if whole is None else self._asked("nvmlDeviceGetPciInfo", whole)
+        return "" if found is None else bus_of(found.busId)
 
-    def events(self, devices: Iterable[int]) -> NvmlEvents:
-        """Return the driver's events about the GPUs of these devices, each once."""
-        handles: dict[str, Any] = {}
-        for device in devices:
-            with contextlib.suppress(self._nvml.NVMLError, IndexError, AttributeError):
-                handles.setdefault(self.bus(device), self._whole(self._handle(device)))
-        handles.pop("", None)
-        return NvmlEvents(self._nvml, handles)
+    def whole(self, device: int) -> Any:
+        """Return the driver's handle of a device, of a slice that of its GPU; None if it is not reached."""
+        opened = self._opened(device)
+        return None if opened is None else opened.whole
 
-    def _whole(self, handle: Any) -> Any:
-        """Return the GPU of a slice; one that is not divided is its own."""
-        return self._nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle) if self._is_slice(handle) else handle
+    def _opened(self, device: int) -> _Opened | None:
+        """Return a device as the driver knows it; None if it does not find it."""
+        if device not in self._devices:
+            with contextlib.suppress(self.nvml.NVMLError, IndexError, AttributeError):
+                name = self._names[device] if self._names else ""
+                by_name, by_index = self.nvml.nvmlDeviceGetHandleByUUID, self.nvml.nvmlDeviceGetHandleByIndex
+                handle = by_name(name) if "-" in name else by_index(int(name or device))
+                is_slice = bool(self._asked("nvmlDeviceIsMigDeviceHandle", handle))
+                whole = self._asked("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle) if is_slice else handle
+                self._devices[device] = _Opened(handle, whole, is_slice)
+        return self._devices.get(device)
 
-    def _is_slice(self, handle: Any) -> bool:
-        return bool(self._asked(self._nvml.nvmlDeviceIsMigDeviceHandle, handle))
+    def _forget(self, device: int) -> None:
+        self._devices.pop(device, None)
+        if self._activity.get(device) is None:
+            self._activity.pop(device, None)
 
-    def _handle(self, device: int) -> Any:
-        if device not in self._handles:
-            name = self._names[device] if self._names else ""
-            by_name, by_index = self._nvml.nvmlDeviceGetHandleByUUID, self._nvml.nvmlDeviceGetHandleByIndex
-            self._handles[device] = by_name(name) if "-" in name else by_index(int(name or device))
-        return self._handles[device]
-
-    def _device(self, device: int, handle: Any) -> DeviceUse:
-        nvml = self._nvml
+    def _device(self, device: int, opened: _Opened) -> DeviceUse:
+        handle, whole, is_slice = opened
         memory = self._memory(handle)
-        busy_percent, tensor_percent = self._activity_percent(device, handle)
-        power_mw, limit_mw, is_slice = None, None, self._is_slice(handle)
+        busy_percent, tensor_percent = self._activity_percent(device, opened)
+        power_mw, limit_mw = None, None
         if not is_slice:
             # What a driver answers for a slice is of its whole GPU.
-            rates = self._asked(nvml.nvmlDeviceGetUtilizationRates, handle)
+            rates = self._asked("nvmlDeviceGetUtilizationRates", handle)
             busy_percent = None if rates is None else float(rates.gpu)
-            power_mw = self._asked(nvml.nvmlDeviceGetPowerUsage, handle)
-            limit_mw = self._asked(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+            power_mw = self._asked("nvmlDeviceGetPowerUsage", handle)
+            limit_mw = self._asked("nvmlDeviceGetEnforcedPowerLimit", handle)
         return DeviceUse(
             device,
             busy_percent=busy_percent,
@@ -169,137 +178,82 @@ class NvidiaGpus:
             memory_total_bytes=None if memory is None else int(memory.total),
             power_w=None if power_mw is None else power_mw / 1000,
             power_limit_w=None if limit_mw is None else limit_mw / 1000,
-            temperature_c=self._asked(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
+            # All slices of a GPU are as hot as it is; drivers need not answer that of a slice.
+            temperature_c=None if whole is None else self._temperature(whole),
             is_slice=is_slice,
             memory_reserved_bytes=getattr(memory, "reserved", None),
         )
 
+    def _temperature(self, handle: Any) -> Any:
+        sensor = self.nvml.NVML_TEMPERATURE_GPU
+        found = self._asked("nvmlDeviceGetTemperature", handle, sensor)
+        return self._asked("nvmlDeviceGetTemperatureV", handle, sensor) if found is None else found
+
     def _memory(self, handle: Any) -> Any:
         """Return the memory of a device; what the driver reserves is apart from what is used, where NVML knows it."""
-        nvml = self._nvml
-        apart = self._asked(nvml.nvmlDeviceGetMemoryInfo, handle, nvml.nvmlMemory_v2)
-        return apart or self._asked(nvml.nvmlDeviceGetMemoryInfo, handle)
+        version = getattr(self.nvml, "nvmlMemory_v2", None)
+        apart = None if version is None else self._asked("nvmlDeviceGetMemoryInfo", handle, version)
+        return apart or self._asked("nvmlDeviceGetMemoryInfo", handle)
 
-    def _activity_percent(self, device: int, handle: Any) -> tuple[float | None, float | None]:
+    def _activity_percent(self, device: int, opened: _Opened) -> tuple[float | None, float | None]:
         """Return how busy the multiprocessors and the tensor cores of a GPU or slice were since the last call.
 
         Cards before Hopper do not know.
         """
-        nvml = self._nvml
+        nvml = self.nvml
         if device not in self._activity:
-            support = self._asked(nvml.nvmlGpmQueryDeviceSupport, self._whole(handle))
+            whole = opened.whole
+            support = None if whole is None else self._asked("nvmlGpmQueryDeviceSupport", whole)
             # Cards that cannot are not asked again.
-            self._activity[device] = self._sampled(handle) if support and support.isSupportedDevice else None
+            self._activity[device] = self._sampled(opened) if support and support.isSupportedDevice else None
             return None, None
         before = self._activity[device]
-        if before is None or (now := self._sampled(handle)) is None:
+        if before is None or (now := self._sampled(opened)) is None:
             return None, None
         self._activity[device] = now
         wanted = nvml.c_nvmlGpmMetricsGet_t()
         wanted.version = nvml.NVML_GPM_METRICS_GET_VERSION
         wanted.numMetrics, wanted.sample1, wanted.sample2 = 2, before, now
         wanted.metrics[0].metricId, wanted.metrics[1].metricId = _MULTIPROCESSOR_METRIC, _TENSOR_METRIC
-        answer = self._asked(nvml.nvmlGpmMetricsGet, wanted)
-        self._asked(nvml.nvmlGpmSampleFree, before)
+        answer = self._asked("nvmlGpmMetricsGet", wanted)
+        self._asked("nvmlGpmSampleFree", before)
         if answer is None:
             return None, None
-        busy, tensor = (round(float(answer.metrics[number].value), 1) for number in range(2))
+        busy, tensor = (_percent(answer.metrics[number]) for number in range(2))
         return busy, tensor
 
-    def _sampled(self, handle: Any) -> Any:
-        sample = self._asked(self._nvml.nvmlGpmSampleAlloc)
+    def _sampled(self, opened: _Opened) -> Any:
+        sample = self._asked("nvmlGpmSampleAlloc")
         if sample is None:
             return None
-        try:
-            if self._is_slice(handle):
-                instance = self._nvml.nvmlDeviceGetGpuInstanceId(handle)
-                self._nvml.nvmlGpmMigSampleGet(self._whole(handle), instance, sample)
-            else:
-                self._nvml.nvmlGpmSampleGet(handle, sample)
-        except (self._nvml.NVMLError, AttributeError):
+        taken = _FAILED
+        if not opened.is_slice:
+            taken = self._called("nvmlGpmSampleGet", opened.handle, sample)
+        elif (instance := self._asked("nvmlDeviceGetGpuInstanceId", opened.handle)) is not None:
             # An older library knows no samples of slices.
-            self._asked(self._nvml.nvmlGpmSampleFree, sample)
+            taken = self._called("nvmlGpmMigSampleGet", opened.whole, instance, sample)
+        if taken is _FAILED:
+            self._asked("nvmlGpmSampleFree", sample)
             return None
         return sample
 
-    def _asked(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what NVML answers; None where the card does not know it."""
+    def _asked(self, function: str, *arguments: Any) -> Any:
+        """Return what NVML answers; None where the card, the driver or the package does not know it."""
+        answer = self._called(function, *arguments)
+        return None if answer is _FAILED else answer
+
+    def _called(self, function: str, *arguments: Any) -> Any:
+        call = getattr(self.nvml, function, None)
+        if call is None:
+            return _FAILED
         try:
-            return function(*arguments)
-        except self._nvml.NVMLError:
-            return None
+            return call(*arguments)
+        except self.nvml.NVMLError as error:
+            self._is_unreached |= getattr(error, "value", None) not in _REFUSALS
+            return _FAILED
 
 
-class AmdGpus:
-    """AMD's GPUs, through the files of the amdgpu driver."""
-
-    def __init__(self, cards: Sequence[Path]) -> None:
-        self._cards = cards
-
-    def read(self, devices: Iterable[int]) -> dict[int, DeviceUse]:
-        """Return the state of these devices."""
-        return {device: self._device(device) for device in devices if device < len(self._cards)}
-
-    def _device(self, device: int) -> DeviceUse:
-        card = self._cards[device]
-        sensors = next(iter(sorted(card.glob("hwmon/hwmon*"))), card)
-        power_uw = _number(sensors / "power1_average")
-        power_uw = _number(sensors / "power1_input") if power_uw is None else power_uw
-        limit_uw, milli_c = _number(sensors / "power1_cap"), _number(sensors / "temp1_input")
-        return DeviceUse(
-            device,
-            busy_percent=_number(card / "gpu_busy_percent"),
-            memory_bytes=_number(card / "mem_info_vram_used"),
-            memory_total_bytes=_number(card / "mem_info_vram_total"),
-            power_w=None if power_uw is None else power_uw / 1e6,
-            power_limit_w=None if limit_uw is None else limit_uw / 1e6,
-            temperature_c=None if milli_c is None else milli_c / 1000,
-        )
-
-    def health(self, devices: Iterable[int]) -> dict[int, dict[str, float]]:
-        """Return errors and states of these devices, by DCGM's names."""
-        return {device: _amd_health(self._cards[device]) for device in devices if device < len(self._cards)}
-
-    def name(self, device: int) -> str:
-        """Return the number of the chip, which stays with it; empty if the driver does not say it."""
-        return _text(self._cards[device] / "unique_id") if device < len(self._cards) else ""
-
-
-def _amd_health(card: Path) -> dict[str, float]:
-    counts = [_uncorrected(_text(path)) for path in sorted(card.glob("ras/*_err_count"))]
-    errors = [count for count in counts if count is not None]
-    is_hot = any(
-        (_number(sensor) or 0) >= limit
-        for sensor in card.glob("hwmon/hwmon*/temp*_input")
-        if (limit := _number(sensor.with_name(sensor.name.replace("_input", "_crit")))) is not None
-    )
-    reasons = {"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": float(HOT if is_hot else 0)}
-    return {**reasons, "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": float(sum(errors))} if errors else reasons
-
-
-def _uncorrected(text: str) -> int | None:
-    """Return the errors that were not corrected in a file such as `ue: 0\\nce: 3`."""
-    found = dict(line.partition(":")[::2] for line in text.splitlines())
-    count = found.get("ue", "").strip()
-    return int(count) if count.isdecimal() else None
-
-
-def amd_cards(root: Path) -> list[Path]:
-    """Return the directories of AMD's cards, by the addresses of their slots, as ROCm numbers them."""
-    with contextlib.suppress(OSError):
-        cards = [card / "device" for card in root.glob("card[0-9]*") if "-" not in card.name]
-        ours = [card for card in cards if _text(card / "vendor") == _AMD and (card / "mem_info_vram_total").exists()]
-        return sorted(ours, key=lambda card: card.resolve().name)
-    return []
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
-
-
-def _number(path: Path) -> int | None:
-    text = _text(path)
-    return int(text) if text.lstrip("-").isdecimal() else None
+def _percent(metric: Any) -> float | None:
+    """Return the value of a counter; None where the driver says that it could not make it."""
+    value = float(metric.value)
+    return None if metric.nvmlReturn or not math.isfinite(value) else round(value, 1)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from openpai.backends.host.gpu_use import AMD_ROOT, amd_cards
+from openpai.backends.host.amd_use import AMD_ROOT, amd_cards
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import NodeSeen
 

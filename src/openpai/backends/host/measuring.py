@@ -5,26 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
+
+import structlog
 
 from openpai.backends.host.attempts import HostAttempt
-from openpai.backends.host.gpu_use import GpuReader, NoGpus, open_gpus
-from openpai.backends.host.machine import VIRTUAL, Gpus
+from openpai.backends.host.gpu_reading import GpuReader
+from openpai.backends.host.gpu_use import GrantedGpus, open_gpus
+from openpai.backends.host.machine import Gpus
+from openpai.backends.host.probing import Probe
 from openpai.backends.host.reported import reported
 from openpai.backends.host.stacks import stacks_of
 from openpai.backends.host.task_use import Measuring, Place
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.clock import Clock
-from openpai.ports.task_usage import TaskSample
+from openpai.ports.task_usage import DeviceUse, TaskSample
+
+log: Final = structlog.get_logger(__name__)
 
 
 class HostMeasuring:
     """Takes samples of tasks, one round at a time."""
 
-    def __init__(self, clock: Clock, gpus: Gpus, open_: Callable[[Sequence[str]], GpuReader] = open_gpus) -> None:
+    def __init__(self, clock: Clock, gpus: Gpus, open_: Callable[[Gpus], GpuReader] = open_gpus) -> None:
         self._clock = clock
-        self._granted = gpus
-        self._open = open_
-        self._gpus: GpuReader | None = None if gpus.model != VIRTUAL else NoGpus()
+        self._gpus = GrantedGpus(gpus, open_)
+        self._wanted: Sequence[int] = ()
+        self._reading = Probe(self._read)
         self._measuring = Measuring()
         self._lock = asyncio.Lock()
 
@@ -32,7 +39,16 @@ class HostMeasuring:
         """Return a sample of each task with its granted devices and what it reported about its progress."""
         by_key = {attempt.key: attempt for attempt in attempts}
         async with self._lock:
-            return await asyncio.to_thread(self._measure, places, by_key, self._clock.now_ms())
+            samples = await asyncio.to_thread(self._measure, places, by_key, self._clock.now_ms())
+            devices = {sample.key: by_key[sample.key].devices for sample in samples}
+            self._wanted = sorted({device for granted in devices.values() for device in granted})
+            if not self._wanted:
+                return samples
+            found = await self._used()
+        return tuple(
+            replace(sample, devices=tuple(found[device] for device in devices[sample.key] if device in found))
+            for sample in samples
+        )
 
     async def keep_stacks(
         self, places: Sequence[Place], attempts: Iterable[HostAttempt], logs_root: str
@@ -47,24 +63,20 @@ class HostMeasuring:
     def _measure(
         self, places: Sequence[Place], attempts: Mapping[AttemptKey, HostAttempt], now_ms: int
     ) -> tuple[TaskSample, ...]:
-        samples = [
-            _with_progress(sample, attempts[sample.key], now_ms) for sample in self._measuring.measure(places, now_ms)
-        ]
-        devices = {key: attempt.devices for key, attempt in attempts.items()}
-        granted = {device for sample in samples for device in devices[sample.key]}
-        if not granted:
-            return tuple(samples)
-        if self._gpus is None:
-            # Only now: the driver's library takes a while to start, and a machine without GPUs needs none.
-            self._gpus = self._open(self._granted.names)
-        found = self._gpus.read(sorted(granted))
         return tuple(
-            replace(
-                sample,
-                devices=tuple(found[device] for device in devices[sample.key] if device in found),
-            )
-            for sample in samples
+            _with_progress(sample, attempts[sample.key], now_ms) for sample in self._measuring.measure(places, now_ms)
         )
+
+    async def _used(self) -> Mapping[int, DeviceUse]:
+        """Return what is known of the wanted GPUs; while their driver hangs nothing, and tasks are measured without."""
+        try:
+            return await self._reading.result() or {}
+        except Exception as error:
+            log.error("the GPUs of tasks cannot be read", error=str(error))
+            return {}
+
+    def _read(self) -> dict[int, DeviceUse]:
+        return self._gpus.reader().read(self._wanted)
 
 
 def _stacks(measuring: Measuring, places: Sequence[Place]) -> dict[AttemptKey, tuple[str, str]]:

@@ -7,6 +7,7 @@ from it for an hour after the last one: nothing says that a GPU was reset, and o
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import re
@@ -31,7 +32,9 @@ HARDWARE: Final[Mapping[int, str]] = {
     143: "it could not be initialized",
 }
 """The numbers of faults of the hardware; 94 is of one program only, and 63 reports that memory was replaced."""
-_LINE: Final = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+),")
+_TIMEOUT: Final = 10
+"""NVML's code for that no event arrived."""
+_LINE: Final = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)[^)]*\): (\d+),")
 _BUS: Final = re.compile(r"([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})")
 _RECORD_BYTES: Final = 8192
 _RECORDS_MAX: Final = 100_000
@@ -118,29 +121,52 @@ def take_record(record: str, xids: Xids) -> None:
 
 
 class NvmlEvents:
-    """The events of the driver about some GPUs, from when they are asked for."""
+    """The events of the driver about some GPUs, each from when it is asked for."""
 
-    def __init__(self, nvml: Any, handles: Mapping[str, Any]) -> None:
+    def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
         self._set: Any = None
-        with contextlib.suppress(nvml.NVMLError, AttributeError):
-            events = nvml.nvmlEventSetCreate()
-            for handle in handles.values():
-                nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, events)
-            self._set = events
+        self._watched: dict[str, Any] = {}
 
-    @property
-    def is_there(self) -> bool:
-        """Return whether the driver sends events of these GPUs."""
-        return self._set is not None
+    def watch(self, bus: str, handle: Any) -> None:
+        """Ask for the events of the GPU at this address. One that sends none may be asked for again."""
+        if handle is None or bus in self._watched:
+            return
+        nvml = self._nvml
+        with contextlib.suppress(nvml.NVMLError, AttributeError):
+            if self._set is None:
+                self._set = nvml.nvmlEventSetCreate()
+            nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, self._set)
+            self._watched[bus] = handle
+
+    def is_watched(self, bus: str) -> bool:
+        """Return whether the driver sends the events of the GPU at this address."""
+        return bus in self._watched
 
     def read(self, xids: Xids) -> None:
         """Record the errors since the last call, without waiting for any."""
-        for _ in range(_RECORDS_MAX if self._set is not None else 0):
+        for _ in range(_RECORDS_MAX if self._watched else 0):
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._set, 0)
-            except self._nvml.NVMLError:
+            except (self._nvml.NVMLError, AttributeError) as error:
+                if getattr(error, "value", None) != _TIMEOUT:
+                    # As of a lost GPU, which may come again and again: watch the others again, in a new set.
+                    self._close()
                 return
-            # A GPU that fell off the bus has no address any more; the driver does not reach it either.
-            with contextlib.suppress(self._nvml.NVMLError):
-                xids.add(bus_of(self._nvml.nvmlDeviceGetPciInfo(event.device).busId), int(event.eventData))
+            if bus := self._bus(event.device):
+                xids.add(bus, int(event.eventData))
+
+    def _bus(self, device: Any) -> str:
+        with contextlib.suppress(self._nvml.NVMLError):
+            return bus_of(self._nvml.nvmlDeviceGetPciInfo(device).busId)
+        # A GPU that fell off the bus does not say any more where it was, but its handle is that which was watched.
+        return next((bus for bus, handle in self._watched.items() if _address(handle) == _address(device)), "")
+
+    def _close(self) -> None:
+        with contextlib.suppress(self._nvml.NVMLError, AttributeError):
+            self._nvml.nvmlEventSetFree(self._set)
+        self._set, self._watched = None, {}
+
+
+def _address(handle: Any) -> int | None:
+    return ctypes.cast(handle, ctypes.c_void_p).value
