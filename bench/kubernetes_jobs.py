@@ -1,8 +1,9 @@
 """Jobs on Kubernetes: a real API server and etcd, nodes without machines, and `pai up` asked over REST.
 
-- `create`: gangs from submission until their pods are created on 200 nodes, beside a bare loop that creates the same
-  pods from Python over as many connections. The two take turns, and their ratio counts: on a busy machine both are
-  slower. `by_cpu` is the ratio of the processor time of all processes, which the neighbours do not disturb.
+- `create`: gangs from submission until their pods are created on 200 nodes, beside bare loops that create the same pods
+  from Python over as many connections: `bare` is one over our own client, the others use the libraries that Python
+  programs use (`--clients-python` is a Python that has them). They take turns, and the ratios count: on a busy machine
+  all are slower. `by_cpu` is the ratio of the processor time of all processes, which the neighbours do not disturb.
 - `claims`: the same where each task gets its GPU by a ResourceClaim; a task counts once its pod is bound.
 - `death`: from the last renewal of a node's Lease until the pods of its gang are created elsewhere.
 - `scale`: 1,000 nodes, 8,000 pods of gangs and 2,000 of others, 2,000 gangs that wait: memory of the server, the time
@@ -16,11 +17,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
+from bench import kubernetes_clients
 from bench.kubernetes_fleet import GPUS, each
 from bench.kubernetes_scale import measure_scale
 from bench.kubernetes_world import Figures, World, gang, notes_when, submit, world
@@ -74,7 +78,11 @@ async def measure_creation(options: argparse.Namespace) -> Figures:
             body = (await notes_when(server, "created", options.gang))["body"]
         await bare(made, "warm-up", body, options.pods // 4)
         loops, gangs = [await bare(made, "bare-0", body, options.pods)], []
+        libraries: dict[str, list[Rate] | str] = {}
         for turn in range(1, options.turns + 1):
+            for name in kubernetes_clients.LIBRARIES:
+                rate = await library(made, name, f"{name.replace('_', '-')}-{turn}", body, options)
+                libraries[name] = rate if isinstance(rate, str) else [*libraries.get(name, []), rate]
             async with made.platform(await made.fleet(f"gangs-{turn}", options.nodes)) as server:
                 gangs.append(await placed(made, server, options, "created"))
             loops.append(await bare(made, f"bare-{turn}", body, options.pods))
@@ -86,6 +94,7 @@ async def measure_creation(options: argparse.Namespace) -> Figures:
         "bare_per_s": round(loop.per_s, 1),
         "created_of_bare": round(ours.per_s / loop.per_s, 3),
         "created_of_bare_by_cpu": round(loop.ms / ours.ms, 3),
+        "libraries": _compared(ours, libraries),
         "cpu_ms_per_pod": {"platform": round(ours.ms, 2), "bare": round(loop.ms, 2)},
         "own_cpu_ms_per_pod": {"platform": round(ours.own_ms, 2), "bare": round(loop.own_ms, 2)},
         "turns_per_s": {
@@ -93,6 +102,43 @@ async def measure_creation(options: argparse.Namespace) -> Figures:
             "bare": [round(rate.per_s, 1) for rate in loops],
         },
     }
+
+
+async def library(made: World, name: str, namespace: str, body: str, options: argparse.Namespace) -> Rate | str:
+    """Create pods like `body` with a client library, in a process of its own; return why not if it is missing."""
+    await made.client.create(NAMESPACES, {"metadata": {"name": namespace}})
+    program = Path(kubernetes_clients.__file__)
+    plane_s = made.cpu_s()
+    running = await asyncio.create_subprocess_exec(
+        options.clients_python, "-P", str(program), name, str(made.plane.kubeconfig), namespace, str(options.pods),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    printed, _ = await running.communicate(body.encode())
+    if running.returncode:
+        raise RuntimeError(f"the loop over {name} failed")
+    found = json.loads(printed)
+    if "missing" in found:
+        return str(found["missing"])
+    return Rate(found["per_s"], (made.cpu_s() - plane_s) / options.pods * 1000 + found["own_ms"], found["own_ms"])
+
+
+def _compared(ours: Rate, found: dict[str, list[Rate] | str]) -> Figures:
+    """Return our pods beside those of each loop; `found` has the reason where a library is missing."""
+    figures: Figures = {}
+    for name, rates in found.items():
+        if isinstance(rates, str):
+            figures[name] = {"left_out": rates}
+            continue
+        loop = _mean(rates)
+        figures[name] = {
+            "per_s": round(loop.per_s, 1),
+            "created_of_it": round(ours.per_s / loop.per_s, 3),
+            "created_of_it_by_cpu": round(loop.ms / ours.ms, 3),
+            "cpu_ms_per_pod": round(loop.ms, 2),
+            "own_cpu_ms_per_pod": round(loop.own_ms, 2),
+            "turns_per_s": [round(rate.per_s, 1) for rate in rates],
+        }
+    return figures
 
 
 def _mean(rates: list[Rate]) -> Rate:
@@ -169,6 +215,7 @@ if __name__ == "__main__":
     parser.add_argument("--pods", type=int, default=1600)
     parser.add_argument("--gang", type=int, default=64, help="tasks of a gang, each with one GPU")
     parser.add_argument("--turns", type=int, default=2, help="how often the platform and the bare loop take turns")
+    parser.add_argument("--clients-python", default=sys.executable, help="a Python with client libraries of Kubernetes")
     parser.add_argument("--scale-nodes", type=int, default=1000)
     parser.add_argument("--foreign", type=int, default=2000, help="pods of others on these nodes")
     parser.add_argument("--queued", type=int, default=2000)
