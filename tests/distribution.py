@@ -2,6 +2,8 @@
 
 What starts an Engine, a node, a browser or another costly thing for a whole process is run by one process, because each
 other one would start its own. Quick tests go by file, all others one by one, and those that take longest go first.
+Every other process begins with what computes and leaves what waits to the rest: with all of them waiting at once for
+servers, browsers and nodes, processors would be idle, for which all of them would compute at once later.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ TOGETHER: Final = {
     "an Engine": re.compile(r"tests/(contracts|integration|e2e)/.*docker"),
 }
 BY_FILE: Final = re.compile(
-    r"tests/(unit|architecture|e2e/portal|integration/test_(api|cli|oidc|ldap|storage_kinds|process_wrapper)"
+    r"tests/(unit|architecture|e2e/portal|e2e/applications|integration/test_(api|cli|oidc|ldap|storage_kinds|process_wrapper)"
     r"|e2e/cli/test_shells|e2e/test_runtime_plugins|kube/test_leadership)"
 )
 LONGEST: Final = re.compile(r"test_schemathesis|kube/test_cluster_commands")
-LONG: Final = re.compile(r"tests/(e2e|kube|properties|simulation)/|test_kill")
-"""Tests that take seconds each; those of servers, browsers and clusters wait while others need the processors."""
+WAITING: Final = re.compile(r"tests/(e2e|kube)/|test_kill")
+"""Tests of servers, browsers and clusters, which take seconds each and wait while others need the processors."""
+COMPUTING: Final = re.compile(r"tests/(properties|simulation)/")
+"""Tests that need a processor for seconds each."""
 SHORT: Final = re.compile(r"tests/(unit|architecture)/")
 
 
@@ -38,7 +42,14 @@ def turn_of(scope: str) -> int:
     """Return when the tests of a scope are shared out: the least first, and last what takes a moment each."""
     if scope in TOGETHER or LONGEST.search(scope):
         return 0
-    return 1 if LONG.search(scope) else 3 if SHORT.match(scope) else 2
+    if WAITING.search(scope):
+        return 1
+    return 2 if COMPUTING.search(scope) else 4 if SHORT.match(scope) else 3
+
+
+def is_waiting(scope: str) -> bool:
+    """Return whether the tests of a scope mostly wait for other processes."""
+    return turn_of(scope) < 2
 
 
 class Distribution(LoadScopeScheduling):
@@ -78,4 +89,8 @@ class Distribution(LoadScopeScheduling):
             for scope in sorted(self.workqueue, key=turn_of):
                 self.workqueue.move_to_end(scope)
             self._is_sorted = True
+        if self.nodes.index(node) % 2:
+            computing = next((scope for scope in self.workqueue if not is_waiting(scope)), None)
+            if computing is not None:
+                self.workqueue.move_to_end(computing, last=False)
         super()._assign_work_unit(node)
