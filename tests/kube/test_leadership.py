@@ -8,7 +8,6 @@ import json
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Final
 
 import httpx
 import pytest
@@ -21,10 +20,6 @@ from openpai.kube.objects import PODS
 from tests.kube.fake_nodes import FakeNodes
 from tests.kube.servers import Replica, server, until
 from tests.postgres import fresh_database, postgres
-
-ACTS_WITHIN_S: Final = 10.0
-STARTS_WITHIN_S: Final = 20.0
-"""How long a job may take to start beside it on a machine that is busy with other tests."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +64,7 @@ async def replicas(
 
 @pytest.mark.full
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
-async def test_when_the_leader_is_paused_or_killed_the_other_acts_within_ten_seconds(
+async def test_when_the_leader_is_paused_or_killed_the_other_acts(
     replicas: tuple[Replica, Replica], kube: KubeClient, kube_namespace: str, how: signal.Signals
 ) -> None:
     first, second = replicas
@@ -82,8 +77,8 @@ async def test_when_the_leader_is_paused_or_killed_the_other_acts_within_ten_sec
 
     first.process.send_signal(how)
     await second.submit("after")
-    took_s = await until(lambda: _is(second, "after", "RUNNING"))
-    assert took_s < ACTS_WITHIN_S + STARTS_WITHIN_S
+    # How long that may take is tested in virtual time: here it depends on how busy the machine is.
+    await until(lambda: _is(second, "after", "RUNNING"))
     pods = {pod.name: pod.uid for pod in await kube.list(PODS, kube_namespace)}
     assert {name: pods.get(name) for name in running} == running
     assert len(pods) == 4

@@ -8,9 +8,12 @@ import pytest
 
 from openpai.orchestrator.gangs import job_of
 from openpai.ports.cluster_settings import ORDERS, PLACEMENT_HINTS
+from openpai.ports.platform import Submitter
 from openpai.protocol.errors import Refused
 from openpai.store.accounting import DAY_MS
-from tests.unit.orchestrator.servers import Servers, live
+from tests.unit.orchestrator.servers import Servers, job, live
+
+TAKES_OVER_WITHIN_S = 10
 
 CLUSTER = """
 physicalCluster:
@@ -197,5 +200,21 @@ def test_a_restart_gives_no_job_the_guarantee_of_another() -> None:
         kept = await servers.settings.setting(PLACEMENT_HINTS)
         assert kept is not None
         assert kept.body["gangs"] == {}
+
+    live(story)
+
+
+def test_a_killed_leader_is_replaced_and_a_new_job_runs_within_ten_seconds() -> None:
+    async def story(servers: Servers) -> None:
+        other = await servers.start("b")
+        await servers.submit("before", gpus=1)
+        await servers.in_phase("before", "running")
+        held = servers.where((await servers.row("before")).id)
+        died_s = servers.loop.time()
+        await servers.servers.pop("a").die()
+        await other.commands.submit(Submitter("ann"), job("after"))
+        await servers.in_phase("after", "running")
+        assert servers.loop.time() - died_s < TAKES_OVER_WITHIN_S
+        assert servers.where((await servers.row("before")).id) == held
 
     live(story)
