@@ -11,7 +11,7 @@ from tests.e2e.portal.browsing import WITHIN_MS, Visitor, expect
 from tests.e2e.portal.walking import PASSWORD, actions, addresses, broken_commands, harm, make_hostile, settled
 from tests.e2e.server import Server
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 COMMAND: Final = "Copy as command"
 NO_WORKERS: Final = "delete window.SharedWorker"
 FORBIDDEN: Final = ("/users", "/metrics", "/settings")
@@ -32,9 +32,7 @@ def hostile(server: Server) -> Server:
     return server
 
 
-@pytest.mark.parametrize(
-    "user", ["admin", pytest.param("mio", marks=pytest.mark.full), pytest.param("ula", marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize("user", ["admin", "mio", "ula"])
 def test_each_page_works_for_each_role_and_hostile_texts_do_nothing(hostile: Server, browser: Any, user: str) -> None:
     visitor = Visitor(browser, hostile.url)
     visitor.log_in(*((user,) if user == "admin" else (user, PASSWORD)))
@@ -100,7 +98,6 @@ def lonely(hostile: Server, browser: Any) -> Iterator[Visitor]:
     found.close()
 
 
-@pytest.mark.full
 def test_each_page_says_that_it_waits_and_that_the_server_failed(lonely: Visitor) -> None:
     page, wrong = lonely.page, []
     stopped = Stopped(page)
@@ -117,7 +114,6 @@ def test_each_page_says_that_it_waits_and_that_the_server_failed(lonely: Visitor
     assert wrong == []
 
 
-@pytest.mark.full
 def test_the_keyboard_alone_reaches_each_listed_page(lonely: Visitor) -> None:
     page = lonely.page
     settled(page, "/")
@@ -139,7 +135,6 @@ def test_the_keyboard_alone_reaches_each_listed_page(lonely: Visitor) -> None:
     expect(page.get_by_role("combobox", name="Find a job or a page")).to_have_count(0)
 
 
-@pytest.mark.full
 def test_a_page_whose_files_an_upgrade_removed_loads_itself_again(lonely: Visitor) -> None:
     page = lonely.page
     asked: list[str] = []
@@ -155,7 +150,6 @@ def test_a_page_whose_files_an_upgrade_removed_loads_itself_again(lonely: Visito
     assert len(asked) > 1
 
 
-@pytest.mark.full
 def test_a_part_that_an_upgrade_removed_leaves_what_was_typed(lonely: Visitor) -> None:
     page = lonely.page
     page.route("**/assets/Editor-*.js", lambda route: route.fulfill(status=404))

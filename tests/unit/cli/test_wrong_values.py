@@ -113,7 +113,7 @@ def attempts(path: tuple[str, ...], command: Any, values: Sequence[str]) -> Iter
 
 
 @pytest.mark.parametrize(
-    "values", [VALUES[::2], pytest.param(VALUES[1::2], marks=pytest.mark.slow)], ids=["some", "others"]
+    "values", [VALUES[::2], pytest.param(VALUES[1::2], marks=pytest.mark.full)], ids=["some", "others"]
 )
 @pytest.mark.parametrize(("path", "command"), LEAVES, ids=["-".join(path) for path, _ in LEAVES])
 def test_a_wrong_value_is_one_clear_error(
