@@ -55,6 +55,18 @@ def check(who: Principal, action: str, thing: Thing = NOTHING) -> None:
         raise error
 
 
+def clusters_open_to(who: Principal, action: str, label: str) -> frozenset[str] | None:
+    """Return the virtual clusters to which a manager may do an action, None for all of them.
+
+    Raise ForbiddenUserError with `label` if there are none.
+    """
+    if refusal(who, action) is None:
+        return None
+    if not who.managed:
+        check(who, action, Thing(label=label))
+    return who.managed
+
+
 def _is_related(who: Principal, rule: Action, thing: Thing) -> bool:
     if _is_too_much_for_viewers(who, rule):
         return False

@@ -17,6 +17,7 @@ from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 
 GRANTED_TO_ALL: Final = frozenset({DEFAULT_VIRTUAL_CLUSTER})
 Groups = Mapping[str, Group]
+_NEEDED: Final = frozenset({DEFAULT_GROUP, ADMIN_GROUP})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,57 @@ def changed_user(user: User, change: UserChange, groups: Groups) -> User:
         groups=_changed_groups(user, change, groups),
         extension=extension,
     )
+
+
+def new_user(blank: User, change: UserChange, groups: Groups) -> User:
+    """Return a new user with what `change` gives them. Raises NoGroupError and NoVirtualClusterError."""
+    # Include what the listed groups grant: otherwise naming a virtual cluster would revoke those.
+    clusters = {*(change.virtual_clusters or ()), *granted_clusters(groups_named(groups, change.groups or ()))}
+    return changed_user(blank, replace(change, virtual_clusters=sorted(clusters)), groups)
+
+
+def joining(user: User, group: str) -> UserChange:
+    """Return the change that puts a user into a group."""
+    return UserChange(groups=[*(of.name for of in user.groups), group])
+
+
+def leaving(user: User, group: str) -> UserChange:
+    """Return the change that takes a user out of a group; raise ReadOnlyGroupError for the group of all users."""
+    if group == DEFAULT_GROUP:
+        message = f"every user is in group {DEFAULT_GROUP!r}"
+        raise Refused("ReadOnlyGroupError", message, "change what the group grants instead")
+    return UserChange(groups=[of.name for of in user.groups if of.name != group])
+
+
+def granting(user: User, virtual_clusters: Sequence[str]) -> UserChange:
+    """Return the change that grants a user exactly these virtual clusters; administrators have all."""
+    if user.is_admin:
+        message = f"{user.name} is an administrator, and administrators may use every virtual cluster"
+        raise Refused("ForbiddenUserError", message)
+    return UserChange(virtual_clusters=virtual_clusters)
+
+
+def check_removable_user(user: User) -> None:
+    """Raise RemoveAdminError for an administrator."""
+    if user.is_admin:
+        message = f"{user.name} is an administrator, and administrators cannot be removed"
+        raise Refused("RemoveAdminError", message, f"first `pai user set {user.name} --no-admin`")
+
+
+def check_removable_group(name: str) -> None:
+    """Raise ReadOnlyGroupError for a group that the platform needs."""
+    if name in _NEEDED:
+        raise Refused("ReadOnlyGroupError", f"group {name!r} cannot be removed", "the platform needs it")
+
+
+def check_admins(name: str, is_admin: bool) -> None:
+    """Raise ReadOnlyGroupError for a group that must, or must not, make its members administrators."""
+    if name == ADMIN_GROUP and not is_admin:
+        message = f"group {name!r} is what makes administrators"
+        raise Refused("ReadOnlyGroupError", message, "remove its members instead")
+    if name == DEFAULT_GROUP and is_admin:
+        message = f"every user is in group {name!r}, so it cannot make its members administrators"
+        raise Refused("ReadOnlyGroupError", message, f"add administrators to the group {ADMIN_GROUP!r}")
 
 
 def _changed_groups(user: User, change: UserChange, groups: Groups) -> tuple[Group, ...]:
@@ -104,6 +156,11 @@ def with_external(groups: Groups, held: Collection[Group], external: Collection[
     return groups_named(groups, [*kept, *listed])
 
 
+def granting_groups(groups: Iterable[Group], virtual_cluster: str) -> list[Group]:
+    """Return those groups that grant a virtual cluster."""
+    return [group for group in groups if virtual_cluster in granted_clusters([group])]
+
+
 def granted_clusters(groups: Iterable[Group]) -> set[str]:
     """Return the virtual clusters that groups grant; managers of a virtual cluster may also use it."""
     return {name for group in groups for name in (*group.virtual_clusters, *group.managed)}
@@ -125,7 +182,7 @@ def without_clusters(group: Group, names: Collection[str]) -> Group:
 
 def is_spent(group: Group) -> bool:
     """Return whether a group grants nothing, has no values of clients, and is not required by the platform."""
-    is_needed = group.is_admin or group.external_name or group.name in (DEFAULT_GROUP, ADMIN_GROUP)
+    is_needed = group.is_admin or group.external_name or group.name in _NEEDED
     return not (is_needed or group.virtual_clusters or group.managed or group.storages or group.extension)
 
 

@@ -19,8 +19,7 @@ from openpai.api.client_address import sealed_text
 from openpai.api.context import ApiContext
 from openpai.api.services import SignOn
 from openpai.api.token_format import new_token
-from openpai.orchestrator.accounts import welcome
-from openpai.ports.accounts import AccountStore
+from openpai.orchestrator import accounts
 from openpai.ports.identity import Sealer, Vouched
 from openpai.ports.store import Sealed
 from openpai.protocol.errors import InvalidParameters, Refused
@@ -64,27 +63,10 @@ def onward(target: str, **values: str) -> str:
 
 async def admit(context: ApiContext, sign_on: SignOn, person: Vouched) -> User:
     """Return the user of a person whom a provider authenticated; raise ForbiddenUserError if not admitted."""
-    users = context.services.users
-    is_wanted = not sign_on.is_group_required or await _is_in_a_group(users, person)
-    # A user who is no longer admitted loses the groups from the provider too: their tokens stay valid.
-    if not is_wanted and await users.user_of_subject(person.source, person.subject) is None:
-        raise _unwanted(person)
-    user = await welcome(users, person, context.services.clock.now_ms())
+    users, now_ms = context.services.users, context.services.clock.now_ms()
     # Their groups may have changed, and with them the rights of their other logins.
-    context.sessions.forget(user.name)
-    if not is_wanted:
-        raise _unwanted(person)
-    return user
-
-
-async def _is_in_a_group(users: AccountStore, person: Vouched) -> bool:
-    known = {group.external_name for group in await users.groups() if group.external_name}
-    return bool(known & person.groups)
-
-
-def _unwanted(person: Vouched) -> Refused:
-    message = f"{person.name} is in none of the groups that may use this platform"
-    return Refused("ForbiddenUserError", message, "ask an administrator which group to join")
+    changed, is_group_required = context.sessions.forget, sign_on.is_group_required
+    return await accounts.admit(users, person, now_ms, changed, is_group_required=is_group_required)
 
 
 def code_for(context: ApiContext, user: User, challenge: str) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from openpai.access.accounts import User, is_user_name, no_user
-from openpai.access.memberships import Groups, UserChange, changed_user, groups_named, with_external
+from openpai.access.accounts import Group, User, is_user_name, no_user
+from openpai.access.memberships import Groups, UserChange, changed_user, groups_named, no_group, with_external
 from openpai.ports.accounts import AccountStore
 from openpai.ports.identity import Vouched
+from openpai.ports.platform import Platform
 from openpai.protocol.errors import Refused
+from openpai.scheduler.config.editing import no_virtual_cluster
 
 _NEVER_MERGED: Final = "accounts are never merged; ask an administrator to remove the other one, or for another name"
 _EMAIL: Final = re.compile(r"[^\x00-\x20]{0,254}")
@@ -25,6 +28,26 @@ async def find_user(accounts: AccountStore, name: str) -> User:
     return user
 
 
+async def find_group(accounts: AccountStore, name: str) -> Group:
+    """Return a group; raise NoGroupError."""
+    group = await accounts.group(name) if "\x00" not in name else None
+    if group is None:
+        raise no_group(name)
+    return group
+
+
+async def check_named(
+    accounts: AccountStore, platform: Platform, *, user: str = "", group: str = "", virtual_cluster: str = ""
+) -> None:
+    """Raise NoUserError, NoGroupError or NoVirtualClusterError for a name that is not empty and of nothing."""
+    if user:
+        await find_user(accounts, user)
+    if group:
+        await find_group(accounts, group)
+    if virtual_cluster and all(view.name != virtual_cluster for view in await platform.virtual_clusters()):
+        raise no_virtual_cluster(virtual_cluster)
+
+
 async def all_groups(accounts: AccountStore) -> Groups:
     """Return every group, by name."""
     return {group.name: group for group in await accounts.groups()}
@@ -34,6 +57,29 @@ async def change_user(accounts: AccountStore, name: str, change: UserChange) -> 
     """Change a user; raise NoUserError, NoGroupError, NoVirtualClusterError or RemoveAdminError."""
     groups = await all_groups(accounts)
     return await accounts.change_user(name, lambda before: changed_user(before, change, groups))
+
+
+async def admit(
+    accounts: AccountStore, person: Vouched, now_ms: int, changed: Callable[[str], None], *, is_group_required: bool
+) -> User:
+    """Return the user of a person whom a provider authenticated; raise ForbiddenUserError if not admitted.
+
+    `changed` is called with the name of a user whose groups may have changed.
+    """
+    is_wanted = not is_group_required or await _is_in_a_group(accounts, person)
+    user = None
+    # A user who is no longer admitted loses the groups from the provider too: their tokens stay valid.
+    if is_wanted or await accounts.user_of_subject(person.source, person.subject) is not None:
+        user = await welcome(accounts, person, now_ms)
+        changed(user.name)
+    if user is None or not is_wanted:
+        message = f"{person.name} is in none of the groups that may use this platform"
+        raise Refused("ForbiddenUserError", message, "ask an administrator which group to join")
+    return user
+
+
+async def _is_in_a_group(accounts: AccountStore, person: Vouched) -> bool:
+    return any(group.external_name in person.groups for group in await accounts.groups() if group.external_name)
 
 
 async def welcome(accounts: AccountStore, person: Vouched, now_ms: int) -> User:

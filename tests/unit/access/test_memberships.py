@@ -11,8 +11,14 @@ from openpai.access.memberships import (
     GRANTED_TO_ALL,
     UserChange,
     changed_user,
+    check_admins,
+    check_removable_group,
+    check_removable_user,
     granted_clusters,
+    granting,
     groups_named,
+    joining,
+    leaving,
     with_admin,
     with_clusters,
     with_external,
@@ -82,3 +88,23 @@ def test_a_cluster_without_a_group_that_stands_for_it_is_not_granted(requested: 
         with_clusters(GROUPS, (), [requested])
     assert refused.value.code == code
     assert refused.value.advice
+
+
+def test_rules_about_the_groups_that_the_platform_needs():
+    ann = User("ann", "", 1, groups=(Group(DEFAULT_GROUP), Group("team")))
+    assert joining(ann, "more").groups == ["default", "team", "more"]
+    assert leaving(ann, "team").groups == ["default"]
+    for refused in (
+        lambda: leaving(ann, DEFAULT_GROUP),
+        lambda: check_removable_group(ADMIN_GROUP),
+        lambda: check_admins(ADMIN_GROUP, is_admin=False),
+        lambda: check_admins(DEFAULT_GROUP, is_admin=True),
+    ):
+        with pytest.raises(Refused) as error:
+            refused()
+        assert error.value.code == "ReadOnlyGroupError"
+    root = User("root", "", 1, groups=(Group("roots", is_admin=True),))
+    with pytest.raises(Refused, match="administrators may use every virtual cluster"):
+        granting(root, ["vision"])
+    with pytest.raises(Refused, match="administrators cannot be removed"):
+        check_removable_user(root)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import Query, Request
 
-from openpai.access.accounts import no_user
 from openpai.access.budgets import Budget, Kind, Period
 from openpai.access.deciding import refusal
-from openpai.access.memberships import no_group
 from openpai.access.model import NOTHING
 from openpai.api.answers import Done, Reply, done, reply
 from openpai.api.audit import about
 from openpai.api.bodies import read_body
-from openpai.api.context import ApiContext, context_of, needs
+from openpai.api.context import context_of, needs
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import budgets as shapes
+from openpai.orchestrator.accounts import check_named
 from openpai.protocol.errors import Refused
-from openpai.scheduler.config.editing import no_virtual_cluster
 from openpai.wire import budgets as wire
 
 router = Router("budgets", written=201)
+_FIELD: Final = {Kind.USER: "user", Kind.GROUP: "group", Kind.VC: "virtual_cluster"}
 
 
 @router.serves("GET /api/v2/budgets", "List budgets")
@@ -44,7 +43,8 @@ async def set_budget(request: Request, caller: Annotated[Caller, needs("budget.c
     wanted = (await read_body(request, shapes.BudgetBody)).budget()
     _note(request, wanted.kind, wanted.name, wanted.period)
     context = context_of(request)
-    await _check_there(context, wanted)
+    name = {_FIELD[wanted.kind]: wanted.name}
+    await check_named(context.services.users, context.services.platform, **name)
     await context.services.usage.set_budget(wanted)
     return done(f"the budget of {wanted.label} is set", 201)
 
@@ -69,13 +69,3 @@ async def delete_budget(
 
 def _note(request: Request, kind: Kind, name: str, period: Period) -> None:
     about(request, target=f"{kind}/{name}/{period}", owner=name if kind is Kind.USER else "")
-
-
-async def _check_there(context: ApiContext, wanted: Budget) -> None:
-    services, name = context.services, wanted.name
-    if wanted.kind is Kind.USER and await services.users.user(name) is None:
-        raise no_user(name)
-    if wanted.kind is Kind.GROUP and await services.users.group(name) is None:
-        raise no_group(name)
-    if wanted.kind is Kind.VC and all(view.name != name for view in await services.platform.virtual_clusters()):
-        raise no_virtual_cluster(name)

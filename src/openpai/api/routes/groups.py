@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 from fastapi import Request
 from pydantic import Field
 
-from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group
-from openpai.access.memberships import no_group
+from openpai.access.accounts import Group
+from openpai.access.memberships import check_removable_group
 from openpai.api.answers import Accepted, Reply, accepted, reply
 from openpai.api.bodies import Body, invalid, read_body
 from openpai.api.context import context_of, needs
@@ -17,7 +17,7 @@ from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import groups as shapes
 from openpai.api.shapes import users as user_shapes
-from openpai.protocol.errors import Refused
+from openpai.orchestrator.accounts import find_group
 from openpai.wire import groups as wire
 from openpai.wire.groups import Member
 
@@ -138,8 +138,7 @@ async def change_group(request: Request, caller: Changing) -> Accepted:
 @router.serves(f"DELETE {_GROUP}", "Remove a group", "ReadOnlyGroupError RemoveAdminError")
 async def delete_group(request: Request, caller: Changing, groupname: str) -> Accepted:
     """Remove a group; its members keep their accounts."""
-    if groupname in (DEFAULT_GROUP, ADMIN_GROUP):
-        raise Refused("ReadOnlyGroupError", f"group {groupname!r} cannot be removed", "the platform needs it")
+    check_removable_group(groupname)
     context = context_of(request)
     await _group(request, groupname)
     await context.services.users.remove_group(groupname)
@@ -196,7 +195,4 @@ async def _changed(request: Request, name: str, change: Any) -> Accepted:
 
 
 async def _group(request: Request, name: str) -> Group:
-    group = await context_of(request).services.users.group(name) if "\x00" not in name else None
-    if group is None:
-        raise no_group(name)
-    return group
+    return await find_group(context_of(request).services.users, name)

@@ -6,10 +6,8 @@ from typing import Annotated
 
 from fastapi import Query, Request
 
-from openpai.access.accounts import no_user
-from openpai.access.deciding import refusal
+from openpai.access.deciding import clusters_open_to
 from openpai.access.model import Thing
-from openpai.access.quotas import Quota
 from openpai.api.answers import Done, Reply, done, reply
 from openpai.api.audit import about
 from openpai.api.bodies import read_body
@@ -17,8 +15,8 @@ from openpai.api.context import ApiContext, context_of, needs
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import quotas as shapes
+from openpai.orchestrator.accounts import check_named
 from openpai.protocol.errors import Refused
-from openpai.scheduler.config.editing import no_virtual_cluster
 from openpai.wire import quotas as wire
 from openpai.wire.quotas import OwnQuota
 
@@ -29,11 +27,9 @@ _Name = Annotated[str, Query(max_length=255, pattern=shapes.NAME)]
 @router.serves("GET /api/v2/quotas", "List quotas")
 async def list_quotas(request: Request, caller: Annotated[Caller, needs("quota.list")]) -> Reply[list[wire.Quota]]:
     """Return every quota; for managers those of the virtual clusters they manage."""
-    if not caller.principal.managed:
-        caller.check(Thing())
+    visible = clusters_open_to(caller.principal, caller.action, "")
     found = await context_of(request).services.usage.quotas()
-    shown = [row for row in found if refusal(caller.principal, caller.action, _thing(row.virtual_cluster)) is None]
-    return reply([shapes.quota(row) for row in shown])
+    return reply([shapes.quota(row) for row in found if visible is None or row.virtual_cluster in visible])
 
 
 @router.serves("GET /api/v2/quotas/me", "List one's own quotas")
@@ -57,7 +53,8 @@ async def set_quota(request: Request, caller: Annotated[Caller, needs("quota.cha
     about(request, target=f"{wanted.user or '*'}@{wanted.virtual_cluster or '*'}", owner=wanted.user)
     caller.check(_thing(wanted.virtual_cluster))
     context = context_of(request)
-    await _check_there(context, wanted)
+    users, platform = context.services.users, context.services.platform
+    await check_named(users, platform, user=wanted.user, virtual_cluster=wanted.virtual_cluster)
     await context.services.usage.set_quota(wanted, body.named())
     await _apply_change(context)
     return done(f"{shapes.label(wanted.virtual_cluster, wanted.user)} is set", 201)
@@ -88,11 +85,3 @@ def _thing(virtual_cluster: str) -> Thing:
 async def _apply_change(context: ApiContext) -> None:
     context.quotas.forget()
     await context.services.platform.limits_changed()
-
-
-async def _check_there(context: ApiContext, wanted: Quota) -> None:
-    if wanted.user and await context.services.users.user(wanted.user) is None:
-        raise no_user(wanted.user)
-    name = wanted.virtual_cluster
-    if name and all(view.name != name for view in await context.services.platform.virtual_clusters()):
-        raise no_virtual_cluster(name)

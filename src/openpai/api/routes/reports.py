@@ -12,7 +12,8 @@ from pydantic import StringConstraints
 from starlette.responses import Response
 
 from openpai.access.accounts import Group
-from openpai.access.deciding import refusal
+from openpai.access.deciding import clusters_open_to, refusal
+from openpai.access.memberships import granting_groups
 from openpai.access.model import NOTHING, Thing
 from openpai.api.answers import CSV, CSV_HEADERS, Reply, encoded, encoded_list, reply, text, wants_csv
 from openpai.api.bodies import invalid
@@ -82,12 +83,9 @@ async def preview_weekly_report(
     request: Request, caller: Annotated[Caller, needs("report.read")]
 ) -> Reply[WeeklyReport]:
     """Return the message about the last week to which managers of virtual clusters and administrators may subscribe."""
-    services, who = context_of(request).services, caller.principal
-    if not who.managed:
-        caller.check(Thing(label="what virtual clusters used"))
-    sees_all = refusal(who, "report.read", NOTHING) is None
-    clusters = () if sees_all else tuple(sorted(who.managed))
-    subject, message = await weekly_report(services.usage, clusters, services.clock.now_ms())
+    services = context_of(request).services
+    clusters = clusters_open_to(caller.principal, caller.action, "what virtual clusters used")
+    subject, message = await weekly_report(services.usage, tuple(sorted(clusters or ())), services.clock.now_ms())
     return reply({"subject": subject, "text": message})
 
 
@@ -146,7 +144,7 @@ async def _groups(context: ApiContext, caller: Caller) -> Callable[[UseRow], Seq
         mine = of.get(row.user, ())
         if not sees_all and row.user != caller.user:
             # A manager may see only those groups that grant one of their virtual clusters.
-            mine = [group for group in mine if row.virtual_cluster in (*group.virtual_clusters, *group.managed)]
+            mine = granting_groups(mine, row.virtual_cluster)
         return [group.name for group in mine] or [""]
 
     return groups

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 from fastapi import Request
 from pydantic import Field
 
-from openpai.access.accounts import DEFAULT_GROUP, check_local
-from openpai.access.memberships import UserChange
+from openpai.access.accounts import check_local
+from openpai.access.memberships import UserChange, granting, joining, leaving
 from openpai.access.model import Thing
 from openpai.api.accounts import change_password, change_user, check_password, find_user
 from openpai.api.answers import Accepted, Reply, accepted, reply
@@ -20,7 +20,6 @@ from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import tokens as shapes
 from openpai.identity.passwords import PASSWORD_MAX
-from openpai.protocol.errors import Refused
 from openpai.wire.tokens import Revoked, TokenList
 
 _USER: Final = "/api/v2/users/{username}"
@@ -84,7 +83,7 @@ async def join_group(request: Request, caller: Changing, username: str) -> Accep
     """Add a user to a group."""
     body = await read_body(request, OneGroup)
     user = await find_user(context_of(request), username)
-    return await _changed(request, username, UserChange(groups=[*(of.name for of in user.groups), body.groupname]))
+    return await _changed(request, username, joining(user, body.groupname))
 
 
 @router.serves(
@@ -94,11 +93,7 @@ async def leave_group(request: Request, caller: Changing, username: str) -> Acce
     """Remove a user from a group."""
     body = await read_body(request, OneGroup)
     user = await find_user(context_of(request), username)
-    if body.groupname == DEFAULT_GROUP:
-        message = f"every user is in group {DEFAULT_GROUP!r}"
-        raise Refused("ReadOnlyGroupError", message, "change what the group grants instead")
-    kept = [of.name for of in user.groups if of.name != body.groupname]
-    return await _changed(request, username, UserChange(groups=kept))
+    return await _changed(request, username, leaving(user, body.groupname))
 
 
 @router.serves(
@@ -108,10 +103,7 @@ async def set_user_virtual_clusters(request: Request, caller: Changing, username
     """Grant a user exactly these virtual clusters; administrators have all."""
     body = await read_body(request, NewClusters)
     user = await find_user(context_of(request), username)
-    if user.is_admin:
-        message = f"{username} is an administrator, and administrators may use every virtual cluster"
-        raise Refused("ForbiddenUserError", message)
-    return await _changed(request, username, UserChange(virtual_clusters=body.virtualCluster))
+    return await _changed(request, username, granting(user, body.virtualCluster))
 
 
 @router.serves(f"PUT {_USER}/admin", "Make a user an administrator", CHANGE, takes=NewRight, deprecated=True)

@@ -9,7 +9,7 @@ from fastapi import Request
 from pydantic import Field
 
 from openpai.access.accounts import USER_NAME, User, check_local, is_reserved
-from openpai.access.memberships import UserChange, changed_user, granted_clusters, groups_named
+from openpai.access.memberships import UserChange, check_removable_user, new_user
 from openpai.access.model import Thing
 from openpai.api import accounts
 from openpai.api.accounts import change_password, check_password, find_user
@@ -124,12 +124,10 @@ async def create_user(request: Request, caller: Annotated[Caller, needs("user.ad
     context = context_of(request)
     groups = await all_groups(context.services.users)
     blank = User(body.username, "", context.services.clock.now_ms(), body.email, is_viewer=body.viewer)
-    # Include what the listed groups grant: otherwise naming a virtual cluster would revoke those.
-    clusters = {*body.virtualCluster, *granted_clusters(groups_named(groups, body.grouplist))}
     change = UserChange(
-        is_admin=body.admin, virtual_clusters=sorted(clusters), groups=body.grouplist, extension=body.extension
+        is_admin=body.admin, virtual_clusters=body.virtualCluster, groups=body.grouplist, extension=body.extension
     )
-    user = changed_user(blank, change, groups)
+    user = new_user(blank, change, groups)
     await context.services.users.add_user(replace(user, password_hash=await context.passwords.hash(body.password)))
     return accepted(f"User {body.username} is created successfully", 201)
 
@@ -183,9 +181,7 @@ async def delete_user(request: Request, caller: Annotated[Caller, needs("user.re
     """Remove a user; an administrator cannot be removed."""
     context = context_of(request)
     user = await find_user(context, username)
-    if user.is_admin:
-        message = f"{username} is an administrator, and administrators cannot be removed"
-        raise Refused("RemoveAdminError", message, f"first `pai user set {username} --no-admin`")
+    check_removable_user(user)
     await context.services.users.remove_user(username)
     context.sessions.forget(username)
     return accepted(f"user {username} is removed")

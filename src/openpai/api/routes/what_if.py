@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 from fastapi import Query, Request
 
-from openpai.access.deciding import refusal
-from openpai.access.model import NOTHING, Thing
+from openpai.access.deciding import clusters_open_to
+from openpai.access.model import Thing
 from openpai.api.answers import Reply, reply
 from openpai.api.context import context_of, needs
 from openpai.api.history import history
@@ -40,12 +40,10 @@ async def what_if(
     """
     context, who = context_of(request), caller.principal
     services = context.services
-    sees_all = refusal(who, "scheduler.what_if", NOTHING) is None
-    if not who.managed:
-        caller.check(Thing(label="the past of other users"))
+    visible = clusters_open_to(who, caller.action, "the past of other users")
     changes = parse_what_if([change])
     for name in changes:
-        if not sees_all:
+        if visible is not None:
             caller.check(Thing(virtual_cluster=name, label=f"virtual cluster {name}"))
     config = (await services.platform.cluster_config()).hived
     known = {view.name for view in await services.platform.virtual_clusters()}
@@ -62,7 +60,6 @@ async def what_if(
             message = f"no job with GPUs has run in the last {days} days, so there is nothing to replay"
             raise Refused("InvalidParametersError", message, "ask for more days, or use `pai simulate --synthetic`")
         now, then = await compare_apart(config, trace, change)
-    visible = None if sees_all else who.managed
     found: WhatIf = {
         "fromTime": from_ms,
         "toTime": now_ms,

@@ -8,9 +8,9 @@ from typing import Annotated, Any, cast
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, check_extension
+from openpai.access.accounts import Group, check_extension
+from openpai.access.memberships import check_admins
 from openpai.api.bodies import Body, describe, invalid
-from openpai.protocol.errors import Refused
 from openpai.wire import groups
 
 Name = Annotated[str, Field(min_length=1, max_length=255)]
@@ -55,7 +55,7 @@ def with_extension(found: Group, document: Mapping[str, Any]) -> Group:
         acls = Acls.model_validate(document.get("acls", {}))
     except ValidationError as error:
         raise invalid("extension.acls: " + describe(error.errors(include_url=False, include_input=False))) from None
-    _check_admin(found.name, acls.admin)
+    check_admins(found.name, acls.admin)
     return replace(
         found,
         is_admin=acls.admin,
@@ -90,12 +90,3 @@ def with_value(found: Group, path: Sequence[str], value: Any) -> Group:
 
 def _once(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
-
-
-def _check_admin(name: str, is_admin: bool) -> None:
-    if name == ADMIN_GROUP and not is_admin:
-        message = f"group {name!r} is what makes administrators"
-        raise Refused("ReadOnlyGroupError", message, "remove its members instead")
-    if name == DEFAULT_GROUP and is_admin:
-        message = f"every user is in group {name!r}, so it cannot make its members administrators"
-        raise Refused("ReadOnlyGroupError", message, f"add administrators to the group {ADMIN_GROUP!r}")
