@@ -1,4 +1,7 @@
-"""Where the applications are: below a wildcard domain, or at ports of their own on one machine."""
+"""Where the applications are: below a wildcard domain, or at ports of their own on one machine.
+
+Also whether a request comes from a page of its own application.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
@@ -15,6 +19,9 @@ from openpai.applications.cookies import Cookies
 from openpai.applications.labels import named, short
 from openpai.ports.clock import Clock
 from openpai.protocol.errors import BadConfiguration, Unavailable
+
+_SAFE: Final = ("GET", "HEAD")
+_OWN: Final = (b"same-origin", b"none")
 
 _URL: Final = re.compile(r"(https?)://\*\.([a-z0-9]([a-z0-9.-]{0,180}[a-z0-9])?)(:[0-9]{1,5})?/?")
 _STAYS_MS: Final = 10 * 60_000
@@ -167,3 +174,31 @@ class PortOrigins:
 def _host(scope: Scope) -> str:
     found = next((value for name, value in scope["headers"] if name == b"host"), b"")
     return str(found.decode("latin-1").lower())
+
+
+def comes_from_elsewhere(method: str, headers: Mapping[bytes, bytes], origin: str) -> bool:
+    """Return whether another page than one of `origin` sends a request, other than by a link to it.
+
+    A cookie says which browser sends a request, never which page. On one host all applications and the platform are
+    one site, so SameSite does not keep them apart either. Browsers say where a request comes from: in Sec-Fetch-Site
+    where the address is trustworthy (https, or this machine), elsewhere in Origin and Referer.
+    """
+    sent = headers.get(b"origin")
+    if sent is not None and sent.decode("latin-1").lower() != origin:
+        return True
+    site = headers.get(b"sec-fetch-site")
+    if site is not None:
+        is_link = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
+        return site not in _OWN and not (is_link and method in _SAFE)
+    if sent is not None or _origin_of(headers.get(b"referer", b"")) == origin:
+        return False
+    # Neither says anything: a page that was typed or linked is harmless, a script or image of it is not.
+    return method not in _SAFE or b"text/html" not in headers.get(b"accept", b"")
+
+
+def _origin_of(referer: bytes) -> str:
+    try:
+        parts = urlsplit(referer.decode("latin-1"))
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc}".lower()

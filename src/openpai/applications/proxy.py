@@ -24,7 +24,7 @@ from openpai.applications.cookies import Cookies
 from openpai.applications.incoming import Incoming
 from openpai.applications.labels import Named, named
 from openpai.applications.model import Services, Visitor
-from openpai.applications.origin_checks import comes_from_elsewhere
+from openpai.applications.origins import comes_from_elsewhere
 from openpai.applications.pages import page
 from openpai.applications.requests import METHODS, Exchange
 from openpai.applications.sessions import OPEN_AGAIN, ApplicationSessions

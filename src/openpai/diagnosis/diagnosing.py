@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 
 from openpai.diagnosis.evidence import Evidence, Finding
 from openpai.diagnosis.last_error import ErrorKind, LastError, last_error_in
-from openpai.diagnosis.line_times import time_of_day
-from openpai.diagnosis.log_lines import read_lines
+from openpai.diagnosis.log_lines import read_lines, time_of_day
 from openpai.diagnosis.rules import Role, Rule, RuleSet, Where, built_in
 from openpai.protocol.exit_codes import EXIT_SPECS
 

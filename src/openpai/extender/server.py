@@ -16,12 +16,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from openpai.extender.inspecting import group_document, group_list
-from openpai.extender.scheduling import Answer, Blocked, Decided, Waiting
+from openpai.extender.scheduling import Answer, Blocked, Decided, Extender, Waiting
 from openpai.extender.service import Service
 from openpai.extender.serving import Answering
 from openpai.protocol.errors import PaiError, Refused, Unavailable
-from openpai.scheduler.cells.inspection import cluster_status, physical_cells, virtual_clusters
+from openpai.scheduler.cells.inspection import affinity_group, cluster_status, physical_cells, virtual_clusters
 
 NAME: Final = "hivedscheduler"
 BODY_MAX: Final = 128 * 2**20
@@ -196,3 +195,25 @@ def _uid_of(body: Mapping[str, Any]) -> str:
     if not isinstance(uid, str):
         raise Refused("InvalidParametersError", "the request has no Pod with a uid", "send what kube-scheduler sends")
     return uid
+
+
+def group_document(extender: Extender, name: str) -> dict[str, Any]:
+    """Return an affinity group that has cells or has reserved them; refuse a name that no group has."""
+    record = extender.core.cluster.gangs.get(name)
+    if record is None:
+        message = f"there is no affinity group {name} that has cells or has reserved them"
+        raise Refused("InvalidParametersError", message, "GET /v1/inspect/affinitygroups/ lists those that do")
+    with extender.core.cluster.committed():
+        found: dict[str, Any] = dict(affinity_group(extender.core.cluster, record))
+    group = extender.groups.get(name)
+    if group is not None and group.pods:
+        found["status"]["allocatedPods"] = list(group.pods.values())
+    if group is not None and group.preempting:
+        found["status"]["preemptingPods"] = list(group.preempting)
+    return found
+
+
+def group_list(extender: Extender) -> dict[str, Any]:
+    """Return all affinity groups by name; HiveD writes null where there are none."""
+    names = sorted(extender.core.cluster.gangs)
+    return {"items": [group_document(extender, name) for name in names] or None}

@@ -31,7 +31,6 @@ from openpai.orchestrator.job_keys import with_keys
 from openpai.orchestrator.job_storages import with_storages
 from openpai.orchestrator.measuring import TaskMeasures
 from openpai.orchestrator.nodes import NodeCommands
-from openpai.orchestrator.previewing import would_wait
 from openpai.orchestrator.recording import change_job
 from openpai.orchestrator.rescaling import changes_in_words, check_can_run, rescaled
 from openpai.orchestrator.secrets import hidden
@@ -48,7 +47,7 @@ from openpai.orchestrator.submitting import (
 )
 from openpai.orchestrator.sweeps import digest_of, sweep_again, sweep_jobs
 from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
-from openpai.orchestrator.waits import backing_off, silent, starting, waits_of
+from openpai.orchestrator.waits import backing_off, silent, starting, waits_of, would_wait
 from openpai.ports.accounts import AccountStore
 from openpai.ports.backend import KillTask
 from openpai.ports.clock import Clock, Identities

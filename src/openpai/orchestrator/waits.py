@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from openpai.lifecycle.model import Job, TaskPhase
+from openpai.lifecycle.model import Job, JobPhase, TaskPhase
 from openpai.orchestrator import gangs
+from openpai.orchestrator.dependencies import waits_for
 from openpai.orchestrator.leader import Leader
 from openpai.ports.backend import NODE_SILENT, TaskSeen
 from openpai.ports.store import JobRecord
@@ -64,3 +65,21 @@ def backing_off(found: JobRecord, now_ms: int) -> Wait:
     left_s = max(0, (found.job.retry_at_ms or now_ms) - now_ms) / 1000
     message = f"attempt {found.job.attempt + 1} failed and the job is tried again in {left_s:.0f} s"
     return Wait(f"{found.job.id}/{found.job.attempt}", Why.BACKING_OFF, message, "wait, or stop the job")
+
+
+async def would_wait(leader: Leader | None, record: JobRecord) -> tuple[Wait, ...] | None:
+    """Return why a job would wait, empty if it would start now; None where that is not known.
+
+    Of a job whose tasks start one by one, that is why the first of them that finds no room waits.
+    """
+    if leader is None or leader.sharing.arrangement.config is None:
+        return None
+    if record.job.phase is JobPhase.HELD:
+        return await waits_for(leader, record)
+    now_ms = leader.steady.now_ms()
+    is_interruptible = record.virtual_cluster in leader.sharing.interruptible
+    members = gangs.waiting(record.job)
+    found = leader.scheduler.preview(
+        list(gangs.describe(record, members, now_ms, is_interruptible=is_interruptible)), now_ms
+    )
+    return () if found is None else (leader.steady.dated(found),)

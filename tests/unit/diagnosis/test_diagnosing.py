@@ -8,7 +8,7 @@ import pytest
 
 from openpai.diagnosis.diagnosing import find, find_root
 from openpai.diagnosis.evidence import Evidence
-from openpai.diagnosis.line_times import time_of_day
+from openpai.diagnosis.log_lines import time_of_day
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    work()\n'
 NCCL_TIMEOUT = (

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from openpai.extender.groups import PodState
-from openpai.extender.inspecting import group_document, group_list
 from openpai.extender.objects import Pod
 from openpai.extender.scheduling import Blocked, Decided, Waiting
+from openpai.extender.server import group_document, group_list
 from openpai.protocol.errors import Refused
 from openpai.scheduler.config.reading import read_config
 from tests.unit.extender.cluster import CONFIG, NODES, Pods
