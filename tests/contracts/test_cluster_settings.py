@@ -23,7 +23,7 @@ WRITES: dict[str, Write] = {
 
 
 @pytest.mark.parametrize("name", WRITES)
-async def test_a_write_of_a_leader_whose_lease_was_taken_is_refused(database: Database, name: str) -> None:
+async def test_a_write_of_a_leader_without_its_lease_is_refused(database: Database, name: str) -> None:
     jobs, store = SqlJobStore(database), SqlSettingsStore(database)
     deposed = await jobs.lease("a/1", 0, 15_000)
     await store.set_setting(CLUSTER, {"old": 1}, by="root", at_ms=1, epoch=deposed)

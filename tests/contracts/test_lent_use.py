@@ -48,7 +48,7 @@ async def test_moves_are_added_up_by_day_beside_what_was_borrowed(database: Data
     ]
 
 
-async def test_a_leader_whose_lease_is_over_adds_no_lent_time(database: Database) -> None:
+async def test_a_leader_with_an_expired_lease_adds_no_lent_time(database: Database) -> None:
     usage, jobs = SqlUsageStore(database), SqlJobStore(database)
     epoch = await jobs.lease("a/1", 0, 15_000)
     assert await jobs.lease("a/2", 0, 15_000) != epoch

@@ -101,7 +101,7 @@ async def test_every_order_is_one_and_its_pages_make_the_whole(queries: SqlJobQu
         assert (beyond.jobs, beyond.total, beyond.end) == ((), whole.total, None)
 
 
-async def test_jobs_whose_state_has_one_name_stand_together_in_the_order_of_states(
+async def test_jobs_are_listed_in_the_order_of_states_by_the_names_of_these(
     database: Database, queries: SqlJobQueries
 ) -> None:
     phases = [stored_phase(phase) for phase in JobPhase]

@@ -105,7 +105,7 @@ async def test_a_shell_without_a_command_takes_lines_and_is_resized(harness: Har
     assert (await _all(shell))[2] == 7
 
 
-async def test_a_command_whose_output_is_not_read_waits(harness: Harness) -> None:
+async def test_a_command_waits_while_its_output_is_not_read(harness: Harness) -> None:
     shells, _ = await _running(harness)
     shell = await shells.shell(a_key(), ShellCommand(("cat",)))
     sent = 0

@@ -35,7 +35,7 @@ async def test_users_see_what_is_announced_from_its_time_until_its_end(world: Wo
     assert await texts(world, "root", all="true") == ["new GPUs: shown"]
 
 
-async def test_one_that_is_removed_is_seen_by_nobody(world: World) -> None:
+async def test_a_removed_announcement_is_not_listed(world: World) -> None:
     made = await announced(world, "wrong")
     assert (await world.ask("DELETE", f"/announcements/{made['id']}", "root")).status_code == 200
     assert await texts(world, "root", all="true") == []
@@ -43,7 +43,7 @@ async def test_one_that_is_removed_is_seen_by_nobody(world: World) -> None:
     assert (again.status_code, again.json()["code"]) == (404, "NoAnnouncementError")
 
 
-async def test_what_nobody_would_see_is_refused(world: World) -> None:
+async def test_an_announcement_without_a_text_or_a_time_is_refused(world: World) -> None:
     now_ms = world.clock.at_ms
     for body in (
         {"text": "  "},

@@ -171,7 +171,7 @@ def where_logs_are(root: Path) -> str:
     return str(file.parent)
 
 
-async def test_a_log_whose_middle_was_cut_out_says_so(world: World, tmp_path: Path) -> None:
+async def test_a_log_without_its_middle_says_so(world: World, tmp_path: Path) -> None:
     key = await running(world)
     text = b"".join(b"%09d\n" % number for number in range(400_000))
     world.write(key, "stdout", text)

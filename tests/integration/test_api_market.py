@@ -200,7 +200,7 @@ async def test_examples_are_added_once_and_stay_removed(world: World) -> None:
     assert (await world.get(f"{ITEMS}/three"))["author"] == "ann"
 
 
-async def test_a_job_whose_use_could_not_be_counted_is_counted_when_the_request_is_repeated(world: World) -> None:
+async def test_a_repeated_request_counts_the_use_that_could_not_be_counted(world: World) -> None:
     await published(world)
     context = world.api.state.context
     market = context.services.market

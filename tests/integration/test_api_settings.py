@@ -12,7 +12,7 @@ from openpai.app.settings import Settings
 from .sharing_world import open_sharing
 
 
-async def test_settings_changed_while_it_runs_say_when_and_by_whom(tmp_path: Path) -> None:
+async def test_settings_changed_while_it_runs_name_the_time_and_the_user(tmp_path: Path) -> None:
     async with open_sharing(tmp_path) as world:
         before = {one["name"]: one for one in (await world.get("/settings"))["live"]}
         assert set(before) == {name for _, name, *_ in _LIVE}

@@ -19,7 +19,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
         yield opened
 
 
-async def test_a_storage_is_shown_as_openpai_does_to_users_to_whom_it_is_granted(place: Place) -> None:
+async def test_a_granted_storage_is_shown_to_its_users_as_openpai_does(place: Place) -> None:
     listed = (await place.ask("GET", "/storages")).json()
     assert listed == {
         "storages": [

@@ -25,7 +25,7 @@ def use_gpus(pai: Terminal, name: str, hours: int, user: str = "ann") -> None:
     pai.run(live())
 
 
-def test_quotas_are_set_seen_by_whom_they_are_for_and_removed(pai):
+def test_quotas_are_set_shown_to_their_users_and_removed(pai):
     assert "No quotas" in pai.ok("quota", "list").out
     assert "No quota applies to you" in pai.ok("quota", "show", user="ann").out
     pai.ok("quota", "set", "--user", "ann", "--gpus", "8", "--jobs", "3")

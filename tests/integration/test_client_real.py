@@ -27,7 +27,7 @@ class Lossy(httpx.AsyncBaseTransport):
         return response
 
 
-def test_a_submission_whose_answer_is_lost_makes_one_job(pai):
+def test_a_submission_with_a_lost_answer_makes_one_job(pai):
     with pai.client("ann") as client:
         pai.bridge.answers_to_lose = 2
         assert client.submit(job_file("train")).full_name == "ann~train"
@@ -42,7 +42,7 @@ def test_two_requests_for_one_name_are_still_two(pai):
     assert caught.value.code == "ConflictJobError"
 
 
-async def test_a_submission_of_an_async_client_whose_answer_is_lost_makes_one_job(tmp_path):
+async def test_a_submission_of_an_async_client_with_a_lost_answer_makes_one_job(tmp_path):
     async with open_world(tmp_path) as world:
         token = (await world.login("ann"))["Authorization"].removeprefix("Bearer ")
         lossy = Lossy(httpx.ASGITransport(world.api), 1)
@@ -54,7 +54,7 @@ async def test_a_submission_of_an_async_client_whose_answer_is_lost_makes_one_jo
             assert (await client.job("train")).state == "WAITING"
 
 
-async def test_a_login_whose_answer_is_lost_is_not_repeated(tmp_path):
+async def test_a_login_with_a_lost_answer_is_not_repeated(tmp_path):
     async with open_world(tmp_path) as world:
         lossy = Lossy(httpx.ASGITransport(world.api), 1)
         async with AsyncClient("http://pai", transport=lossy, sleep=_at_once) as client:

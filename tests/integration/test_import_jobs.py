@@ -83,7 +83,7 @@ def test_jobs_that_are_over_are_shown_as_they_ended(history, tmp_path):
         assert "python train.py" in config.text
 
 
-def test_a_job_whose_name_is_taken_is_left_out(history, tmp_path):
+def test_a_job_with_a_taken_name_is_left_out(history, tmp_path):
     first, second = job("ann", "train"), job("ann", "train")
     second["summary"] = {**second["summary"], "debugId": "0" * 32}
     with open_openpai(with_jobs(first)) as url:

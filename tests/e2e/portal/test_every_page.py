@@ -135,7 +135,7 @@ def test_the_keyboard_alone_reaches_each_listed_page(lonely: Visitor) -> None:
     expect(page.get_by_role("combobox", name="Find a job or a page")).to_have_count(0)
 
 
-def test_a_page_whose_files_an_upgrade_removed_loads_itself_again(lonely: Visitor) -> None:
+def test_a_page_loads_itself_again_after_an_upgrade_removed_its_files(lonely: Visitor) -> None:
     page = lonely.page
     asked: list[str] = []
 

@@ -241,7 +241,7 @@ def test_code_goes_along_as_the_command_sends_it_also_over_plain_http(
     assert visitor.complaints == []
 
 
-def test_a_job_whose_answer_was_lost_is_not_submitted_twice(visitor: Visitor, server: Server) -> None:
+def test_a_job_is_not_submitted_twice_after_a_lost_answer(visitor: Visitor, server: Server) -> None:
     def lose(route: Any) -> None:
         if route.request.method == "POST":
             keys.append(route.request.headers["idempotency-key"])

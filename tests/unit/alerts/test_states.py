@@ -124,7 +124,7 @@ def test_a_group_is_notified_at_its_begin_when_it_grows_again_later_and_at_its_e
     assert due(RULE, changed, BASE + 12 * MINUTE, never) == ([], [])
 
 
-def test_an_alert_that_nobody_heard_of_ends_silently() -> None:
+def test_an_alert_without_a_notice_ends_silently() -> None:
     ended = fired(A, state=State.RESOLVED, resolved_at_ms=BASE)
     assert due(RULE, [ended], BASE, never) == ([], [])
 

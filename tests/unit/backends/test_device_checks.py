@@ -112,7 +112,7 @@ async def test_an_event_of_the_driver_about_the_hardware_keeps_tasks_away_for_an
     assert await box.bad() == {}
 
 
-async def test_without_events_the_kernels_log_says_so_and_nobody_can_imitate_it(tmp_path: Path) -> None:
+async def test_without_events_the_kernels_log_says_so_and_no_task_can_imitate_it(tmp_path: Path) -> None:
     # A file ends where a log of the kernel would have nothing new.
     (tmp_path / "kmsg").write_text(
         "6,911,9000000000,-;NVRM: Xid (PCI:0000:3c:00): 95, pid=7, name=a, Uncontained: L2\n"

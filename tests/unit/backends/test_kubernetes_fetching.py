@@ -104,7 +104,7 @@ def test_files_that_went_with_their_pod_are_a_step_unless_they_were_fetched(tmp_
 
 
 @pytest.mark.parametrize(("grace_s", "begun"), [(30, ["u0"]), (0, [])])
-async def test_a_pod_that_anybody_deletes_is_fetched_within_its_grace_period(
+async def test_a_pod_deleted_by_others_is_fetched_within_its_grace_period(
     tmp_path: Path, grace_s: int, begun: list[str]
 ) -> None:
     fetcher = Fetcher(tmp_path)

@@ -95,7 +95,7 @@ class TestLeases:
         assert leases.is_probe_due(3.0)
 
 
-def test_a_node_whose_clock_differs_at_two_renewals_is_reported_but_takes_tasks() -> None:
+def test_a_node_with_a_wrong_clock_at_two_renewals_is_reported_but_takes_tasks() -> None:
     nodes = NodeTable(is_ours)
     nodes.put_node(node())
     first = lease(second=0)

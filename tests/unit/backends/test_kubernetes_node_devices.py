@@ -186,7 +186,7 @@ class TestCounted:
         nodes.hold("n1", "next", (0,))
         assert got(nodes, "next", "GPU-c", is_proof=False)
 
-    def test_a_node_whose_plugin_restarts_keeps_its_devices_as_missing(self) -> None:
+    def test_a_node_keeps_its_devices_as_missing_while_its_plugin_restarts(self) -> None:
         nodes = self.nodes()
         nodes.seen()
         nodes.put_node(node(capacity={"nvidia.com/gpu": "0"}))

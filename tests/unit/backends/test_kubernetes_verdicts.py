@@ -150,7 +150,7 @@ def deleted(at: str, grace_s: int) -> dict[str, Any]:
         (1, deleted(LATER, 0), ExitReason.EXITED),
     ],
 )
-def test_a_task_whose_pod_was_deleted_by_hand_is_lost_unless_it_had_ended(
+def test_a_task_is_lost_if_its_pod_is_deleted_by_hand_before_its_end(
     code: int, metadata: dict[str, Any], reason: ExitReason
 ) -> None:
     pod = a_pod("Failed" if code else "Succeeded", ended(code), metadata=metadata)

@@ -89,7 +89,7 @@ def test_a_directory_must_be_the_place_of_a_mount_and_answer(tmp_path: Path) -> 
     assert gone.message == "what is mounted there cannot be used: No such file or directory"
 
 
-async def test_a_mount_that_is_missing_keeps_tasks_away_and_one_that_hangs_does_so_without_keeping_anybody(
+async def test_missing_and_hanging_mounts_keep_tasks_away_and_delay_no_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = await Machine(tmp_path, ["/", str(tmp_path)]).seen()

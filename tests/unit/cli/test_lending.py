@@ -32,7 +32,7 @@ def test_what_is_lent_and_borrowed_is_shown_in_eighty_columns(pai, platform):
     assert "interruptible" in message
 
 
-def test_why_says_how_much_is_lent_to_whom_and_when_it_comes_back(pai, platform):
+def test_why_names_what_is_lent_its_users_and_when_it_comes_back(pai, platform):
     lent = [{"virtualCluster": "speech", "gpu": 8, "cpu": 64}, {"virtualCluster": "[nlp]", "gpu": 0, "cpu": 1}]
     shown_text = wait(lent=lent, lentBackSeconds=30, interruptible=True)
     platform.on("GET", "/jobs/ann~train/why", {"waits": [shown_text]})

@@ -93,7 +93,7 @@ def test_a_submission_that_never_reached_the_server_is_sent_again(scripted):
     assert server.client().submit("name: hello").full_name == "ann~hello"
 
 
-def test_a_submission_whose_answer_was_lost_is_sent_again_under_the_same_key(scripted):
+def test_a_submission_with_a_lost_answer_is_sent_again_under_the_same_key(scripted):
     server = scripted(httpx.ReadError("reset"), httpx.Response(202, json={"user": "ann", "name": "hello"}))
     assert server.client().submit("name: hello").full_name == "ann~hello"
     first, second = (request.headers["Idempotency-Key"] for request in server.requests)

@@ -93,7 +93,7 @@ def test_victims_stay_when_the_preemptor_is_deleted(pods: Pods) -> None:
     assert [group["metadata"]["name"] for group in group_list(pods.extender)["items"]] == ["low"]
 
 
-def test_a_group_whose_pods_disagree_on_it_holds_no_cells(pods: Pods) -> None:
+def test_a_group_of_pods_that_disagree_holds_no_cells(pods: Pods) -> None:
     pods.run(*pods.gang("low", 2))
     high = pods.gang("high", 2, priority=10)
     pods.preempt(high[0])
@@ -255,7 +255,7 @@ def test_a_group_of_another_virtual_cluster_cannot_be_joined(pods: Pods) -> None
         pods.ask(pods.create("thief", "b", affinityGroup=members))
 
 
-def test_a_group_whose_placement_fits_no_annotation_takes_no_cells() -> None:
+def test_a_group_takes_no_cells_if_its_placement_fits_no_annotation() -> None:
     nodes = tuple(f"node-{'0' * 200}{number:05}" for number in range(900))
     children = ", ".join(f"{{cellAddress: {node}}}" for node in nodes)
     config = CONFIG.split("  physicalCells", maxsplit=1)[0].replace("childCellNumber: 4}", "childCellNumber: 900}")

@@ -166,7 +166,7 @@ async def test_a_refused_token_is_renewed_once(server: Server) -> None:
     assert [request.headers["Authorization"][-1] for request in server.requests] == ["0", "1", "1", "2"]
 
 
-async def test_a_list_whose_pages_expire_is_read_in_one_piece(server: Server, client: KubeClient) -> None:
+async def test_a_list_with_expired_pages_is_read_in_one_piece(server: Server, client: KubeClient) -> None:
     server.answers = [
         web.json_response({"metadata": {"continue": "more"}, "items": [named("a")]}),
         failure(410, "Expired"),

@@ -94,7 +94,7 @@ def test_only_the_odd_value_is_left_out(bad: str) -> None:
     assert bool(pod.status.conditions) is (bad != "conditions")
 
 
-def test_a_lease_whose_time_cannot_be_read_proves_no_node_dead() -> None:
+def test_a_lease_with_an_unreadable_time_proves_no_node_dead() -> None:
     leases = NodeLeases()
     leases.contact(0.0)
     odd = {"metadata": {"name": "n1"}, "spec": {"leaseDurationSeconds": 40, "renewTime": {"s": 1}}}

@@ -30,7 +30,7 @@ def for_a_while(sign: Sign, times: int = 13) -> Activity:
 QUIET = for_a_while(Sign(0))
 
 
-def test_a_job_whose_tasks_do_nothing_hangs_after_its_time() -> None:
+def test_a_job_with_idle_tasks_hangs_after_its_time() -> None:
     assert find_hang({A: for_a_while(Sign(0), 12)}, MIN_MS) is None
     hang = find_hang({A: QUIET}, MIN_MS)
     assert hang is not None

@@ -50,7 +50,7 @@ def test_a_job_that_imitates_a_broken_node_counts_once_however_often_its_user_re
     assert find_lemon("n1", [*strikes, strike("ann", 29)], 30 * DAY_MS) is None
 
 
-def test_users_whose_jobs_were_lost_at_the_same_moment_are_one_incident() -> None:
+def test_jobs_of_several_users_lost_at_the_same_moment_are_one_incident() -> None:
     strikes = [replace(strike(f"user{at}", 1), at_ms=DAY_MS + at * (INCIDENT_MS // 20)) for at in range(20)]
     assert score(strikes, 2 * DAY_MS) <= 1
 

@@ -22,7 +22,7 @@ from openpai.lifecycle.table import ImpossibleFact
 from .stories import UNKNOWN, USER, Story, role, task
 
 
-def test_a_job_whose_only_task_succeeds_succeeds() -> None:
+def test_a_job_succeeds_with_its_only_task() -> None:
     story = Story(role())
     assert story.job.phase is JobPhase.QUEUED
     assert story.grant().phase is JobPhase.STARTING
@@ -81,7 +81,7 @@ def test_min_succeeded_ends_the_job_and_stops_the_servers() -> None:
     assert job.tasks[task("ps")].diagnosis.code == -220
 
 
-def test_the_rule_whose_last_task_ended_first_wins() -> None:
+def test_the_rule_that_is_met_by_the_earlier_exit_wins() -> None:
     story = Story(role("a", 1, succeeded=-1), role("b", 1))
     story.run()
     success, failure = story.exited(task("b")), story.exited(task("a"), 1)
@@ -289,7 +289,7 @@ def test_tasks_that_still_run_read_why_they_have_to_end(fact: Fact, reason: str)
     assert notice.message == story.job.outcome.message  # type: ignore[union-attr]
 
 
-def test_a_task_whose_peer_failed_reads_that_the_job_ended() -> None:
+def test_a_task_reads_that_the_job_ended_when_its_peer_failed() -> None:
     story = Story(role(instances=2))
     story.run()
     story.exit(task(), 1)

@@ -80,7 +80,7 @@ def test_an_address_without_a_password_is_no_secret() -> None:
     check_protocol(FILE.replace("train --lr", "git clone https://me:${TOKEN}@example.org/repo.git;"))
 
 
-def test_code_that_was_sent_along_is_nobody_elses() -> None:
+def test_code_that_was_sent_along_belongs_to_its_sender() -> None:
     assert faults(FILE + f"extras: {{code: {'a' * 64}}}") == [(13, "extras.code")]
 
 

@@ -74,7 +74,7 @@ class Losing:
         ("mark-bad", "node-02/3", "the GPU is marked as bad already"),
     ],
 )
-def test_an_action_whose_record_was_lost_is_repeated_without_a_second_effect(
+def test_an_action_with_a_lost_record_is_repeated_without_a_second_effect(
     action: str, target: str, detail: str
 ) -> None:
     async def tell(servers: Servers, alerting: Alerting) -> None:

@@ -55,7 +55,7 @@ def test_a_rule_that_notifies_a_channel_that_does_not_exist_says_so_before_it_fi
     story(tell)
 
 
-def test_a_rule_whose_alert_reaches_no_administrator_says_so() -> None:
+def test_a_rule_says_that_its_alert_reaches_no_administrator() -> None:
     async def tell(servers: Servers, alerting: Alerting) -> None:
         await alerting.rule(text="alert: Long\nexpr: pai_job_running_seconds > 60\nnotify: [admins]\n")
         await alerting.store.remove_channel("mail")

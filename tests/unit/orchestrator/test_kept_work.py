@@ -94,7 +94,7 @@ def test_of_a_user_who_keeps_too_much_the_oldest_is_removed_and_the_job_says_so(
     tell(tmp_path, story)
 
 
-def test_files_whose_time_is_over_and_those_of_deleted_jobs(tmp_path: Path) -> None:
+def test_old_files_and_those_of_deleted_jobs_are_removed(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         await world.left("train", 0, 10, age_ms=DAY_MS - 1000)
         gone = tmp_path / AttemptKey("f" * 32, 0, "worker", 0, 0).path()

@@ -147,7 +147,7 @@ def test_a_large_job_that_is_stopped_ends_every_task_once_and_holds_nothing() ->
 
 
 @pytest.mark.slow
-def test_a_large_gang_whose_every_task_fails_is_tried_again_in_place() -> None:
+def test_a_large_gang_is_tried_again_in_place_if_every_task_fails() -> None:
     async def story(servers: Servers) -> None:
         role = {"taskRetryCount": 1, "completion": {"minFailedInstances": 600}}
         await servers.submit("large", instances=600, command="exit 7", roles={"worker": role})

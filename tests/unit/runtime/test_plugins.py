@@ -143,7 +143,7 @@ def test_an_unknown_plugin_is_refused_with_the_name_that_was_meant() -> None:
     assert warning.message.endswith("here; the server may have it")
 
 
-def test_an_unknown_plugin_whose_failures_are_ignored_is_left_out_with_a_warning() -> None:
+def test_an_unknown_plugin_with_ignored_failures_is_left_out_with_a_warning() -> None:
     spec = a_spec([{"plugin": "gti", "failurePolicy": "ignore"}])
     assert not list(plugin_faults(spec))
     assert "it is left out" in next(iter(plugin_warnings(spec))).message

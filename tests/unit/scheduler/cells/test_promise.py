@@ -340,7 +340,7 @@ def test_what_cannot_have_been_placed_is_not_restored(racks: Make, request_: Gan
     assert driver.core.snapshot() == before
 
 
-def test_asking_for_a_reserved_gang_whose_node_went_bad_changes_nothing(racks: Make) -> None:
+def test_asking_for_a_reserved_gang_on_a_bad_node_changes_nothing(racks: Make) -> None:
     driver = racks(2, {"a": {"RACK.NODE": 2}})
     for name in ("low", "other"):
         driver.run(name, "a", 4)
