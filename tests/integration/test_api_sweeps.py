@@ -26,8 +26,11 @@ async def test_a_sweep_is_submitted_shown_found_and_stopped_as_one(world: World)
     assert [job["parameters"] for job in found["jobs"]] == [{"lr": 1}, {"lr": 0.5}, {"lr": "high"}]
     listed = (await world.ask("GET", "/jobs", params={"sweep": "train"})).json()
     assert {job["name"] for job in listed} == {"train-1", "train-2", "train-3"}
-    once = (await world.ask("GET", "/jobs", params={"tagsNotContain": "sweep-job"})).json()
-    assert [job["name"] for job in once] == ["train-1"]
+    await world.submit("alone")
+    once = (await world.ask("GET", "/jobs", params={"foldSweeps": "true"})).json()
+    assert [(job["name"], job.get("sweep")) for job in once] == [("alone", None), ("train-1", "train")]
+    detail = (await world.ask("GET", "/jobs/ann~train-2")).json()
+    assert (detail["sweep"], once[1]["tags"]) == ("train", ["sweep:train"])
     mistaken = await world.ask("GET", "/jobs/train")
     assert (mistaken.status_code, mistaken.json()["code"]) == (404, "NoJobError")
     assert "pai sweep show train" in mistaken.json()["advice"]

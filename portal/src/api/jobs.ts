@@ -18,7 +18,8 @@ export interface JobsQuery {
   order?: string;
   node?: string;
   sweep?: string;
-  tagsNotContain?: string;
+  /** Whether an array is listed as its first job alone. */
+  foldSweeps?: boolean;
 }
 
 export interface JobPage {
@@ -43,15 +44,6 @@ export function useJobPage(query: JobsQuery, limit: number) {
 /** Does one action to several jobs; the answer has the result for each. */
 export function actOnJobs(action: JobAction, jobs: string[], more: { tag?: string; reason?: string } = {}) {
   return answer(http.POST("/api/v2/jobs/bulk", { body: { action, jobs, ...more } as never })) as Promise<Schemas["BulkResults"]>;
-}
-
-/** All jobs of an array but the first have this tag. */
-export const LATER_OF_SWEEP = "sweep-job";
-const OF_SWEEP = "sweep:";
-
-/** Returns the name of the array that a job belongs to, "" for a job of its own. */
-export function sweepOf(job: { tags: readonly string[] }): string {
-  return job.tags.find((tag) => tag.startsWith(OF_SWEEP))?.slice(OF_SWEEP.length) ?? "";
 }
 
 /** Does one action to all jobs of an array that it concerns. */

@@ -12,7 +12,7 @@ from openpai.cli.formatting import plural
 from openpai.cli.lazy import group
 from openpai.cli.options import argument, option
 from openpai.protocol.errors import InvalidParameters, Refused
-from openpai.protocol.sweeps import LATER_TAG, SWEEP_JOBS_MAX, SWEEP_TAG
+from openpai.protocol.sweeps import LATER_TAG, SWEEP_JOBS_MAX, sweep_in
 
 if TYPE_CHECKING:
     from openpai.client.model import JobSummary, Sweep, SweepJob
@@ -58,7 +58,7 @@ def list_(
 
 def sweep_of(job: JobSummary) -> str:
     """Return the full name of the sweep that a job belongs to; empty if it belongs to none."""
-    name = next((tag.removeprefix(SWEEP_TAG) for tag in job.tags if tag.startswith(SWEEP_TAG)), "")
+    name = sweep_in(job.tags)
     return name and f"{job.user}~{name}"
 
 

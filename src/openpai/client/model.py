@@ -506,6 +506,8 @@ class JobHead(Answer):
     """Never changes."""
     name = field.text("name")
     tags = field.texts("tags")
+    sweep = field.text("sweep")
+    """The sweep that it is a job of, if it is of one."""
     priority = field.text("jobPriority")
     rank = field.amount("rank")
     """Among jobs of equal priority, the higher rank goes first."""

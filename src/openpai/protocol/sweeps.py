@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -69,6 +69,11 @@ def membership_of(extras: Mapping[str, Any]) -> Membership | None:
 def tags_of(membership: Membership) -> tuple[str, ...]:
     """Return the tags of a job of a sweep."""
     return (f"{SWEEP_TAG}{membership.sweep}", *((LATER_TAG,) if membership.number > 1 else ()))
+
+
+def sweep_in(tags: Iterable[str]) -> str:
+    """Return the name of the sweep that a job with these tags belongs to, empty for a job of its own."""
+    return next((tag.removeprefix(SWEEP_TAG) for tag in tags if tag.startswith(SWEEP_TAG)), "")
 
 
 def is_reserved(tag: str) -> bool:

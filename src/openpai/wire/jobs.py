@@ -79,6 +79,7 @@ class JobHead(Document):
     debugId: JobId
     name: JobName
     tags: Annotated[Sequence[str], Doc(example=["baseline"])]
+    sweep: NotRequired[Annotated[str, Doc("the sweep that it is a job of, if it is of one", example="rates")]]
     jobPriority: Annotated[str | None, Doc(example="prod")]
     rank: Annotated[int, Doc("among jobs of equal priority, the higher rank goes first", example=0)]
     private: Annotated[bool, Doc(example=False)]

@@ -3,7 +3,7 @@ import { i18n } from "@lingui/core";
 import { useQuery } from "@tanstack/react-query";
 import { answer, http } from "@/api/client";
 import { useNodes, useVirtualClusters, type Node } from "@/api/cluster";
-import { fullName, LATER_OF_SWEEP, sweepOf, useJobPage, useSweep, type JobSummary } from "@/api/jobs";
+import { fullName, useJobPage, useSweep, type JobSummary } from "@/api/jobs";
 import { whileLive } from "@/api/live";
 import { LIVE_MS } from "@/api/queries";
 import { useMe, type User } from "@/api/session";
@@ -86,7 +86,7 @@ function InUse({ me }: { me: User }) {
 }
 
 function Recent({ me }: { me: User }) {
-  const page = useJobPage({ username: me.username, tagsNotContain: LATER_OF_SWEEP }, 8);
+  const page = useJobPage({ username: me.username, foldSweeps: true }, 8);
   return (
     <Card title={i18n.t("My latest jobs")} aside={<Link to="/jobs" query={{ user: me.username }}>{i18n.t("All my jobs")}</Link>} flush>
       <Loaded query={page} rows={6}>
@@ -97,8 +97,7 @@ function Recent({ me }: { me: User }) {
 }
 
 function Row({ job }: { job: JobSummary }) {
-  const array = sweepOf(job);
-  if (array) return <ArrayRow job={job} array={array} />;
+  if (job.sweep) return <ArrayRow job={job} array={job.sweep} />;
   return (
     <li>
       <Link to={`/jobs/${fullName(job)}`} className={css.job}>

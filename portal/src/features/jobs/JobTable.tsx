@@ -3,7 +3,7 @@ import { i18n } from "@lingui/core";
 import { Checkbox, Menu, ActionIcon } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { useEffect, useState, type CSSProperties, type ReactNode } from "react";
-import { fullName, sweepOf, type JobsQuery, type JobSummary } from "@/api/jobs";
+import { fullName, type JobsQuery, type JobSummary } from "@/api/jobs";
 import type { Query } from "@/ui/address";
 import { Icon } from "@/ui/Icon";
 import { Link } from "@/ui/Link";
@@ -134,7 +134,7 @@ interface RowProps {
 
 function Row({ job, index, top, columns, chosen, choose, isOneRow }: RowProps) {
   const name = job ? fullName(job) : "";
-  const sweep = job && isOneRow ? sweepOf(job) : "";
+  const sweep = job && isOneRow ? (job.sweep ?? "") : "";
   const isChosen = chosen.has(name);
   return (
     <div className={css.row} role="row" aria-rowindex={index + 2} data-chosen={isChosen || undefined} style={{ transform: `translateY(${top}px)` }}>

@@ -1,5 +1,5 @@
 // The filters of the list, as they stand in the address, and as the server takes them.
-import { LATER_OF_SWEEP, type JobsQuery } from "@/api/jobs";
+import type { JobsQuery } from "@/api/jobs";
 import type { Query } from "@/ui/address";
 
 export const SORTS = ["submissionTime", "jobName", "username", "vc", "state", "totalGpuNumber", "totalTaskNumber", "retries", "jobPriority", "completionTime"] as const;
@@ -33,7 +33,7 @@ export function jobsQueryOf(query: Query): JobsQuery {
     tagsContain: query["tag"],
     node: query["node"],
     sweep: query["sweep"],
-    tagsNotContain: hasArrays(query) ? LATER_OF_SWEEP : undefined,
+    foldSweeps: hasArrays(query) || undefined,
   };
   const given = Object.fromEntries(Object.entries(asked).filter(([, value]) => value)) as JobsQuery;
   return { ...given, order: `${order.by},${order.isAscending ? "ASC" : "DESC"}` };

@@ -14,6 +14,7 @@ from openpai.api.bodies import Body, invalid
 from openpai.lifecycle.states import phases_of
 from openpai.ports.queries import Cursor, JobFilter
 from openpai.protocol.errors import Refused
+from openpai.protocol.sweeps import LATER_TAG
 from openpai.wire.states import STATES
 
 LIMIT: Final = 200
@@ -51,6 +52,7 @@ class JobsQuery(JobsWhere):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     node: str = Field("", max_length=253, description="holds resources on this node now")
+    fold_sweeps: bool = Field(False, description="`true` lists of each sweep only its first job")
     after: str = Field("", max_length=2000, description="the place to continue after, from the header `Link` of a page")
     offset: int = Field(0, ge=0, le=2**31 - 1)
     limit: int = Field(LIMIT, ge=0, le=LIMIT_MAX)
@@ -92,6 +94,7 @@ def page_of(query: JobsQuery) -> JobFilter | None:
         is_ascending=is_ordered and direction == "ASC",
         offset=query.offset,
         limit=query.limit,
+        tags_none=(*where.tags_none, *([LATER_TAG] if query.fold_sweeps else [])),
     )
     return replace(where, after=_cursor(query.after, where)) if query.after else where
 

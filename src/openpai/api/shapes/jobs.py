@@ -12,6 +12,7 @@ from openpai.lifecycle.states import JOB_STATES
 from openpai.ports.queries import EventRow, JobRow
 from openpai.ports.task_usage import TaskUse
 from openpai.protocol.dependencies import Dependency
+from openpai.protocol.sweeps import sweep_in
 from openpai.wire import jobs as wire
 from openpai.wire.applications import JobApplication
 from openpai.wire.exits import AttemptCause, FirstCause
@@ -50,7 +51,7 @@ def _status(row: JobRow, now_ms: int, use: TaskUse | None) -> wire.JobStatus:
 
 
 def _head(row: JobRow) -> wire.JobHead:
-    return {
+    head: wire.JobHead = {
         "debugId": row.id,
         "name": row.name,
         "tags": row.tags,
@@ -59,6 +60,9 @@ def _head(row: JobRow) -> wire.JobHead:
         "private": row.is_private,
         "archivedTime": row.archived_at_ms,
     }
+    if sweep := sweep_in(row.tags):
+        head["sweep"] = sweep
+    return head
 
 
 def summary(row: JobRow, now_ms: int, use: TaskUse | None = None) -> wire.JobSummary:

@@ -53,6 +53,7 @@ class JobFilters(TypedDict, total=False):
     submittedTo: int | None
     archived: bool
     node: str
+    foldSweeps: bool
     order: str
     after: str
 
