@@ -21,7 +21,7 @@ _LIVE: Final = (
     (kept.FAIRNESS, "fairness", "How long past use counts in the fair share of users.", "pai scheduler fairness"),
     (kept.LEMON_POLICY, "lemons", "How many failures of several users drain a node.", "pai node lemons"),
     (kept.EXIT_SPECS, "exit-specs", "Causes of failures, and the rules that find them.", "pai exit-spec list"),
-    (kept.ALERT_RULES, "alert-rules", "What deserves attention, and whom it notifies.", "pai alert rule list"),
+    (kept.ALERT_RULES, "alert-rules", "What deserves attention, and whom it notifies.", "pai alert rules"),
     (kept.ANNOUNCEMENTS, "announcements", "What all users read on their home pages.", "pai announcement list"),
     (kept.MARKET, "marketplace", "Whether items of the marketplace need approval.", "pai market settings"),
 )  # fmt: skip
