@@ -45,7 +45,7 @@ class Cluster:
         self.freed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
         """Counts how often something was freed, by virtual cluster; "" for anything anywhere."""
         self.freed[""] = 0
-        self._watching: dict[str, set[str]] = {}
+        self.watching: dict[str, set[str]] = {}
         """By chain, the virtual clusters with a gang that waits for something that other virtual clusters may free."""
         self.rebound: set[str] = set()
         """Gangs whose guarantees changed since `Hived.rebound` was last called."""
@@ -117,6 +117,7 @@ class Cluster:
         gang = record.request.id
         del self.gangs[gang]
         del self.gangs_of[record.request.virtual_cluster][gang]
+        self.rebound.discard(gang)
         self.promote(record)
         for threat in record.threats:
             if threat in self.gangs:
@@ -152,19 +153,19 @@ class Cluster:
         # choice of the cell does: for gangs with a topology or named nodes, and where hardware is bad.
         for chain in self.shares.get(request.virtual_cluster, ()):
             if request.has_constraints or self.chains[chain].bad_nodes:
-                self._watching.setdefault(chain, set()).add(request.virtual_cluster)
+                self.watching.setdefault(chain, set()).add(request.virtual_cluster)
 
     def note_freed(self, virtual_cluster: str, chains: Iterable[Chain]) -> None:
         """Record that devices or promised cells of these chains were freed: requests that failed before may fit now."""
         freed = self.freed
         freed[""] += 1
         freed[virtual_cluster] = freed.get(virtual_cluster, 0) + 1
-        if self._watching:
-            for group in {group for chain in chains for group in self._watching.pop(chain.spec.name, ())}:
+        if self.watching:
+            for group in {group for chain in chains for group in self.watching.pop(chain.spec.name, ())}:
                 freed[group] = freed.get(group, 0) + 1
 
     def note_all_freed(self) -> None:
         """Record that any request may fit now."""
-        self._watching.clear()
+        self.watching.clear()
         for name in self.freed:
             self.freed[name] += 1

@@ -36,7 +36,7 @@ def dump(cluster: Cluster) -> dict[str, Any]:
         ],
         "gangs": [_gang_out(record) for _, record in sorted(cluster.gangs.items())],
         # The gangs whose placement hints have yet to be stored again.
-        "rebound": sorted(cluster.rebound & cluster.gangs.keys()),
+        "rebound": sorted(cluster.rebound),
     }
 
 

@@ -120,6 +120,8 @@ class Leaving(NamedTuple):
     """A gang that will leave its devices."""
 
     gang: str
+    number: int
+    """Number in the order of arrival."""
     requests: GangRequests
     by: Callable[[float], int]
     """Returns the time by which it has left with a given probability."""
@@ -213,7 +215,7 @@ def kept_in(row: dict[str, Any]) -> Kept:
 
 def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_ms: int) -> Kept | None:
     """Return the cells to keep for a gang if others leave as expected; None if it has no place then, either."""
-    ends = sorted(leaving, key=lambda end: end.at_ms)
+    ends = sorted(leaving, key=lambda end: (end.at_ms, end.number))
     if len(waiting.gang.asks) > 1:
         ends = _least_idle_first(cluster, ends, now_ms)
     missing = max([missing_devices(cluster, request) for request in waiting.requests])
@@ -324,10 +326,18 @@ class FeasibilityCache:
         if health != self._health or len(self._possible) >= SHAPES_MAX:
             self._possible.clear()
             self._health = health
+        shares = cluster.shares_of(blocker.gang.virtual_cluster)
+        if any(share.chain.bad_nodes for share in shares) or any(each.has_constraints for each in blocker.requests):
+            # It depends on which cells serve other virtual clusters at this moment.
+            return _is_possible(cluster, blocker)
         shape = tuple([shape_of(request) for request in blocker.requests])
         if shape not in self._possible:
-            with Trial(cluster) as trial:
-                for gang in sorted(cluster.gangs_of.get(blocker.gang.virtual_cluster, ())):
-                    trial.leave(gang)
-                self._possible[shape] = trial.start_all(blocker.requests)
+            self._possible[shape] = _is_possible(cluster, blocker)
         return self._possible[shape]
+
+
+def _is_possible(cluster: Cluster, blocker: Waiting) -> bool:
+    with Trial(cluster) as trial:
+        for gang in sorted(cluster.gangs_of.get(blocker.gang.virtual_cluster, ())):
+            trial.leave(gang)
+        return trial.start_all(blocker.requests)

@@ -70,7 +70,7 @@ class Round:
                 if decision is not None:
                     decisions.append(decision)
             # Waiting gangs come first and kept cells are held; gangs that borrow get guarantees from the rest.
-            for name in list(state.lent):
+            for name in sorted(state.lent):
                 promote(state, name)
         finally:
             self._kept.release_all()
@@ -87,7 +87,7 @@ class Round:
         ]
         for waiting in displaced:
             state.give_up(waiting)
-            state.queue.add(waiting)
+            state.put_back(waiting)
         return bool(displaced)
 
     def _look_at(self, head: Head) -> Decision | None:
@@ -207,11 +207,11 @@ class Round:
             if state.running.limits.exceeded(waiting.gang) is not None:
                 # The limit was lowered while it waited for others to leave.
                 state.give_up(waiting)
-                state.queue.add(waiting)
+                state.put_back(waiting)
                 continue
             decision = self._decide(waiting)
             if isinstance(decision, HivedWait):
-                state.queue.add(waiting)
+                state.put_back(waiting)
             else:
                 decisions.append(decision)
         return decisions

@@ -6,9 +6,9 @@ changes, and use is computed only when it is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import log
-from typing import Final
+from typing import Any, Final
 
 HALF_LIFE_MS: Final = 24 * 60 * 60 * 1000
 
@@ -76,15 +76,16 @@ class Ledger:
         self._used[owner] = self._amount(owner, at_ms) + device_ms, at_ms
         self._minutes.pop(owner, None)
 
-    def dump(self, now_ms: int) -> list[list[object]]:
-        """Return the use of all owners, decayed to now, as plain data."""
-        amounts = [(owner, self._amount(owner, now_ms)) for owner in sorted(self._used)]
-        return [[*owner, amount] for owner, amount in amounts if amount]
+    def dump(self) -> list[list[Any]]:
+        """Return the use of all owners up to a time, that time, and what they hold from then on, as plain data."""
+        rows = [[*owner, *self._used[owner], self._held.get(owner, 0)] for owner in sorted(self._used)]
+        return [row for row in rows if row[2] or row[4]]
 
-    def load(self, rows: Iterable[Iterable[object]], at_ms: int) -> None:
-        """Add the use that was dumped at that time."""
-        for name, user, used in rows:
-            self.learn((str(name), str(user)), float(str(used)), at_ms)
+    def load(self, rows: Iterable[Sequence[Any]], now_ms: int) -> None:
+        """Restore the result of `dump`; rows of earlier versions only have the use up to `now_ms`."""
+        for name, user, used, *since in rows:
+            at_ms, held = since or (now_ms, 0)
+            self._used[name, user], self._held[name, user] = (float(used), at_ms), held
 
     def _amount(self, owner: Owner, now_ms: int) -> float:
         used, at_ms = self._used.get(owner, (0.0, now_ms))

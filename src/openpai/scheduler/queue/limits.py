@@ -23,7 +23,8 @@ class Limits:
         self._over_all: dict[str, int] = {}
         self._named: dict[Owner, Limit] = {}
         self._known: dict[Owner, tuple[Limit, ...]] = {}
-        self._is_eased = False
+        self.is_eased = False
+        """Whether a user runs fewer GPUs than when `take_eased` was last called."""
 
     def set(self, limits: Sequence[Limit]) -> None:
         """Replace all limits."""
@@ -37,7 +38,7 @@ class Limits:
         """Add GPUs to those that a user runs (remove them if negative)."""
         self._running[owner] = self._running.get(owner, 0) + gpus
         self._over_all[owner[1]] = self._over_all.get(owner[1], 0) + gpus
-        self._is_eased |= gpus < 0
+        self.is_eased |= gpus < 0
 
     def running(self, owner: Owner, limit: Limit) -> int:
         """Return how many of a user's GPUs count towards a limit that holds in a virtual cluster."""
@@ -79,5 +80,5 @@ class Limits:
 
     def take_eased(self) -> bool:
         """Return, once, whether a user may run more in other virtual clusters because a gang left."""
-        is_eased, self._is_eased = self._is_eased, False
+        is_eased, self.is_eased = self.is_eased, False
         return is_eased and any(not limit.virtual_cluster for limit in self.limits)

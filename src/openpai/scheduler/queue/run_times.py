@@ -340,9 +340,7 @@ class RunTimes:
     def dump(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {
-            "kinds": [
-                [*kind, [list(pair) for pair in latest.came]] for kind, latest in self._kinds.items() if latest.came
-            ],
+            "kinds": [[*kind, [list(pair) for pair in latest.came]] for kind, latest in self._kinds.items()],
             "longest": self._longest,
             "finished": self._finished,
             "guesses": self.guesses.dump(),

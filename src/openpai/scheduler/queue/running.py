@@ -106,8 +106,10 @@ class RunningGangs:
         self.limits = Limits()
         self.ledger = Ledger()
         self.run_times = RunTimes()
-        self._changes: list[tuple[Owner, int]] = []
-        self._ended: list[tuple[Gang, int]] = []
+        self.changes: list[tuple[Owner, int]] = []
+        """What was taken and left since use was last counted, in devices."""
+        self.ended: list[tuple[Gang, int]] = []
+        """The gangs that finished since the last decision, and when they began."""
         self._timeless: list[RunningGang] = []
 
     def take(self, held: RunningGang) -> None:
@@ -135,7 +137,7 @@ class RunningGangs:
             if held.since_ms is not None:
                 self.run_times.end(held.gang, held.since_ms)
             if is_finished and held.since_ms is not None:
-                self._ended.append((held.gang, held.since_ms))
+                self.ended.append((held.gang, held.since_ms))
 
     def restate(self, held: RunningGang, gang: Gang, requests: GangRequests) -> None:
         """Replace the description of a running gang."""
@@ -151,21 +153,21 @@ class RunningGangs:
     def settle(self, now_ms: int) -> None:
         """Date everything that happened since the last call to now."""
         self.settle_use(now_ms)
-        for gang, since_ms in self._ended:
+        for gang, since_ms in self.ended:
             self.run_times.note(gang, max(0, now_ms - since_ms), now_ms)
         for held in self._timeless:
             held.since_ms = now_ms
             if self.gangs.get(held.gang.id) is held:
                 self.run_times.begin(held.gang, now_ms)
-        self._ended, self._timeless = [], []
+        self.ended, self._timeless = [], []
 
     def settle_use(self, now_ms: int) -> None:
         """Count what was taken and left since the last call from now on."""
-        for owner, devices in self._changes:
+        for owner, devices in self.changes:
             self.ledger.hold(owner, devices, now_ms)
-        self._changes = []
+        self.changes = []
 
     def _count(self, held: RunningGang, gpus: int, devices: int) -> None:
         self.limits.run(held.owner, gpus)
         self.ledger.expect(held.owner, devices)
-        self._changes.append((held.owner, devices))
+        self.changes.append((held.owner, devices))

@@ -57,6 +57,15 @@ class Skus:
                 self.latest = None
                 self.version += 1
 
+    def dump(self) -> dict[str, list[int]]:
+        """Return the derived SKUs as plain data: also nodes that are gone may have made them as small as they are."""
+        return {kind: [sku.gpus, sku.cpus, sku.memory_mb] for kind, sku in self._found.items()}
+
+    def load(self, data: Mapping[str, Sequence[int]]) -> None:
+        """Restore the result of `dump`, before anything is counted."""
+        for kind, (gpus, cpus, memory_mb) in data.items():
+            self._found[kind] = SkuSpec(gpus, cpus, memory_mb)
+
     def of(self, kind: str) -> SkuSpec | None:
         """Return the SKU of a device type, None if it is not known yet."""
         return self._given.get(kind) or self._found.get(kind)

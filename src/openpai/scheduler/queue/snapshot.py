@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
@@ -10,9 +11,10 @@ from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.snapshot import request_in, request_out
 from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Order, Topology
 from openpai.scheduler.queue.backfill import kept_in
+from openpai.scheduler.queue.fairness import Owner
 from openpai.scheduler.queue.moves import MoveBook
 from openpai.scheduler.queue.requests import GangRequests
-from openpai.scheduler.queue.running import RunningGang
+from openpai.scheduler.queue.running import RunningGang, RunningGangs
 from openpai.scheduler.queue.state import SchedulerState
 from openpai.scheduler.queue.waiting_queue import Waiting
 
@@ -31,6 +33,7 @@ def dump(state: SchedulerState) -> dict[str, Any]:
             {**asdict(node), "bad_devices": sorted(node.bad_devices)}
             for _, node in sorted(state.machines.nodes.items())
         ],
+        "skus": state.machines.skus.dump(),
         "now_ms": state.now_ms,
         "patience_ms": state.patience_ms,
         "number": state.number,
@@ -44,6 +47,7 @@ def dump(state: SchedulerState) -> dict[str, Any]:
         "reserving": [
             {
                 **_requests_out(each.gang, each.number, each.requests),
+                "turn": each.turn,
                 "preempted_at_ms": each.preempted_at_ms,
                 "moved_for": each.moved_for,
             }
@@ -59,21 +63,33 @@ def dump(state: SchedulerState) -> dict[str, Any]:
             }
             for held in running.gangs.values()
         ],
+        "changes": _changes_out(running),
+        "ended": [{"gang": asdict(gang), "since_ms": since_ms} for gang, since_ms in running.ended],
         "limits": [asdict(limit) for limit in running.limits.limits],
         "half_life_ms": running.ledger.half_life_ms,
         "turns_given": {name: list(given) for name, given in state.turns_given.items()},
         "orders": {name: order.value for name, order in state.orders.items()},
-        "use": running.ledger.dump(state.now_ms),
+        "use": running.ledger.dump(),
         "kept": [kept.dump() for kept in state.kept.values()],
         "moves": state.moves.dump(),
         "run_times": running.run_times.dump(),
+        "memory": _memory_out(state),
     }
+
+
+def _changes_out(running: RunningGangs) -> list[list[Any]]:
+    """Return what was taken and left by each user since use was last counted."""
+    found: Counter[Owner] = Counter()
+    for owner, devices in running.changes:
+        found[owner] += devices
+    return [[*owner, devices] for owner, devices in sorted(found.items())]
 
 
 def load(data: Mapping[str, Any]) -> SchedulerState:
     """Return the state that was dumped."""
     nodes = {row["name"]: _node_in(row) for row in data["nodes"]}
     state = SchedulerState(Hived.from_snapshot(data["core"]), data["patience_ms"], nodes)
+    state.machines.skus.load(data.get("skus", {}))
     state.number, state.now_ms = data["number"], data["now_ms"]
     state.sync_nodes()
     running = state.running
@@ -96,15 +112,49 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
         state.hold(
             RunningGang(gang, requests, row["number"], row["since_ms"], row["is_proposed"], left, row["is_lent"])
         )
-    running.settle_use(state.now_ms)
+    if "changes" in data:
+        running.changes = [((name, user), devices) for name, user, devices in data["changes"]]
+    else:
+        running.settle_use(state.now_ms)
+    running.ended = [(gang_in(row["gang"]), row["since_ms"]) for row in data.get("ended", ())]
     for row in data["reserving"]:
         waiting = Waiting(gang_in(row["gang"]), _requests_in(row), row["number"], row["preempted_at_ms"])
-        waiting.moved_for = row.get("moved_for", "")
+        waiting.turn, waiting.moved_for = row.get("turn", 0), row.get("moved_for", "")
         state.reserve(waiting)
         state.link_parts(waiting.gang.id, waiting.requests)
     for row in data["waiting"]:
         state.enqueue(gang_in(row["gang"]), row["number"], row["turn"])
+    if "memory" in data:
+        _take_memory(state, data["memory"])
     return state
+
+
+def _memory_out(state: SchedulerState) -> dict[str, Any]:
+    """Return what was looked at, when, and how often something was freed before and since.
+
+    Without it, as in snapshots of earlier versions, everything is looked at again at once. That starts no other gang,
+    but cells to keep would be chosen again, gangs to move be searched again and turns given again, sooner than else.
+    """
+    cluster = state.core.cluster
+    return {
+        "queue": state.queue.dump(),
+        "freed": cluster.freed,
+        "watching": {chain: sorted(names) for chain, names in sorted(cluster.watching.items())},
+        "promoted_at": state.promoted_at,
+        "retry_ms": state.retry_ms,
+        "again_ms": state.again_ms,
+        "is_eased": state.running.limits.is_eased,
+    }
+
+
+def _take_memory(state: SchedulerState, data: Mapping[str, Any]) -> None:
+    cluster = state.core.cluster
+    state.queue.load(data["queue"])
+    cluster.freed = dict(data["freed"])
+    cluster.watching = {chain: set(names) for chain, names in data["watching"].items()}
+    state.promoted_at = dict(data["promoted_at"])
+    state.retry_ms, state.again_ms = dict(data["retry_ms"]), dict(data["again_ms"])
+    state.running.limits.is_eased = data["is_eased"]
 
 
 def _node_in(row: Mapping[str, Any]) -> Node:

@@ -86,6 +86,7 @@ class SchedulerState:
         before = self.core.cluster
         report = self.core.reconfigure(config)
         self.kept.clear()
+        self.promoted_at.clear()
         if self.core.cluster is before:
             self.machines.resize()
         else:
@@ -104,7 +105,7 @@ class SchedulerState:
         self.machines = Machines(self.core.cluster, self.machines.nodes)
         for waiting in list(self.reserving.values()):
             self.unreserve(waiting)
-            self.queue.add(waiting)
+            self.put_back(waiting)
 
     def sync_nodes(self) -> None:
         """Pass all changes of nodes to the core, and renew the requests that they affect."""
@@ -132,6 +133,10 @@ class SchedulerState:
             if self.order_of(gang) is Order.SHORTEST:
                 waiting.turn = self.turn(waiting) if turn is None else turn
             self.queue.add(waiting)
+
+    def put_back(self, waiting: Waiting) -> None:
+        """Queue a gang again for which devices were reserved; what it asks for is counted again."""
+        self.enqueue(waiting.gang, waiting.number, waiting.turn)
 
     def set_orders(self, orders: Mapping[str, Order]) -> None:
         """Replace the order of gangs in each virtual cluster."""
@@ -311,6 +316,7 @@ class SchedulerState:
         now_ms = self.now_ms
         return Leaving(
             held.gang.id,
+            held.number,
             held.requests,
             lambda chance: now_ms + self.left_ms(held, chance),
             now_ms + self.left_ms(held),

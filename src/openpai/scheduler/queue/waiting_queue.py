@@ -8,12 +8,12 @@ without sorting. The cost of one pass depends on the number of different request
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from openpai.scheduler.cells.model import Shape, Wait, shape_of
+from openpai.scheduler.cells.model import Code, Shape, Wait, shape_of
 from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.requests import GangRequests
@@ -74,6 +74,24 @@ class Lane:
     """The group's count, and when the kept cells were chosen, at the last attempt to start on these cells."""
     moves_tried_ms: int = -(1 << 62)
     """When it was last tried in vain to move other gangs for the first gang."""
+
+    def dump(self) -> dict[str, Any]:
+        """Return what was found for its gangs, and the name of one of them, as plain data."""
+        return {
+            "gang": min(line[0][1].gang.id for line in self.lines.values()),
+            "answer": None if self.answer is None else asdict(self.answer),
+            "looked_at": self.looked_at,
+            "borrowed_at": self.borrowed_at,
+            "tried": list(self.tried),
+            "moves_tried_ms": self.moves_tried_ms,
+        }
+
+    def load(self, row: Mapping[str, Any]) -> None:
+        """Restore the result of `dump`."""
+        answer = row["answer"]
+        self.answer = None if answer is None else Wait(**{**answer, "code": Code(answer["code"])})
+        self.looked_at, self.borrowed_at = row["looked_at"], row["borrowed_at"]
+        self.tried, self.moves_tried_ms = (row["tried"][0], row["tried"][1]), row["moves_tried_ms"]
 
 
 class Head(NamedTuple):
@@ -141,7 +159,7 @@ class Queue:
 
     def touch(self, group: str | None = None) -> None:
         """Consider a group, or all groups, in the next round even if nothing is freed."""
-        self._touched |= self._groups.keys() if group is None else {group}
+        self._touched |= self._groups.keys() if group is None else {group} & self._groups.keys()
 
     def add(self, waiting: Waiting) -> None:
         """Add a gang in its order."""
@@ -182,6 +200,8 @@ class Queue:
                 del lane.lines[waiting.gang.user]
                 if not lane.lines:
                     del self._groups[lane.group][lane.shape]
+                    if not self._groups[lane.group]:
+                        del self._groups[lane.group]
         return waiting
 
     def due(self, freed: dict[str, int]) -> set[str]:
@@ -191,9 +211,7 @@ class Queue:
     def due_among(self, groups: Iterable[str], freed: dict[str, int]) -> list[str]:
         """Return which of these groups are to be considered now."""
         return [
-            group
-            for group in groups
-            if group in self._groups and (group in self._touched or self._seen.get(group) != self._freed(group, freed))
+            group for group in groups if group in self._touched or self._seen.get(group) != self._freed(group, freed)
         ]
 
     def _freed(self, group: str, freed: dict[str, int]) -> Freed:
@@ -206,11 +224,10 @@ class Queue:
         if anywhere == self._all_seen and not self._touched:
             return {}
         seen, touched, worth = self._seen, self._touched, {}
-        for group, lanes in self._groups.items():
-            if lanes:
-                now = self._freed(group, freed)
-                if group in touched or seen.get(group) != now:
-                    worth[group] = now
+        for group in self._groups:
+            now = self._freed(group, freed)
+            if group in touched or seen.get(group) != now:
+                worth[group] = now
         return worth
 
     def heads(
@@ -254,6 +271,24 @@ class Queue:
                     waiting.turn = turn(waiting)
                 lane.lines[user] = sorted([(waiting.order, waiting) for _, waiting in line])
         self._touched.add(group)
+
+    def dump(self) -> dict[str, Any]:
+        """Return what was looked at and found, as plain data; not the gangs themselves."""
+        lanes = [lane.dump() for lanes in self._groups.values() for lane in lanes.values()]
+        return {
+            "touched": sorted(self._touched),
+            "seen": {group: list(freed) for group, freed in sorted(self._seen.items())},
+            "all_seen": self._all_seen,
+            "lanes": sorted(lanes, key=lambda row: str(row["gang"])),
+        }
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Restore the result of `dump`, once the same gangs were added."""
+        self._touched = set(data["touched"])
+        self._seen = {group: (own, anywhere) for group, (own, anywhere) in data["seen"].items()}
+        self._all_seen = data["all_seen"]
+        for row in data["lanes"]:
+            self._lane_of[row["gang"]].load(row)
 
     def ahead_of(self, waiting: Waiting, order_key: Callable[[Waiting], OrderKey]) -> Iterator[Stretch]:
         """Yield the gangs of its virtual cluster that go before it."""

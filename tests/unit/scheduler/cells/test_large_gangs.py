@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import yaml
@@ -66,11 +67,16 @@ def test_members_that_leave_one_by_one_cost_as_much_each_however_many_stay(prior
     assert_linear(work)
 
 
+def books(scheduler: HivedScheduler) -> dict[str, Any]:
+    """Return the whole state but for how often it changed."""
+    return {key: value for key, value in scheduler.snapshot().items() if key != "memory"}
+
+
 def test_members_that_leave_at_once_cost_less_than_one_by_one() -> None:
     together, single = running(400), running(400)
     at_once = lines_run(lambda: together.release("large", range(400)))
     assert at_once * 1.5 < lines_run(lambda: leave_one_by_one(single, 400))
-    assert together.snapshot() == single.snapshot()
+    assert books(together) == books(single)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -89,10 +95,10 @@ def test_however_members_leave_the_books_are_the_same(seed: int) -> None:
         together.release("large", [*leaving, *members[:start], leaving[0]])
         for member in leaving:
             single.release("large", (member,))
-        assert together.snapshot() == single.snapshot()
+        assert books(together) == books(single)
         together.decide(start, 1), single.decide(start, 1)
-        assert together.snapshot() == single.snapshot()
+        assert books(together) == books(single)
     together.release("large")
     single.release("large", members[35:])
-    assert together.snapshot() == single.snapshot()
+    assert books(together) == books(single)
     assert together.virtual_clusters()[0].running == 0

@@ -46,6 +46,26 @@ def test_cells_that_were_idle_for_too_long_are_opened_though_nothing_else_happen
     assert placed(scheduler, again_ms) == ["unlimited"]
 
 
+def test_cells_that_are_opened_are_offered_at_once_also_to_other_virtual_clusters(scheduler: HivedScheduler) -> None:
+    """Nothing was freed for a gang that may borrow, so it was not considered before the cells were opened."""
+    scheduler.add(gang("runs", 2, time_limit_ms=HOUR_MS + MINUTE_MS))
+    scheduler.add(gang("b", 4, virtual_cluster="b"))
+    scheduler.add(gang("on the node that nobody was promised", 4, priority=-1))
+    assert len(placed(scheduler, HOUR_MS)) == 3
+    scheduler.add(gang("whole", 4, 4, submitted_at_ms=HOUR_MS // 2))
+    assert placed(scheduler, LONG_MS - 1000) == []
+    scheduler.add(gang("unlimited", 2, submitted_at_ms=LONG_MS))
+    scheduler.add(gang("borrower", 4, virtual_cluster="b", submitted_at_ms=LONG_MS, is_interruptible=True))
+    assert placed(scheduler, LONG_MS) == []
+    almost_ms = (scheduler.look_again_ms() or 0) - 1000
+    scheduler.add(gang("too large for now", 4, 3, submitted_at_ms=almost_ms))
+    assert placed(scheduler, almost_ms) == []  # the cells have just been chosen again
+    again_ms = scheduler.look_again_ms()
+    assert again_ms is not None
+    assert again_ms > almost_ms
+    assert placed(scheduler, again_ms) == ["unlimited", "borrower"]
+
+
 def test_what_was_freed_counts_also_after_the_last_gang_that_may_borrow_is_gone(scheduler: HivedScheduler) -> None:
     """Such gangs wait for what any virtual cluster frees, which must not hide what their own one does."""
     scheduler.add(gang("two", 4))
