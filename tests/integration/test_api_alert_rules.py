@@ -47,6 +47,15 @@ async def test_what_is_over_or_pending_is_not_in_the_feed(world: World) -> None:
     assert [each["labels"]["alertname"] for each in await world.get("/alerts", "root")] == ["NodeGpuBad"]
 
 
+async def test_the_feed_says_since_when_a_gpu_is_bad_as_the_rule_about_it_saw(world: World) -> None:
+    labels = {"alertname": "NodeGpuBad", "severity": "error", "node_name": "n1", "minor_number": "1"}
+    began = replace(fired(world, "ann"), rule="NodeGpuBad", labels=as_labels(labels))
+    await stored(world, began)
+    world.clock.at_ms += 3_600_000
+    [found] = await world.get("/alerts", "root")
+    assert found["startsAt"] == "2023-11-14T22:13:20.000Z"
+
+
 async def test_credentials_of_channels_are_sealed_and_never_returned(world: World) -> None:
     data = {"host": "mail", "from": "pai@example.org", "username": "pai", "password": "s3cret-word"}
     answer = await world.ask("PUT", "/alert-channels/mail", "root", json={"kind": "mail", "data": data})

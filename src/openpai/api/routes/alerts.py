@@ -69,9 +69,11 @@ async def list_alerts(request: Request, caller: Annotated[Caller, needs("alert.l
     nodes = await services.platform.nodes() if caller.is_admin else ()
     now_ms = services.clock.now_ms()
     silences = await services.platform.silences()
-    found = [shapes.of_present(each, now_ms, silences) for each in present_alerts(nodes, page.jobs, now_ms)]
-    known = {shapes.about(each["labels"]) for each in found}
     stored = _visible(await services.alerts.alerts(), caller)
+    # The present state does not say since when a node is as it is; the rule about the same has seen it begin.
+    began = {shapes.about(dict(each.labels)): each.since_ms for each in stored}
+    found = [shapes.of_present(each, began, now_ms, silences) for each in present_alerts(nodes, page.jobs, now_ms)]
+    known = {shapes.about(each["labels"]) for each in found}
     of_rules = [shapes.of_rule(each, now_ms, silences) for each in stored]
     return reply([*found, *(each for each in of_rules if shapes.about(each["labels"]) not in known)][:ALERTS_MAX])
 

@@ -15,11 +15,13 @@ from openpai.protocol.times import iso_time
 from openpai.wire import alerts as wire
 
 
-def of_present(found: PresentAlert, now_ms: int, silences: Sequence[Silence] = ()) -> wire.Alert:
-    """Return an alert in Alertmanager's shape."""
+def of_present(
+    found: PresentAlert, began: Mapping[tuple[str, ...], int], now_ms: int, silences: Sequence[Silence] = ()
+) -> wire.Alert:
+    """Return an alert in Alertmanager's shape; `began` has the times since which rules see the same."""
     labels = {"alertname": found.name, "severity": found.severity, **dict(found.labels)}
     mark = hashlib.sha256(repr(sorted(labels.items())).encode()).hexdigest()[:16]
-    since_ms = now_ms if found.since_ms is None else found.since_ms
+    since_ms = began.get(about(labels), now_ms) if found.since_ms is None else found.since_ms
     return _document(
         labels, {"summary": found.summary}, since_ms, mark, silenced_by(as_labels(labels), silences, now_ms)
     )
