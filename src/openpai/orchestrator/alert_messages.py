@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
@@ -59,8 +59,8 @@ def admins_unreached(notice: Notice, channels: Sequence[Channel], users: Mapping
     )
 
 
-def unreached_channel(rule: Rule, channels: Sequence[Channel]) -> str:
-    """Return why a channel that a rule or its stages notify gets no message; empty if each does."""
+def unreached(rule: Rule, channels: Sequence[Channel], commands: Collection[str]) -> str:
+    """Return which channel or command of a rule, its stages or its actions cannot be reached; empty if each can."""
     named = dict.fromkeys((*rule.notify, *(receiver for stage in rule.escalate for receiver in stage.notify)))
     known = {channel.name: channel for channel in channels}
     for receiver in named:
@@ -72,6 +72,11 @@ def unreached_channel(rule: Rule, channels: Sequence[Channel]) -> str:
             return (
                 f"it notifies channel {receiver!r}, which sends mail and has no `to`: give it one, or notify `admins`"
             )
+    for action in rule.actions:
+        if action.kind == "webhook" and action.argument not in known:
+            return f"its action {action} names a channel that does not exist"
+        if action.kind == "command" and action.argument not in commands:
+            return f"its action {action} names a command that the file of --alert-commands does not have"
     return ""
 
 

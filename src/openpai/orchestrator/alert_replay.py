@@ -14,6 +14,7 @@ from openpai.alerts.series import Fetched, Selector
 from openpai.alerts.states import Alert, State, step
 from openpai.orchestrator.alert_facts import NAMES, past_job_facts
 from openpai.orchestrator.alert_input import at, fetch_past, misnamed
+from openpai.orchestrator.alert_messages import unreached
 from openpai.orchestrator.alert_state import AlertParts, Facts
 from openpai.ports.alert_rules import Replay
 from openpai.ports.queries import JobFilter, JobRow
@@ -42,6 +43,8 @@ async def replay(rule: Rule, parts: AlertParts | None, from_ms: int, to_ms: int)
     lacking += [one.name for one in wanted if one.name in NAMES and (one.name not in KEPT or one.range_ms)]
     found.unknown, found.problem = tuple(dict.fromkeys(lacking)), misnamed(measured, past)
     await asyncio.to_thread(_run, rule, wanted, past, rows, found)
+    if parts is not None and not found.problem:
+        found.problem = unreached(rule, await parts.store.channels(), parts.commands)
     return found
 
 

@@ -24,7 +24,7 @@ from openpai.alerts.states import Alert, State, Stepped, step
 from openpai.orchestrator.alert_actions import carry_out_all, plan
 from openpai.orchestrator.alert_facts import NAMES, gather
 from openpai.orchestrator.alert_input import fetch, misnamed
-from openpai.orchestrator.alert_messages import admins_unreached, messages, unreached_channel
+from openpai.orchestrator.alert_messages import admins_unreached, messages, unreached
 from openpai.orchestrator.alert_rules import last_rule, learn_alert_rules
 from openpai.orchestrator.alert_state import AlertParts, AlertWatch
 from openpai.orchestrator.leader import Leader
@@ -132,8 +132,8 @@ async def _apply(leader: Leader, parts: AlertParts, evaluated: Sequence[_Evaluat
     done = [each for each in watch.done if abs(now_ms - each.at_ms) < DAY_MS]
     for each in evaluated:
         rule, name = each.rule, each.rule.name
-        if unreached_one := unreached_channel(rule, channels):
-            problems[name] = unreached_one
+        if missing := unreached(rule, channels, parts.commands):
+            problems[name] = missing
         if each.problem:
             problems[name] = each.problem
         if each.stepped is None:
@@ -154,8 +154,8 @@ async def _apply(leader: Leader, parts: AlertParts, evaluated: Sequence[_Evaluat
         for notice in notices:
             users = users if users is not None else {user.name: user for user in await parts.users.users()}
             outgoing += messages(notice, rule, channels, users)
-            if unreached := admins_unreached(notice, channels, users):
-                watch.refused.setdefault(name, (now_ms, unreached))
+            if why := admins_unreached(notice, channels, users):
+                watch.refused.setdefault(name, (now_ms, why))
         alerts[name] = tuple(found.values())
     outgoing += [(row.action.argument, _robot_message(row)) for row in actions if _is_webhook(row)]
     actions = [replace(row, state="done") if _is_webhook(row) else row for row in actions]

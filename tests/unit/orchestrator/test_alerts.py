@@ -329,6 +329,30 @@ def test_rules_are_refused_with_their_place_and_kept_with_their_history() -> Non
     story(tell)
 
 
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("notify: [pager]", "it notifies channel 'pager', which does not exist"),
+        ("actions: [{webhook: pager}]", "its action webhook pager names a channel that does not exist"),
+        (
+            "actions: [{command: pager}]",
+            "its action command pager names a command that the file of --alert-commands does not have",
+        ),
+        ("notify: [chat]\nactions: [{webhook: chat}, {command: page}]", ""),
+    ],
+)
+def test_a_channel_or_command_that_does_not_exist_is_named_before_the_rule_is_saved(more: str, problem: str) -> None:
+    async def tell(servers: Servers, alerting: Alerting) -> None:
+        text = f"alert: A\nexpr: pai_job_waiting_seconds > 450\n{more}\n"
+        assert (await servers.commands.test_alert_rule(text, 60_000)).problem == problem
+        await alerting.rule(text=text)
+        await asyncio.sleep(30)
+        rules = {view.name: view.problem for view in await servers.commands.alert_rules()}
+        assert rules["A"] == problem
+
+    story(tell)
+
+
 @pytest.mark.slow
 def test_a_rule_is_replayed_on_the_past() -> None:
     async def tell(servers: Servers, alerting: Alerting) -> None:
