@@ -125,11 +125,18 @@ class Round:
 
     def _answer(self, lane: Lane, waiting: Waiting, freed: int) -> Decision | HivedWait:
         """Decide about a gang, unless too little was freed since the last decision about its lane."""
-        last = lane.answer
-        if last is None or (lane.looked_at != freed and last.code is Code.TOO_LARGE):
-            return self._decide(waiting)
-        if lane.looked_at == freed or self._state.core.still_lacks_devices(waiting.requests):
-            return last
+        state, last = self._state, lane.answer
+        # What others found while cells were withheld from them says nothing about a more urgent gang.
+        is_more_urgent = lane.group in state.kept and state.outranks_kept(waiting.gang)
+        if last is not None:
+            is_too_large = last.code is Code.TOO_LARGE
+            if lane.looked_at == freed and (is_too_large or not is_more_urgent):
+                return last
+            if not is_too_large and state.core.still_lacks_devices(waiting.requests):
+                return last
+        if is_more_urgent:
+            for request in waiting.requests:
+                state.core.forget_failure(request)
         return self._decide(waiting)
 
     def _pass(self, lane: Lane, waiting: Waiting, kept: Kept, freed: int) -> Decision | None:

@@ -133,6 +133,8 @@ class SchedulerState:
             if self.order_of(gang) is Order.SHORTEST:
                 waiting.turn = self.turn(waiting) if turn is None else turn
             self.queue.add(waiting)
+            if self.outranks_kept(gang):
+                self.queue.touch(gang.virtual_cluster)
 
     def put_back(self, waiting: Waiting) -> None:
         """Queue a gang again for which devices were reserved; what it asks for is counted again."""
@@ -192,6 +194,12 @@ class SchedulerState:
         """Return whether cells of a virtual cluster are kept for a gang."""
         kept = self.kept.get(virtual_cluster)
         return kept is not None and kept.gang == gang
+
+    def outranks_kept(self, gang: Gang) -> bool:
+        """Return whether the cells of its virtual cluster are kept for a less urgent gang, and thus not withheld."""
+        kept = self.kept.get(gang.virtual_cluster)
+        first = None if kept is None or gang.priority < 0 else self.queue.get(kept.gang)
+        return first is not None and (gang.priority, gang.rank) > (first.gang.priority, first.gang.rank)
 
     def keep(self, virtual_cluster: str, kept: Kept | None) -> None:
         """Replace the kept cells of a virtual cluster."""

@@ -46,6 +46,18 @@ def test_cells_that_were_idle_for_too_long_are_opened_though_nothing_else_happen
     assert placed(scheduler, again_ms) == ["unlimited"]
 
 
+def test_what_is_kept_holds_back_no_gang_that_is_more_urgent(scheduler: HivedScheduler) -> None:
+    scheduler.add(gang("runs", 2, time_limit_ms=HOUR_MS + MINUTE_MS))
+    assert placed(scheduler, HOUR_MS) == ["runs"]
+    scheduler.add(gang("whole", 4, 4, submitted_at_ms=HOUR_MS // 2))
+    assert placed(scheduler, LONG_MS - 1000) == []
+    scheduler.add(gang("unlimited", 2, submitted_at_ms=LONG_MS))
+    assert placed(scheduler, LONG_MS) == []
+    # One like it found no room just now, only because cells are withheld.
+    scheduler.add(gang("urgent", 2, submitted_at_ms=LONG_MS, rank=1))
+    assert placed(scheduler, LONG_MS + 1) == ["urgent"]
+
+
 def test_cells_that_are_opened_are_offered_at_once_also_to_other_virtual_clusters(scheduler: HivedScheduler) -> None:
     """Nothing was freed for a gang that may borrow, so it was not considered before the cells were opened."""
     scheduler.add(gang("runs", 2, time_limit_ms=HOUR_MS + MINUTE_MS))
