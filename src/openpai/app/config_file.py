@@ -37,7 +37,7 @@ _KINDS: Final[Mapping[Any, str]] = {
 }
 _OTHERS: Final = """\
 # Secrets have no key here. They come from the environment of the server: PAI_ADMIN_PASSWORD (the first password of
-# the user admin, used once), PAI_SECRET_KEY (the key that seals secrets, instead of the file `key` of the data
+# the user admin, used once), PAI_SECRET_KEY (the key that seals secrets, instead of the file `secret.key` of the data
 # directory), and what the identity file names. A database's password is in PAI_DATABASE_URL, or in a file:
 # postgresql://pai@db/pai?passfile=FILE."""
 
