@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from openpai.alerts.series import Labels, Vector, as_labels
@@ -51,7 +51,7 @@ NAMES: Final[Mapping[str, str]] = {
 async def gather(leader: Leader, parts: AlertParts, names: Collection[str]) -> Facts:
     """Return these recorded values as they are now."""
     now_ms = leader.clock.now_ms()
-    facts: Facts = job_facts(leader.active.records.values(), now_ms)
+    facts: Facts = job_facts(leader.active.records.values(), now_ms, leader.steady.now_ms(), leader.alerts.began_ms)
     # Thousands of jobs and nodes take long, and others have their turn in between.
     await asyncio.sleep(0)
     facts["pai_job_idle_seconds"] = {
@@ -74,22 +74,32 @@ async def gather(leader: Leader, parts: AlertParts, names: Collection[str]) -> F
     return {name: found for name, found in facts.items() if name in names}
 
 
-def job_facts(records: Iterable[JobRecord], now_ms: int) -> Facts:
-    """Return what is recorded of jobs that are not over."""
+def job_facts(records: Iterable[JobRecord], now_ms: int, steady_ms: int, began_ms: dict[tuple[str, int], int]) -> Facts:
+    """Return what is recorded of jobs that are not over.
+
+    The wall clock is asked once for how long a job has been in its state, and `began_ms` keeps the answer as a time of
+    the clock that is never set: a rule that stops what runs for a day must not believe a clock that jumps by a day.
+    """
     facts: Facts = {name: {} for name in NAMES if name.startswith("pai_job_")}
+    known = began_ms.copy()
+    began_ms.clear()
+
+    def seconds(job: str, at_ms: int) -> float:
+        began_ms[job, at_ms] = known.get((job, at_ms), steady_ms - max(0, now_ms - at_ms))
+        return (steady_ms - began_ms[job, at_ms]) / 1000
+
     for record in records:
         job = record.job
         labels = labels_of(record.full_name, record.user, record.virtual_cluster)
         since_ms = job.attempt_at_ms or job.submitted_at_ms
-        seconds: Callable[[int], float] = lambda at_ms: max(0, now_ms - at_ms) / 1000  # noqa: E731
         if job.phase is JobPhase.QUEUED:
-            facts["pai_job_waiting_seconds"][labels] = seconds(since_ms)
+            facts["pai_job_waiting_seconds"][labels] = seconds(job.id, since_ms)
         elif job.phase is JobPhase.STARTING:
-            facts["pai_job_starting_seconds"][labels] = seconds(since_ms)
+            facts["pai_job_starting_seconds"][labels] = seconds(job.id, since_ms)
         elif job.phase is JobPhase.RUNNING and job.attempt_started_at_ms is not None:
-            facts["pai_job_running_seconds"][labels] = seconds(job.attempt_started_at_ms)
+            facts["pai_job_running_seconds"][labels] = seconds(job.id, job.attempt_started_at_ms)
         elif job.phase is JobPhase.ENDING and job.attempt_ended_at_ms is not None:
-            facts["pai_job_ending_seconds"][labels] = seconds(job.attempt_ended_at_ms)
+            facts["pai_job_ending_seconds"][labels] = seconds(job.id, job.attempt_ended_at_ms)
         facts["pai_job_retries"][labels] = float(job.retries.counted + job.retries.free)
     return facts
 

@@ -61,6 +61,8 @@ class AlertWatch:
     may_have_planned: bool = True
     last_ms: int | None = None
     cursor: int | None = None
+    began_ms: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By job and the wall clock's time, since when it is in its state, by the clock that is never set."""
     idle_s: dict[str, float] = field(default_factory=dict)
     """By job, for how long it has not used its GPUs."""
     messages_left_out: int = 0

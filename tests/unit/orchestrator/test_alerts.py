@@ -329,6 +329,23 @@ def test_rules_are_refused_with_their_place_and_kept_with_their_history() -> Non
     story(tell)
 
 
+@pytest.mark.parametrize("jump_ms", [-7_200_000, 0, 7_200_000])
+def test_a_clock_that_jumps_makes_no_job_run_longer_or_shorter(jump_ms: int) -> None:
+    async def tell(servers: Servers, alerting: Alerting) -> None:
+        await alerting.rule("[stop]")
+        await servers.submit("train", command="sleep 3000")
+        await asyncio.sleep(30)
+        servers.clock.set_ms += jump_ms
+        await asyncio.sleep(20)
+        assert await alerting.actions() == []
+        await asyncio.sleep(40)
+        assert [(row.action.kind, row.target, row.state) for row in await alerting.actions()] == [
+            ("stop", "ann~train", "done")
+        ]
+
+    story(tell)
+
+
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
