@@ -38,7 +38,7 @@ NAMES: Final[Mapping[str, str]] = {
     "pai_gpu_bad": "1 for each GPU that is marked as bad.",
     "pai_gpu_held": "1 for each GPU that a task holds.",
     "pai_vc_promise_kept": "1 while the nodes that there are keep the promise to a virtual cluster.",
-    "pai_vc_gpus_doomed": "GPUs promised to a virtual cluster that are bad.",
+    "pai_vc_gpus_doomed": "GPUs promised to a virtual cluster that are bad or drained.",
     "pai_storage_ready": "1 while a storage can be reached.",
     "pai_ready": "1 while a part of the platform works: database, disk, leader, backend.",
     "pai_database_latency_seconds": "How long the database takes to answer.",
