@@ -22,6 +22,7 @@ from openpai.store.opening import migrate
 from .distribution import TOGETHER, scope_of
 from .fork_server import use_cheap_hashes
 from .kube.node import RealNode, end_nodes, lasting, real_node, why_no_node
+from .kube.platform_image import image_tree
 from .kube.server import control_plane, shared, why_not
 from .lacks import summary
 from .newest import fill
@@ -159,6 +160,12 @@ def kube_full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         pytest.skip(reason)
     with shared(_place_of_run(tmp_path_factory), "full") as kubeconfig:
         yield kubeconfig
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tree of the real image, which all processes of this run share."""
+    return image_tree(_place_of_run(tmp_path_factory))
 
 
 @pytest.fixture

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import re
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,18 +21,40 @@ from tests.kube.node import RealNode
 ROOT: Final = Path(__file__).parents[2]
 
 
-def build_image(work: Path, name: str) -> Path:
-    """Build the image of this very code; return its archive. Skips where its libraries cannot be had."""
-    archive = work / f"{name.replace(':', '-')}.tar"
-    python, made = work / "venv/bin/python", work / "image"
-    if not made.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(work / "venv")], check=True)
-        install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", f"{ROOT}[postgres,kubernetes]"]
+def image_tree(place: Path) -> Path:
+    """Return the tree of the image of this very code, which the first process of a run that asks for it makes.
+
+    Skips where its libraries cannot be had.
+    """
+    place.mkdir(parents=True, exist_ok=True)
+    made = place / "image"
+    with (place / "image.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / "image.made").exists():
+            _collect(made)
+            (place / "image.made").touch()
+    return made
+
+
+def _collect(made: Path) -> None:
+    (extras,) = re.findall(r'ARG EXTRAS="(.*)"', (ROOT / "deploy/Dockerfile").read_text())
+    with tempfile.TemporaryDirectory() as venv:
+        python = f"{venv}/bin/python"
+        # The pip of the tests does as well as one of the environment's own, which takes seconds to install.
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+        pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+        install = [*pip, "install", "--quiet", "--no-compile", f"{ROOT}[{extras}]"]
         installed = subprocess.run(install, capture_output=True, text=True, check=False)
         if installed.returncode != 0:
-            pytest.skip(f"no packages for the image: {installed.stderr[-200:]}")
-        subprocess.run([str(python), str(ROOT / "deploy/collect.py"), str(made)], check=True)
-    subprocess.run([str(python), str(ROOT / "deploy/pack.py"), str(made), str(archive), name], check=True)
+            pytest.skip(f"no package index for the image: {installed.stderr[-200:]}")
+        collect = [python, str(ROOT / "deploy/collect.py"), str(made)]
+        collected = subprocess.run(collect, capture_output=True, text=True, check=False)
+    assert collected.returncode == 0, collected.stderr
+
+
+def build_image(made: Path, archive: Path, name: str) -> Path:
+    """Pack a tree as an image of this name; return its archive."""
+    subprocess.run([sys.executable, str(ROOT / "deploy/pack.py"), str(made), str(archive), name], check=True)
     return archive
 
 

@@ -128,7 +128,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A node with a volume, and nothing of the platform yet."""
     if reason := why_no_node():
         pytest.skip(reason)
@@ -140,7 +140,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with control_plane(controllers=True, services=network) as plane, real_node(plane, subnet=243) as node:
         made = World(node, place)
         for bundle, tag in ((made.bundle, "openpai:0.2.0"), (made.newer, "openpai:0.2.1")):
-            made.cluster("bundle", str(bundle), "--image", str(build_image(place, tag)))
+            made.cluster("bundle", str(bundle), "--image", str(build_image(image, place / "image.tar", tag)))
         (place / "volume").mkdir()
         (place / "volume").chmod(0o777)
         node.plane.kubectl("apply", "--validate=false", "-f", "-", stdin=json.dumps(_volume(place / "volume")))
