@@ -26,7 +26,7 @@ from .kube.platform_image import image_tree
 from .kube.server import control_plane, shared, why_not
 from .lacks import summary
 from .newest import fill
-from .postgres import fresh_database, postgres
+from .postgres import Databases, fresh_database, postgres
 from .shared_sql import share_sql
 
 # Collection only adds objects, among which the collector would look for garbage again and again.
@@ -129,13 +129,13 @@ def postgres_server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def newest_postgres(postgres_server: str) -> Iterator[str]:
-    """The name of a database of the newest schema on the server, of which others are copies."""
+def newest_postgres(postgres_server: str) -> Iterator[Databases]:
+    """Databases of the newest schema on the server."""
     with fresh_database(postgres_server, "newest") as url:
         database = Database(url)
         migrate(database)
         database.close()
-        yield "newest"
+        yield Databases(postgres_server, "newest")
 
 
 def _place_of_run(factory: pytest.TempPathFactory) -> Path:
@@ -208,6 +208,5 @@ def database_url(database_kind: str, request: pytest.FixtureRequest, tmp_path: P
         database.close()
         yield url
         return
-    server, newest = request.getfixturevalue("postgres_server"), request.getfixturevalue("newest_postgres")
-    with fresh_database(server, f"t{uuid.uuid4().hex[:12]}", template=newest) as url:
+    with request.getfixturevalue("newest_postgres").lent() as url:
         yield url
