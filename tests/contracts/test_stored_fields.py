@@ -11,7 +11,7 @@ from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
 from tests.contracts.test_store import new
 
-_UNLIKE: Final[dict[str, Any]] = {"int": 7, "int | None": 7, "str | None": "x", "Sealed | None": Sealed(b"sealed")}
+_UNLIKE: Final[dict[str, Any]] = {"int": 7_919, "int | None": 7_919, "str | None": "x", "Sealed | None": Sealed(b"s")}
 # Written with a task, an attempt or an outcome, and tried with those.
 _WITH_OTHERS: Final = frozenset({"slots", "tasks", "retries", "outcome", "phase"})
 

@@ -65,7 +65,6 @@ class AlertWatch:
     """By job and the wall clock's time, since when it is in its state, by the clock that is never set."""
     idle_s: dict[str, float] = field(default_factory=dict)
     """By job, for how long it has not used its GPUs."""
-    messages_left_out: int = 0
     waited: set[str] = field(default_factory=set)
     """The waits of jobs that their owners heard of."""
     sent_to: dict[str, list[int]] = field(default_factory=dict)

@@ -199,7 +199,6 @@ async def _save(
     if changed or gone or actions or outgoing:
         changes = Changes(changed, gone, actions, outgoing)
         left_out = await parts.store.save(changes, leader.clock.now_ms(), leader.epoch)
-        watch.messages_left_out += left_out
         if left_out:
             log.warning("messages are left out because too many wait", left_out=left_out)
     watch.saved = {id_: _kept(alert) for id_, alert in present.items()}

@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from openpai.orchestrator.draining import deadlines
+from openpai.orchestrator.drain_deadlines import deadlines
 from openpai.orchestrator.exit_specs import learn_rules
 from openpai.orchestrator.fairness import learn_limits
 from openpai.orchestrator.job_storages import directories

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from openpai.orchestrator.draining import set_deadline
+from openpai.orchestrator.drain_deadlines import set_deadline
 from openpai.orchestrator.holdings import held_on
 from openpai.orchestrator.leader import Leader, LeaderCommands
 from openpai.orchestrator.lemons import save_lemons

@@ -1,4 +1,4 @@
-"""Alerts that follow from the present state of nodes and jobs, without a rule.
+"""Alerts that need attention now: those that follow from the state of nodes and jobs, and those of rules that fire.
 
 Names and severities are those of OpenPAI's alert rules where it has such a rule, so that readers of its alerts keep
 working.
@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from openpai.access.model import Principal, Role
+from openpai.alerts.states import Alert, State
 from openpai.lifecycle.model import JobPhase
 from openpai.ports.platform import NodeView
 from openpai.ports.queries import JobRow
@@ -71,3 +73,17 @@ def _of_job(job: JobRow, now_ms: int) -> Iterator[PresentAlert]:
     if job.phase == JobPhase.ENDING and ended_ms is not None and now_ms - ended_ms >= STUCK_MS:
         message = f"job {name} has been ending for {(now_ms - ended_ms) // 60_000} minutes and still holds its nodes"
         yield PresentAlert("PaiJobsZombie", "info", about, message, ended_ms + STUCK_MS)
+
+
+def firing_for(who: Principal, alerts: Iterable[Alert]) -> list[Alert]:
+    """Return the alerts that fire and that an actor may see: about their own jobs, for administrators all."""
+    firing = [alert for alert in alerts if alert.state is State.FIRING]
+    if who.role is Role.ADMIN:
+        return firing
+    # Older alerts are about jobs of an earlier user of the same name.
+    return [alert for alert in firing if alert.since_ms >= who.since_ms and _is_about_a_job_of(who.name, alert)]
+
+
+def _is_about_a_job_of(user: str, alert: Alert) -> bool:
+    labels = dict(alert.labels)
+    return labels.get("username") == user and labels.get("job_name", "").startswith(f"{user}~")

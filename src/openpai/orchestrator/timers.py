@@ -10,7 +10,7 @@ from openpai.lifecycle.facts import RetryDue, TimeLimitReached
 from openpai.lifecycle.model import Job, JobPhase, TaskPhase
 from openpai.lifecycle.retries import RetryPolicy
 from openpai.orchestrator.changes import JobUpdate, Remark
-from openpai.orchestrator.draining import leaving
+from openpai.orchestrator.drain_deadlines import leaving
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import change_jobs
 from openpai.orchestrator.steady_clock import Timer

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from openpai.access.accounts import User
 from openpai.access.budgets import Kind, in_words
+from openpai.access.memberships import rights_of
 from openpai.orchestrator.alert_outbox import subscription_of
 from openpai.orchestrator.leader import Leader
 from openpai.ports.alerts import Changes, Message
@@ -24,11 +24,6 @@ AFTER: Final = timedelta(hours=6)
 USERS_SHOWN: Final = 10
 _END: Final = "\nYou asked for this message. What else you may hear, and how to end it: pai alert subscribe --help"
 _WEEK: Final = timedelta(days=7)
-
-
-def managed_by(user: User) -> tuple[str, ...]:
-    """Return the virtual clusters that a user manages."""
-    return tuple(sorted({name for group in user.groups for name in group.managed}))
 
 
 async def weekly_report(usage: UsageStore, virtual_clusters: Sequence[str], now_ms: int) -> tuple[str, str]:
@@ -91,7 +86,7 @@ async def mail_reports(leader: Leader) -> None:
     outgoing: list[tuple[str, Message]] = []
     texts: dict[tuple[str, ...], tuple[str, str]] = {}
     for user in await parts.users.users():
-        wanted, clusters = subscription_of(user), managed_by(user)
+        wanted, clusters = subscription_of(user), tuple(sorted(rights_of(user).managed))
         channel = f"@{wanted.shape}" if wanted.url else mail if user.email else ""
         if WORD not in wanted.on or not channel or not (clusters or user.is_admin):
             continue

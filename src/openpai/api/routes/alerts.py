@@ -10,7 +10,6 @@ from fastapi import Path, Query, Request
 from pydantic import Field
 
 from openpai.access.accounts import User, check_extension
-from openpai.alerts.states import Alert, State
 from openpai.api.answers import Done, Reply, done, reply
 from openpai.api.audit import about
 from openpai.api.bodies import Body, read_body
@@ -19,7 +18,7 @@ from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import alerts as shapes
 from openpai.orchestrator.alert_outbox import Subscription, subscription_of
-from openpai.orchestrator.present_alerts import WATCHED, present_alerts
+from openpai.orchestrator.present_alerts import WATCHED, firing_for, present_alerts
 from openpai.ports.alerts import Channel
 from openpai.ports.queries import JobFilter
 from openpai.wire import alerts as wire
@@ -69,28 +68,13 @@ async def list_alerts(request: Request, caller: Annotated[Caller, needs("alert.l
     nodes = await services.platform.nodes() if caller.is_admin else ()
     now_ms = services.clock.now_ms()
     silences = await services.platform.silences()
-    stored = _visible(await services.alerts.alerts(), caller)
+    stored = firing_for(caller.principal, await services.alerts.alerts())
     # The present state does not say since when a node is as it is; the rule about the same has seen it begin.
     began = {shapes.about(dict(each.labels)): each.since_ms for each in stored}
     found = [shapes.of_present(each, began, now_ms, silences) for each in present_alerts(nodes, page.jobs, now_ms)]
     known = {shapes.about(each["labels"]) for each in found}
     of_rules = [shapes.of_rule(each, now_ms, silences) for each in stored]
     return reply([*found, *(each for each in of_rules if shapes.about(each["labels"]) not in known)][:ALERTS_MAX])
-
-
-def _visible(alerts: Sequence[Alert], caller: Caller) -> list[Alert]:
-    firing = [alert for alert in alerts if alert.state is State.FIRING]
-    if caller.is_admin:
-        return firing
-    since_ms = caller.principal.since_ms
-    # Older alerts are about jobs of an earlier user of the same name.
-    return [
-        alert
-        for alert in firing
-        if alert.since_ms >= since_ms
-        and (labels := dict(alert.labels)).get("username") == caller.user
-        and labels.get("job_name", "").startswith(f"{caller.user}~")
-    ]
 
 
 @router.serves("GET /api/v2/alerts/silences", "List silences")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -11,18 +11,15 @@ from fastapi import Query, Request
 from pydantic import StringConstraints
 from starlette.responses import Response
 
-from openpai.access.accounts import Group
-from openpai.access.deciding import clusters_open_to, refusal
-from openpai.access.memberships import granting_groups
-from openpai.access.model import NOTHING, Thing
+from openpai.access.deciding import clusters_open_to
 from openpai.api.answers import CSV, CSV_HEADERS, Reply, encoded, encoded_list, reply, text, wants_csv
 from openpai.api.bodies import invalid
-from openpai.api.context import ApiContext, context_of, needs
+from openpai.api.context import context_of, needs
 from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.api.shapes import reports as shapes
+from openpai.orchestrator.use_reports import groups_for, use_for
 from openpai.orchestrator.weekly_reports import weekly_report
-from openpai.ports.usage import UseRow
 from openpai.wire.reports import UsageReport, WeeklyReport
 
 router = Router("reports")
@@ -66,8 +63,10 @@ async def report_use(
     now_ms = context.services.clock.now_ms()
     from_ms, to_ms = _period(from_, to, now_ms)
     words = shapes.dimensions(by or ("user",))
-    rows = await _rows(context, caller, (from_ms, min(to_ms, max(now_ms, from_ms))), (_names(user), _names(vc)))
-    groups = await _groups(context, caller) if "group" in words else lambda _: ("",)
+    usage, period = context.services.usage, (from_ms, min(to_ms, max(now_ms, from_ms)))
+    rows = await use_for(caller.principal, usage, period, users=_names(user), virtual_clusters=_names(vc))
+    users = await context.services.users.users() if "group" in words else ()
+    groups = groups_for(caller.principal, users)
     # A year by day and user is many thousand rows: yield to other requests in between.
     entries = await asyncio.to_thread(shapes.added_up, rows, words, groups)
     total = await asyncio.to_thread(shapes.total, rows)
@@ -108,43 +107,3 @@ def _period(from_: str | None, to: str | None, now_ms: int) -> tuple[int, int]:
 
 def _day(at_ms: int) -> str:
     return shapes.day(at_ms) or f"{at_ms} ms"
-
-
-async def _rows(
-    context: ApiContext, caller: Caller, period: tuple[int, int], filters: tuple[Sequence[str], Sequence[str]]
-) -> tuple[UseRow, ...]:
-    """Return the requested rows that the caller may see; raise ForbiddenUserError if they may see none."""
-    usage, who, (users, virtual_clusters) = context.services.usage, caller.principal, filters
-    if period[0] >= period[1]:
-        return ()
-    if refusal(who, "report.read", NOTHING) is None:
-        return await usage.use(*period, users=users, virtual_clusters=virtual_clusters)
-    managed = [name for name in sorted(who.managed) if not virtual_clusters or name in virtual_clusters]
-    others = [name for name in users if name != who.name]
-    if others and not managed:
-        caller.check(Thing(label=f"what {others[0]} used"), "report.read")
-    found: dict[tuple[str, str, str], UseRow] = {}
-    # Use before their account was created belongs to an earlier user of the same name.
-    own = max(period[0], who.since_ms), period[1]
-    if own[0] < own[1] and (not users or who.name in users):
-        for row in await usage.use(*own, users=[who.name], virtual_clusters=virtual_clusters):
-            found[row.day, row.user, row.virtual_cluster] = row
-    if managed:
-        for row in await usage.use(*period, users=users, virtual_clusters=managed):
-            found[row.day, row.user, row.virtual_cluster] = row
-    return tuple(found[key] for key in sorted(found))
-
-
-async def _groups(context: ApiContext, caller: Caller) -> Callable[[UseRow], Sequence[str]]:
-    """Return the groups of each user; use outside any group counts for ''."""
-    of: Mapping[str, Sequence[Group]] = {user.name: user.groups for user in await context.services.users.users()}
-    sees_all = refusal(caller.principal, "group.members", NOTHING) is None
-
-    def groups(row: UseRow) -> Sequence[str]:
-        mine = of.get(row.user, ())
-        if not sees_all and row.user != caller.user:
-            # A manager may see only those groups that grant one of their virtual clusters.
-            mine = granting_groups(mine, row.virtual_cluster)
-        return [group.name for group in mine] or [""]
-
-    return groups
