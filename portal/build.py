@@ -71,6 +71,13 @@ def document() -> bytes:
     return json.dumps(bare(described_api("0").openapi()), indent=1).encode()
 
 
+def english(translated: str) -> str:
+    """Return the catalogue of the texts as the code has them, from one of their translations."""
+    head, *entries = translated.replace("Language: zh", "Language: en").strip().split("\n\n")
+    texts = [entry.partition("\nmsgstr ")[0] for entry in entries]
+    return "\n\n".join([head, *(f"{text}\n{text.replace('msgid ', 'msgstr ', 1)}" for text in texts)]) + "\n"
+
+
 def prepare(program: str, npm: str) -> None:
     """Install the libraries and write what the portal has from the server: types, schemas, and what code leaves out."""
     from openpai.client.code import NEVER_NEEDED, RULE_FILES, SECRETS
@@ -94,6 +101,8 @@ def prepare(program: str, npm: str) -> None:
     rules = {"neverNeeded": NEVER_NEEDED, "secrets": SECRETS, "ruleFiles": RULE_FILES}
     limits = {"filesMax": FILES_MAX, "bytesMax": BYTES_MAX, "hashesMax": HASHES_MAX}
     (HERE / "src" / "api" / "codeRules.json").write_text(json.dumps(rules | limits))
+    texts = HERE / "src" / "locales"
+    (texts / "en.po").write_text(english((texts / "zh.po").read_text("utf-8")), "utf-8")
     run(program, f"{TOOLS}/@lingui/cli/dist/lingui.js", "compile", "--strict")
 
 

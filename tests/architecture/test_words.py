@@ -40,7 +40,7 @@ _PROSE: Final = [
     *(path for kind in ("*.py", "*.yaml") for path in SOURCE.rglob(kind)),
     *(
         path
-        for kind in ("*.ts", "*.tsx", "en.po")
+        for kind in ("*.ts", "*.tsx", "zh.po")
         for path in (ROOT / "portal" / "src").rglob(kind)
         if path.name != "schema.d.ts" and not (path.parent.name == "locales" and path.suffix == ".ts")
     ),
@@ -106,7 +106,7 @@ def test_messages_speak_of_jobs_and_gpus() -> None:
 
 
 def test_the_portal_speaks_of_jobs_and_gpus() -> None:
-    messages = re.findall(r'^msgid "(.*)"$', (ROOT / "portal/src/locales/en.po").read_text("utf-8"), re.MULTILINE)
+    messages = re.findall(r'^msgid "(.*)"$', (ROOT / "portal/src/locales/zh.po").read_text("utf-8"), re.MULTILINE)
     assert len(messages) > 100
     assert [text for text in messages if unusual(re.sub(r"\{\w+\}", "", text))] == []
 
@@ -139,7 +139,7 @@ def test_no_word_of_our_own_comes_back() -> None:
 
 
 def test_pages_are_part_of_what_is_searched() -> None:
-    assert {Path("docs/guide.md"), Path("src/openpai/diagnosis/rules.yaml"), Path("portal/src/locales/en.po")} <= {
+    assert {Path("docs/guide.md"), Path("src/openpai/diagnosis/rules.yaml"), Path("portal/src/locales/zh.po")} <= {
         path.relative_to(ROOT) for path in _PROSE
     }
 

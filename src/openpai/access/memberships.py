@@ -166,6 +166,11 @@ def granted_clusters(groups: Iterable[Group]) -> set[str]:
     return {name for group in groups for name in (*group.virtual_clusters, *group.managed)}
 
 
+def usable_clusters(user: User, groups: Iterable[Group]) -> list[str]:
+    """Return the virtual clusters that a user may use; administrators all that any of `groups` grants."""
+    return sorted(GRANTED_TO_ALL | granted_clusters(groups if user.is_admin else user.groups))
+
+
 def vc_group(virtual_cluster: str) -> Group:
     """Return the group that grants a new virtual cluster."""
     return Group(virtual_cluster, f"may use virtual cluster {virtual_cluster}", virtual_clusters=(virtual_cluster,))

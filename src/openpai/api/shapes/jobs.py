@@ -60,7 +60,7 @@ def _head(row: JobRow) -> wire.JobHead:
         "private": row.is_private,
         "archivedTime": row.archived_at_ms,
     }
-    if sweep := sweep_in(row.tags):
+    if row.tags and (sweep := sweep_in(row.tags)):
         head["sweep"] = sweep
     return head
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from openpai.access.accounts import Group, User
-from openpai.access.memberships import GRANTED_TO_ALL, granted_clusters
+from openpai.access.memberships import usable_clusters
 from openpai.wire import groups, users
 
 
@@ -18,7 +18,7 @@ def user(found: User, groups: Iterable[Group]) -> users.User:
         "extension": dict(found.extension),
         "admin": found.is_admin,
         "viewer": found.is_viewer,
-        "virtualCluster": sorted(GRANTED_TO_ALL | granted_clusters(groups if found.is_admin else found.groups)),
+        "virtualCluster": usable_clusters(found, groups),
         "storageConfig": list(dict.fromkeys(name for group in found.groups for name in group.storages)),
         "source": found.source,
         "createdTime": found.created_at_ms,
