@@ -224,12 +224,16 @@ async def test_a_driver_that_hangs_costs_one_thread_and_one_wait(
     for _ in range(3):
         (node,) = await checks.applied([NODE])
         assert not node.bad_devices
+        (check,) = [check for check in node.checks if check.name == PRESENT]
+        assert (node.is_healthy, check.result) == (True, "warning")
+        assert check.message.startswith("the driver does not answer within ")
     going_on.set()
     running = checks._probes[PRESENT]._running
     assert running is not None
     await running
     (node,) = await checks.applied([NODE])
     assert (node.bad_devices, opened) == ({1}, 1)
+    assert [check.message for check in node.checks if check.name == PRESENT] == [f"GPU 1: {SILENT}"]
 
 
 async def test_a_check_that_fails_leaves_what_was_known(tmp_path: Path) -> None:

@@ -101,9 +101,8 @@ class NodeChecks:
             log.error("a check of the node could not be made", check=name, error=str(error))
             return []
         if found is not None:
-            return found
+            return [Finding(PRESENT), *found] if name == PRESENT else found
         if name == PRESENT:
-            # A driver that is busy for a while says nothing about its GPUs: what was known stays.
-            log.warning("the driver of the GPUs does not answer", seconds=PATIENCE_S)
-            return []
+            # A driver that is busy for a while says nothing about its GPUs: what was known of each stays.
+            return [Finding(PRESENT, "warning", f"the driver does not answer within {PATIENCE_S:g} s")]
         return [Finding(name, "warning" if name in self._storages else "failed", _SILENT)]
