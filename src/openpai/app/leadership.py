@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from typing import Final
 
@@ -15,7 +15,7 @@ from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.takeover import take_over
 from openpai.ports.clock import Clock
-from openpai.ports.store import LEASE_MS, JobStore, LeaseLost
+from openpai.ports.store import LEASE_MS, JobRecord, JobStore, LeaseLost
 from openpai.protocol.errors import Unavailable
 from openpai.system.supervision import note_failure
 
@@ -107,14 +107,24 @@ class Leadership:
             return
         async with contextlib.AsyncExitStack() as term:
             with self._loading():
-                await term.enter_async_context(self._term(epoch))
-                leader = await self._taken_over(epoch)
+                leader = await self._begun(term, epoch)
             await self._lead(leader)
 
-    async def _taken_over(self, epoch: int) -> Leader:
-        leader = self._new_leader(epoch=epoch, url=self.url)
-        await take_over(leader)
+    async def _begun(self, term: contextlib.AsyncExitStack, epoch: int) -> Leader:
+        # The store is read while the backend waits for its cluster: the lease is held, so no other leader writes there.
+        reading = asyncio.create_task(self._read(epoch))
+        try:
+            await term.enter_async_context(self._term(epoch))
+            leader, records = await reading
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        await take_over(leader, records)
         return leader
+
+    async def _read(self, epoch: int) -> tuple[Leader, Sequence[JobRecord]]:
+        leader = self._new_leader(epoch=epoch, url=self.url)
+        return leader, await leader.store.active()
 
     async def _lead(self, leader: Leader) -> None:
         self._commands.leader = leader

@@ -26,6 +26,7 @@ _TIMEOUT_S: Final = (240.0, 480.0)
 """How long the server keeps a watch open; a range, so that the watches of many servers do not end together."""
 OPENED: Final = "OPENED"
 """The event with which a stream begins that the server has accepted."""
+_CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
@@ -113,6 +114,18 @@ async def lines_of(chunks: AsyncIterator[bytes], doing: str) -> AsyncGenerator[b
 
 
 def _event(kind: Kind[T], line: bytes, doing: str) -> WatchEvent[T]:
+    try:
+        # In one pass, as nearly all are: of the rest, an error or an object that does not fit, a second one says more.
+        found = kind.event_decoder.decode(line)
+    except msgspec.DecodeError:
+        return _read_apart(kind, line, doing)
+    if found.type in _CHANGES:
+        return WatchEvent(found.type, found.object.metadata, found.object)
+    return _read_apart(kind, line, doing)
+
+
+def _read_apart(kind: Kind[T], line: bytes, doing: str) -> WatchEvent[T]:
+    """Read an event, and what it is about by itself."""
     try:
         envelope = msgspec.json.decode(line, type=_Envelope)
         if envelope.type == "ERROR":

@@ -23,8 +23,11 @@ from openpai.scheduler.model import Ask, Gang, Spot
 log: Final = structlog.get_logger(__name__)
 
 
-async def take_over(leader: Leader) -> None:
-    """Load nodes, promises, jobs, grants and ports from the store, then compare them with what the backend sees."""
+async def take_over(leader: Leader, records: Sequence[JobRecord]) -> None:
+    """Load nodes, promises, grants and ports from the store, then compare them with what the backend sees.
+
+    `records` are the active jobs, read since this server leads.
+    """
     leader.active = ActiveJobs()
     await sync_nodes(leader)
     await forget_unneeded(leader)
@@ -32,7 +35,6 @@ async def take_over(leader: Leader) -> None:
     await learn_hints(leader)
     await learn_run_times(leader)
     await learn_accuracy(leader)
-    records = await leader.store.active()
     # Gangs that hold numbered devices come first; the scheduler then fits the others around them.
     has_none = {record.job.id: not any(slot.devices for slot in record.slots.values()) for record in records}
     for record in sorted(records, key=lambda record: (has_none[record.job.id], -record.priority)):

@@ -85,6 +85,10 @@ class Cluster:
             (self._nodes, self._node_changed),
             (self._leases, self._lease_changed),
         ]
+        # The largest lists are on their way while the server is asked what else it serves.
+        self._others = [reflector for reflector, _ in followed]
+        for first in (self.pods, *self._others):
+            first.start()
         handlers: Mapping[Kind[Any], Callable[[Change[Any]], None]] = {
             CSI_DRIVERS: _nothing,
             RESOURCE_SLICES: self._slice_changed,
@@ -100,10 +104,9 @@ class Cluster:
                 self._drivers = reflector if kind is CSI_DRIVERS else self._drivers
                 self.claims = reflector if kind is RESOURCE_CLAIMS else self.claims
                 self.taint_rules = served if kind is DEVICE_TAINT_RULES else self.taint_rules
-        for reflector, _ in followed:
-            reflector.start()
         self._others = [reflector for reflector, _ in followed]
-        self.pods.start()
+        for reflector in self._others:
+            reflector.start()
         for reflector in [*self._others, self.pods]:
             await reflector.synced.wait()
         for reflector, handler in followed:

@@ -85,10 +85,13 @@ class AttemptLog:
 
     def expect(self) -> None:
         """Mark the end of the log as on its way, for readers who see that the attempt has ended. Raises OSError."""
-        os.makedirs(self._directory, mode=0o700, exist_ok=True)  # noqa: PTH103
-        os.close(
-            os.open(f"{self._directory}/{ARRIVING}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        )
+        path, flags = f"{self._directory}/{ARRIVING}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            file = os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            os.makedirs(self._directory, mode=0o700, exist_ok=True)  # noqa: PTH103
+            file = os.open(path, flags, 0o600)
+        os.close(file)
 
     def expect_nothing(self) -> None:
         """Mark the log as all that will be there. Raises OSError."""

@@ -26,6 +26,13 @@ class ListOf(msgspec.Struct, Generic[Item], gc=False):
     items: list[Item] | None = None
 
 
+class EventOf(msgspec.Struct, Generic[Item], gc=False):
+    """One event of a watch."""
+
+    type: str
+    object: Item
+
+
 @dataclass(frozen=True)
 class Kind(Generic[T]):
     """A kind of object."""
@@ -64,6 +71,11 @@ class Kind(Generic[T]):
     def list_decoder(self) -> msgspec.json.Decoder[ListOf[T]]:
         """Return what reads a page of a list."""
         return msgspec.json.Decoder(ListOf[self.type])  # type: ignore[name-defined]
+
+    @cached_property
+    def event_decoder(self) -> msgspec.json.Decoder[EventOf[T]]:
+        """Return what reads an event of a watch."""
+        return msgspec.json.Decoder(EventOf[self.type])  # type: ignore[name-defined]
 
 
 def kind(api_version: str, name: str, plural: str, *, is_namespaced: bool = True) -> Kind[Anything]:
