@@ -31,6 +31,18 @@ async def test_of_a_new_object_only_its_metadata_may_be_asked_for(kube: KubeClie
     assert [len(pod.spec.containers) for pod in (made, found)] == [0, 1]
 
 
+async def test_of_all_objects_of_a_list_only_the_metadata_may_be_asked_for(
+    kube: KubeClient, kube_namespace: str
+) -> None:
+    await kube.create(PODS, a_pod("a"), kube_namespace)
+    found = [
+        *await kube.list(PODS, kube_namespace, only_metadata=True),
+        *await kube.list(PODS, kube_namespace, only_metadata=False),
+    ]
+    assert [(pod.name, len(pod.spec.containers)) for pod in found] == [("a", 0), ("a", 1)]
+    assert found[0].uid == found[1].uid
+
+
 async def test_a_cache_follows_what_happens(kube: KubeClient, kube_namespace: str) -> None:
     await kube.create(PODS, a_pod("a"), kube_namespace)
     async with Reflector(kube, PODS, kube_namespace) as pods:

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 import msgspec
 
 from openpai.kube.config import ClusterAccess
-from openpai.kube.connection import CONNECTIONS, JSON, METADATA, Connection
+from openpai.kube.connection import CONNECTIONS, JSON, METADATA, METADATA_LIST, Connection
 from openpai.kube.errors import KubeError, error_of
 from openpai.kube.exec import ExecSession, open_attach, open_exec
 from openpai.kube.objects.kinds import PODS, Kind, ListOf, T
@@ -77,30 +77,39 @@ class KubeClient:
                 return None
             raise
 
-    async def list(self, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = "") -> list[T]:
-        """Return all objects, of all namespaces if none is named, that the selectors select."""
-        page = await self.list_page(kind, namespace, labels=labels, fields=fields)
+    async def list(
+        self, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = "", only_metadata: bool = False
+    ) -> list[T]:
+        """Return all objects, of all namespaces if none is named, that the selectors select.
+
+        With `only_metadata` everything else of them is left out.
+        """
+        page = await self.list_page(kind, namespace, labels=labels, fields=fields, only_metadata=only_metadata)
         for (place, name), fault in page.unreadable.items():
             raise Broken(f"cannot read {kind.plural}/{name} in {place}: {fault}")
         return page.items
 
-    async def list_page(self, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = "") -> Page[T]:
+    async def list_page(
+        self, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = "", only_metadata: bool = False
+    ) -> Page[T]:
         """Return all objects and the version of the list. It is read in pages, and consistent."""
-        params = selectors(labels, fields)
+        params, accept = selectors(labels, fields), METADATA_LIST if only_metadata else JSON
         try:
-            return await self._listed(kind, namespace, params, PAGE)
+            return await self._listed(kind, namespace, params, PAGE, accept)
         except KubeError as error:
             # The version that the pages belong to was removed meanwhile: then all in one piece.
             if not error.is_expired:
                 raise
-        return await self._listed(kind, namespace, params, 0)
+        return await self._listed(kind, namespace, params, 0, accept)
 
-    async def _listed(self, kind: Kind[T], namespace: str, params: Mapping[str, str], limit: int) -> Page[T]:
+    async def _listed(
+        self, kind: Kind[T], namespace: str, params: Mapping[str, str], limit: int, accept: str
+    ) -> Page[T]:
         found: Page[T] = Page([], "", {})
         query = {**params, **({"limit": str(limit)} if limit else {})}
         doing = _doing("list", kind, "", namespace)
         while True:
-            answer = await self.connection.call("GET", kind.path(namespace), doing=doing, params=query)
+            answer = await self.connection.call("GET", kind.path(namespace), doing=doing, params=query, accept=accept)
             more = read_page(kind, answer, found)
             if not more:
                 return found

@@ -100,7 +100,8 @@ class Leftovers:
         kinds: tuple[Kind[Any], ...] = (SECRETS, SERVICES)
         for kind in kinds:
             try:
-                there = await self._client.list(kind, self._namespace, labels=labels)
+                # The Secrets of a thousand jobs together are large.
+                there = await self._client.list(kind, self._namespace, labels=labels, only_metadata=True)
             except KubeError:
                 # The sweep finds them.
                 return
