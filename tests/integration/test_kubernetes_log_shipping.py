@@ -31,7 +31,7 @@ class Pods:
         self.failing: Callable[[], KubeError] | None = None
         self.is_hanging = False
         self.break_after: int | None = None
-        self.open = self.most_open = self.requests = 0
+        self.open = self.most_open = self.requests = self.looks = 0
         self.changed = asyncio.Event()
         self.seconds = 0.0
 
@@ -51,8 +51,17 @@ class Pods:
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
 
-    def __call__(self, pod: str, *, follow: bool, since: datetime | None) -> AsyncGenerator[bytes]:
+    def __call__(
+        self, pod: str, *, follow: bool, since: datetime | None, limit_bytes: int | None = None
+    ) -> AsyncGenerator[bytes]:
+        if limit_bytes is not None:
+            return self._beginning(pod, limit_bytes)
         return self._serve(pod, follow, since.timestamp() if since else 0.0)
+
+    async def _beginning(self, pod: str, limit_bytes: int) -> AsyncGenerator[bytes]:
+        self.looks += 1
+        for at, line in self.lines[pod][:1]:
+            yield (stamp(at) + line)[:limit_bytes]
 
     async def _serve(self, pod: str, follow: bool, since_s: float) -> AsyncGenerator[bytes]:
         self.requests += 1
@@ -65,6 +74,9 @@ class Pods:
             budget = self.break_after
             while True:
                 changed = self.changed
+                if self.lines[pod] is not log:
+                    # As a kubelet goes on to a new part: what it had not read of the old one is lost.
+                    log, sent = self.lines[pod], 0
                 for at, line in log[sent:]:
                     sent += 1
                     if at >= since_s:
@@ -270,6 +282,32 @@ async def test_a_gap_is_shown_where_it_is(root: Path) -> None:
         ships.ship(KEY, "p")
         await until(lambda: stdout(root) == b"one\nnine\n")
         await until(lambda: b"lines may be missing here" in (root / KEY.path() / "runtime.log").read_bytes())
+
+
+async def test_a_followed_log_says_where_its_node_began_a_new_part(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openpai.backends.kubernetes.log_reading.PART_BYTES", 100)
+    pods = Pods()
+    long = b"x" * 200 + b"\n"
+    pods.write("p", long)
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: pods.looks == 1)
+        pods.write("p", long)
+        await until(lambda: pods.looks == 2)
+        assert not (root / KEY.path() / "runtime.log").exists()
+        # The last line of the old part is written when the kubelet has left it.
+        pods.lines["p"].append((START + pods.seconds, b"lost\n"))
+        pods.write("p", b"first of a new part" + long, rotate=True)
+        began = datetime.fromtimestamp(START + pods.seconds, UTC).isoformat(timespec="milliseconds")
+        said = f"the node began a new part of this log at {began}: it may have lost lines of that moment".encode()
+        await until(lambda: (root / KEY.path() / "runtime.log").exists())
+        await until(lambda: said in (root / KEY.path() / "runtime.log").read_bytes())
+        pods.write("p", long)
+        pods.end("p")
+        ships.ended(KEY)
+        assert await ships.finished(KEY, 60)
+    assert (root / KEY.path() / "runtime.log").read_bytes().count(b"new part") == 1
+    assert stdout(root) == long + long + b"first of a new part" + long + long
 
 
 async def test_more_logs_than_streams_all_arrive(root: Path) -> None:

@@ -363,10 +363,13 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         )  # fmt: skip
         return Launcher(shared, self._register, self._found, self._creating.aside)
 
-    async def _pod_log(self, pod: str, *, follow: bool, since: datetime | None) -> AsyncGenerator[bytes]:
+    async def _pod_log(
+        self, pod: str, *, follow: bool, since: datetime | None, limit_bytes: int | None = None
+    ) -> AsyncGenerator[bytes]:
         chunks = self._client.logs(
-            pod, self._namespace, container=CONTAINER, follow=follow, since=since, timestamps=True
-        )
+            pod, self._namespace, container=CONTAINER, follow=follow, since=since, timestamps=True,
+            limit_bytes=limit_bytes,
+        )  # fmt: skip
         async with contextlib.aclosing(chunks):
             async for chunk in chunks:
                 yield chunk

@@ -27,7 +27,7 @@ MARK: Final = b"[openpai-runtime] "
 _STAMP: Final = re.compile(rb"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ")
 _STAMPS: Final = re.compile(_STAMP.pattern, re.MULTILINE)
 _STAMP_BYTES: Final = 30
-_NO_STAMP: Final = -1
+NO_STAMP: Final = -1
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Cursor:
 
     recent: dict[int, int] = field(default_factory=dict)
     """How many whole lines were read of each of the last times, in nanoseconds; the newest comes last."""
-    open_at: int = _NO_STAMP
+    open_at: int = NO_STAMP
     """The time of a line whose beginning was read; negative if there is none."""
     open_bytes: int = 0
     """How much of that line was passed on."""
@@ -91,8 +91,8 @@ class LogLines:
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
         self._known = dict(cursor.recent)
-        self._oldest = _NO_STAMP if cursor.is_whole else min(cursor.recent, default=_NO_STAMP)
-        self._newest = max(cursor.recent, default=_NO_STAMP)
+        self._oldest = NO_STAMP if cursor.is_whole else min(cursor.recent, default=NO_STAMP)
+        self._newest = max(cursor.recent, default=NO_STAMP)
         self._is_again = bool(cursor.recent) or cursor.open_at >= 0
         self._has_matched = not cursor.recent
         self._rest = b""
@@ -193,13 +193,13 @@ class LogLines:
         self._line = None
         if line.stream:
             self._cursor.note(line.at)
-            self._cursor.open_at, self._cursor.open_bytes = _NO_STAMP, 0
+            self._cursor.open_at, self._cursor.open_bytes = NO_STAMP, 0
 
     def _split(self, line: bytes) -> tuple[int, bytes]:
         """Return a line's time, in nanoseconds, and the rest of it; a negative time for a line that has none."""
         found = _STAMP.match(line)
         if found is None:
-            return _NO_STAMP, line
+            return NO_STAMP, line
         second, fraction, zone = found.groups()
         return self._seconds(second + zone) * 1_000_000_000 + int((fraction or b"").ljust(9, b"0")), line[found.end() :]
 
@@ -211,6 +211,11 @@ class LogLines:
             except ValueError:
                 self._second = (text, 0)
         return self._second[1]
+
+
+def stamp_of(line: bytes) -> int:
+    """Return the time of a line, in nanoseconds; negative if it has none."""
+    return LogLines(Cursor())._split(line)[0]  # noqa: SLF001
 
 
 def _apart(stream: str, data: bytes) -> Iterator[tuple[str, bytes]]:

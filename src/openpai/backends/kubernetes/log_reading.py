@@ -16,7 +16,7 @@ from typing import Final, Protocol, Self
 import structlog
 
 from openpai.backends.kubernetes.log_files import AttemptLog
-from openpai.backends.kubernetes.log_lines import LogLines
+from openpai.backends.kubernetes.log_lines import NO_STAMP, LogLines, stamp_of
 from openpai.kube.errors import KubeError
 from openpai.lifecycle.model import AttemptKey
 
@@ -28,13 +28,22 @@ END_PATIENCE_S: Final = 5.0
 GATHERED_BYTES_MAX: Final = 256 * 1024
 """How much of a log is kept in memory before its stream has to wait."""
 END_TRIES: Final = 4
+PART_BYTES: Final = 1 << 20
+"""After so much of a followed log it is asked whether its node has begun a new part. Parts are ten times as large."""
+_STAMPED_BYTES: Final = 64
+"""Enough for the time of a line."""
 
 
 class PodLogs(Protocol):
     """Where the logs of containers are read, each line with its time."""
 
-    def __call__(self, pod: str, *, follow: bool, since: datetime | None) -> AsyncGenerator[bytes]:
-        """Yield the log from `since` on, to its end now, or until the container has ended. Raises KubeError."""
+    def __call__(
+        self, pod: str, *, follow: bool, since: datetime | None, limit_bytes: int | None = None
+    ) -> AsyncGenerator[bytes]:
+        """Yield the log from `since` on, to its end now, or until the container has ended. Raises KubeError.
+
+        The node has the newest part of a log only: a new one begins when the log has grown by some megabytes.
+        """
         ...
 
 
@@ -42,8 +51,8 @@ class Shipment:
     """The log of one attempt. Of many thousand, few are read at a time: until then it holds little."""
 
     __slots__ = (
-        *("deadline", "done", "due", "failures", "has_ended", "is_done", "is_read", "key", "log", "pod", "task"),
-        "writes",
+        *("deadline", "done", "due", "failures", "has_ended", "is_done", "is_read", "key", "log", "part_at", "pod"),
+        *("task", "writes"),
     )
 
     def __init__(self, key: AttemptKey, pod: str) -> None:
@@ -64,6 +73,8 @@ class Shipment:
         self.deadline: asyncio.Timeout | None = None
         self.failures = 0
         self.writes = 0
+        self.part_at = NO_STAMP
+        """The time of the first line of the newest part that the node has; negative if it was not asked yet."""
         self.task: asyncio.Task[None] | None = None
 
     def expect_end(self) -> None:
@@ -146,12 +157,37 @@ class LogReading:
                 _Writer(shipment, store, lines) as writer,
                 aclosing(self._logs(shipment.pod, follow=follow, since=since_time)) as chunks,
             ):
+                size = 0
                 async for chunk in chunks:
                     await writer.add(chunk)
+                    size += len(chunk)
+                    if follow and size >= PART_BYTES:
+                        size = 0
+                        await self._look_for_new_part(shipment, store)
         finally:
             shipment.deadline = None
         if shipment.has_ended:
             await asyncio.to_thread(store.add, lines, None)
+
+    async def _look_for_new_part(self, shipment: Shipment, store: AttemptLog) -> None:
+        """Say in the log where its node began a new part.
+
+        A kubelet that follows a log goes on to the new part at once, while the runtime may still write what its pipe
+        holds to the old one, which no API serves: some hundred lines may be lost, without a trace in the stream.
+        """
+        try:
+            async with (
+                asyncio.timeout(END_PATIENCE_S),
+                aclosing(self._logs(shipment.pod, follow=False, since=None, limit_bytes=_STAMPED_BYTES)) as chunks,
+            ):
+                began_at = stamp_of(b"".join([chunk async for chunk in chunks]))
+        except (KubeError, TimeoutError):
+            return
+        before, shipment.part_at = shipment.part_at, max(shipment.part_at, began_at)
+        if NO_STAMP < before < began_at:
+            when = datetime.fromtimestamp(began_at / 1e9, UTC).isoformat(timespec="milliseconds")
+            text = f"the node began a new part of this log at {when}: it may have lost lines of that moment"
+            await asyncio.to_thread(store.note, text)
 
     async def _is_lost(self, shipment: Shipment, error: KubeError, *, had_ended: bool) -> bool:
         """Return whether nothing more of a log can be read."""
