@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final, Self
 
 from aiohttp import ClientError, ClientResponse, ClientSession, TCPConnector, web
@@ -121,17 +121,21 @@ class BadProxy:
         await answer.prepare(request)
         self._streams[answer] = request, found
         with contextlib.suppress(ConnectionError, RuntimeError, ClientError):
-            async for line in _lines(found):
-                if self.holds_bookmarks and b'"type":"BOOKMARK"' in line[:40]:
-                    continue
-                for piece in self._pieces(line):
-                    while self.is_frozen:  # noqa: ASYNC110  # set from outside, for a moment
-                        await asyncio.sleep(0.02)
-                    await answer.write(piece)
-                    if self.cuts_lines:
-                        await asyncio.sleep(0.001)
+            async with contextlib.aclosing(_lines(found)) as lines:
+                await self._send(lines, answer)
         self._streams.pop(answer, None)
         return answer
+
+    async def _send(self, lines: AsyncIterator[bytes], answer: web.StreamResponse) -> None:
+        async for line in lines:
+            if self.holds_bookmarks and b'"type":"BOOKMARK"' in line[:40]:
+                continue
+            for piece in self._pieces(line):
+                while self.is_frozen:  # noqa: ASYNC110  # set from outside, for a moment
+                    await asyncio.sleep(0.02)
+                await answer.write(piece)
+                if self.cuts_lines:
+                    await asyncio.sleep(0.001)
 
     def _pieces(self, line: bytes) -> list[bytes]:
         if not self.cuts_lines:
@@ -140,7 +144,7 @@ class BadProxy:
         return [line[start : start + size] for start in range(0, len(line), size)]
 
 
-async def _lines(found: ClientResponse) -> AsyncIterator[bytes]:
+async def _lines(found: ClientResponse) -> AsyncGenerator[bytes]:
     rest = b""
     async for chunk in found.content.iter_any():
         *whole, rest = (rest + chunk).split(b"\n")

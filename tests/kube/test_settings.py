@@ -13,7 +13,7 @@ from openpai.app.settings import Settings
 from openpai.backends.kubernetes.volumes import SMB_DRIVER
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
-from openpai.kube.objects import PODS
+from openpai.kube.objects import PODS, RESOURCE_SLICES
 from openpai.kube.objects.kinds import CSI_DRIVERS, kind
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import LaunchTask, Mount
@@ -27,6 +27,10 @@ async def test_devices_of_any_maker_drivers_of_storages_and_site_credentials_are
     kube_api: Path, kube: KubeClient, kube_namespace: str, kube_nodes: FakeNodes, tmp_path: Path
 ) -> None:
     (node,) = await kube_nodes.add(gpus=0, resources={"habana.ai/gaudi": "2", "example.com/nic": "4"})
+    (intel,) = await kube_nodes.add(gpus=0)
+    pool = {"name": intel, "generation": 1, "resourceSliceCount": 1}
+    slices = {"driver": "gpu.intel.com", "nodeName": intel, "pool": pool, "devices": [{"name": "card-0"}]}
+    await kube.create(RESOURCE_SLICES, {"metadata": {"name": intel}, "spec": slices})
     with contextlib.suppress(KubeError):  # it is there already
         await kube.create(CSI_DRIVERS, {"metadata": {"name": SMB_DRIVER}, "spec": {"attachRequired": False}})
     settings = Settings(
@@ -36,8 +40,7 @@ async def test_devices_of_any_maker_drivers_of_storages_and_site_credentials_are
     backend = _kubernetes(settings, DataDir(tmp_path, None), SystemClock(), token_hex(8).encode())
     await backend.open()
     try:
-        (seen,) = await backend.nodes()
-        assert seen.gpus == 2
+        assert {seen.name: seen.gpus for seen in await backend.nodes()} == {node: 2, intel: 1}
         share = Mount("share", "//files/team", "/mnt/share", filesystem="cifs", options="addr=files,rw,port=445,guest")
         bucket = Mount("bucket", "", "/mnt/bucket", claim="bucket")
         key = AttemptKey("devices", 0, "worker", 0, 0)
