@@ -25,7 +25,7 @@ _FIELD: Final = re.compile(
 _INSIDE: Final = (
     "openpai/scheduler/cells/",
     "openpai/backends/kubernetes/received.py",
-    "openpai/diagnosis/last_error.py",
+    "openpai/diagnosis/error_forms.py",
 )
 _OLD: Final = re.compile(
     r"\b(?:wish(?:es|ed)?|told|shelf|shelves|squatters?|teller|shall|anew|whose doing|lest|hitherto|forthwith)\b",

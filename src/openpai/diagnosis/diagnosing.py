@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from openpai.diagnosis.evidence import Evidence, Finding
-from openpai.diagnosis.last_error import ErrorKind, LastError, last_error_in
+from openpai.diagnosis.last_error import ErrorKind, LastError, last_error_in, shown_part
 from openpai.diagnosis.log_lines import read_lines, time_of_day
 from openpai.diagnosis.rules import Role, Rule, RuleSet, Where, built_in
 from openpai.protocol.exit_codes import EXIT_SPECS
@@ -29,7 +29,7 @@ _SEARCHED_MAX: Final = 1000
 _MESSAGE_SEARCHED_MAX: Final = 4000
 _RECENT_LINES: Final = 200
 """Where a line that is not certain must stand, counted from the end: what is older was survived."""
-_SHOWN_MAX: Final = 300
+_SHOWN_MAX: Final = 400
 _BEGIN_SHOWN: Final = 80
 """How much is shown of the beginning of a message that is too long."""
 _LINES_BEFORE: Final = 3
@@ -39,6 +39,9 @@ _TIME_ABOVE: Final = 30
 _HARMLESS: Final = re.compile(
     r"(?!.{0,300}\b(?:aborted|failed)\b.{0,100}\b(?:due to|because of|caused by)\b)"
     r"(?:.{0,80}\b(?:WARNING|INFO|DEBUG)\b|.{0,200}[a-z]Warning: )"
+)
+_GUESS: Final = re.compile(
+    r"(?i)\b(?:some |there are some )?(?:possible|potential|common|likely) (?:root )?(?:causes|reasons)\b"
 )
 _RETRY: Final = re.compile(r".{0,80}\bRetrying\b|.{0,200}\bentering retry loop\b")
 # What runtimes put before the name of an exception.
@@ -223,7 +226,9 @@ def _observed_in(
 
 
 def _searched(line: str) -> str:
-    """Return what is searched of a line."""
+    """Return what is searched of a line: not what may have been the cause, as far as the program knows."""
+    guess = _GUESS.search(line)
+    line = line[: guess.start()] if guess else line
     return line if len(line) <= _SEARCHED_MAX else f"{line[: _SEARCHED_MAX // 2]} {line[-_SEARCHED_MAX // 2 :]}"
 
 
@@ -255,7 +260,7 @@ def _comes_first(evidence: Evidence, error: LastError | None, lines: Sequence[st
     """Return whether an error that no rule knows, or the signal of the program's own fault, is older than a cascade."""
     if evidence.exit_code in _OWN_FAULTS:
         return True
-    if error is None or error.kind not in (ErrorKind.EXCEPTION, ErrorKind.MESSAGE):
+    if error is None or error.is_passed_on or error.kind not in (ErrorKind.EXCEPTION, ErrorKind.MESSAGE):
         return False
     at = _position(lines, _said_by(error))
     then = _position(lines, cascade.line) if cascade.at is None else cascade.at
@@ -315,16 +320,17 @@ def _context(lines: Sequence[str], at: int | None, shown: str) -> tuple[str, ...
         return ()
     begin = max(0, at - _LINES_BEFORE)
     around = enumerate(lines[begin : at + 1 + _LINES_AFTER], begin)
-    return tuple(shown if shown and each == at else line[:_SHOWN_MAX] for each, line in around if line)
+    return tuple(shown if shown and each == at else shown_part(line) for each, line in around if line)
 
 
 def _shown_part(line: str, rule: Rule) -> str:
     """Return a line; of a long one the beginning and the part in which the rule is."""
     if len(line) <= _SHOWN_MAX:
         return line
+    shown = shown_part(line)
+    if rule.end_in(shown):
+        return shown
     end = rule.end_in(line)
-    if end <= _SHOWN_MAX:
-        return line[:_SHOWN_MAX]
     begin = max(_BEGIN_SHOWN, end + _BEGIN_SHOWN + 5 - _SHOWN_MAX)
     return f"{line[:_BEGIN_SHOWN]} ... {line[begin:end]}"
 

@@ -7,128 +7,32 @@ the failure of another process, or follows from a line just before it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from openpai.diagnosis import error_forms as forms
 from openpai.diagnosis.log_lines import Line, untangled
 
 _HINT_WITHIN: Final = 100
 """Where a line that has only a word of failure must stand, counted from the end."""
-_SHOWN_MAX: Final = 300
-_ROOT_MAX: Final = 120
+_SHOWN_MAX: Final = 400
+_END_SHOWN: Final = 160
+"""How much is shown of the end of a line that is too long: libraries put there what an exception was caused by."""
+_ROOT_MAX: Final = 200
 _CAUSES_MAX: Final = 8
 _WRAPPED_WITHIN: Final = 25
 """An error line within this number of lines after an exception counts as its consequence."""
 
-_TRACEBACK: Final = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\):$|[╭┌]─+ Traceback \(")
-_OF_NO_ACCOUNT: Final = re.compile(r"Exception ignored in\b|--- Logging error ---$")
-_IN_A_CHAIN: Final = (
-    "During handling of the above exception, another exception occurred:",
-    "The above exception was the direct cause of the following exception:",
-)
-_GROUP: Final = re.compile(r"(?:Base)?ExceptionGroup: ")
-_EXCEPTION: Final = re.compile(
-    r"(?:[A-Za-z_]\w{0,60}[.$]){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt)(?: \[\w{1,60}\])?(?:: |:?$)"
-)
-# An exception that a service or a launcher passes on in a field of its own report.
-_QUOTED: Final = re.compile(
-    r"(?i:.{0,100}\b(?:error_?message|message|msg|reason|error|exception|cause)\b\"?[:=]? ?[\"'`])"
-)
-# Reports that another process failed or lost its peer: the cause is in the log of that process.
-_PASSED_ON: Final = re.compile(
-    r"exits? with (?:return|exit) ?code\b|Exited with exit code|ChildFailedError|CalledProcessError"
-    r"|ProcessExitedException|ProcessRaisedException|BrokenProcessPool|torch[./]distributed[./]elastic"
-    r"|Connection (?:was )?(?:reset|closed|aborted) by (?:remote )?peer|Broken ?[Pp]ipe|\bSIGTERM\b"
-    r"|Watchdog caught collective operation timeout|^srun: error: |^make(?:\[\d+\])?: \*\*\* \["
-    r"|^npm (?:ERR!|error) (?:(?:code|errno) (?:ELIFECYCLE|\d)|(?:command|path|syscall) |.{0,80}Exit status"
-    r"|A complete log)"
-    # Where to look instead.
-    r"|(?i:\b(?:see|check|refer to|look at)\b.{0,40}\b(?:root cause|stack ?trace|traceback|messages?|print statements?"
-    r"|logs?|output|errors?|exceptions?)\b.{0,20}\b(?:above|earlier|for (?:the )?(?:root|actual|real|original)))"
-    r"|systemd\[\d+\]: |workers? (?:are|is) no longer alive"
-    r"|\b(?:exited|crashed|terminated|failed) with (?:exit |return |error )?(?:code|status)\b"
-    r"|collect2: error: ld returned|ninja: build stopped|compilation terminated\.$|compilation failed for package"
-    r"|[Bb]uild did NOT complete|\bfailed to build$|could not compile `|linker command failed"
-    r"|Fatal Python error: Aborted|\b(?:Container|Pod) failed\b"
-    r"|Error compiling objects for extension|(?:[Cc]ould not build|Failed building|Failed to build) (?:wheels? )?"
-    r"|subprocess-exited-with-error|metadata-generation-failed|\bpip subprocess to install\b"
-    r"|\bfailed \d+ times; aborting job\b|EngineDeadError|[Ee]ngine core initialization failed"
-    r"|[Cc]ouldn't start container|Failed to invoke spank plugin|required plugin spank_|task_init\w*\(?\)? failed"
-)
-_CRASH: Final = re.compile(
-    r"panic: |fatal error: |thread '[^'\n]{0,80}' (?:\(\d+\) )?panicked at |Exception in thread \""
-    r"|ERROR: (?:(?:Load|Init)Error: )*[A-Z]\w{1,80}(?:Error|Exception|Mismatch)(?:: |:?$)"
-    r"|terminate called (?:after|without|recursively)|Fatal Python error: |Unhandled exception\b|Uncaught "
-    r"|\S{1,200}: .{0,200}Assertion [`'].{0,300} failed\.$|\*\*\* stack smashing detected"
-    r"|.{0,120}(?:\] |: )Check fail(?:ed|ure)\b|\*\*\* (?:SIG[A-Z]{3,6}|Aborted) (?:received|at|\()"
-    r"|(?:free|malloc|realloc|munmap_chunk)\(\): |double free or corruption|corrupted (?:size|double-linked)"
-)
-_MESSAGE: Final = re.compile(
-    r"(?!(?:INFO|WARN|WARNING|DEBUG|TRACE|NOTE|[Ww]arning|[Nn]ote)\b)(?:"
-    # The level of a logger, after its time and what else it puts first.
-    r"[EF]\d{4} [\d:.]{8,20} +\d{1,8} \S{1,200}\] "
-    r"|\s{0,12}(?:ERROR|CRITICAL|FATAL)\b[: ]|[\w.-]{1,40} {1,4}(?:ERROR|CRITICAL|FATAL) {1,8}\S"
-    r"|[\d:.,\-T/Z |+]{0,40}(?:\[[\w.-]{1,40}\] ?){0,2}[| \[]{0,3}"
-    r"(?:ERROR|CRITICAL|FATAL|SEVERE)\b[\] |]{1,8}\S"
-    r"|\{.{0,200}\"(?:level|severity|levelname|lvl)\": ?\"(?i:error|fatal|critical|panic|alert)\""
-    r"|npm (?:ERR!|error) |ERROR \(|[A-Z]\w{1,20} Error at \S{1,200}:\d|Error (?:in|using) \S|"
-    r"(?:\d{4}-\d\d-\d\d[T ]\S{5,20} )?(?:\S{1,200}: ){0,2}"
-    r"(?:FATAL|[Ff]atal|CRITICAL|ERROR|[Ee]rror)(?: \w{1,20})?(?:: ?|\] )(?!\s*[-+]?[\d.])"
-    r"|E: |curl: \(\d+\) |wget: |make: \*\*\* |Can't open perl script "
-    r"|\S{0,200}sh: (?:line )?\d+: |\S{1,200}: (?:.{0,200}: )?[Cc](?:an't|annot|ould not) |\S{0,200}: No module named "
-    r"|.{0,200}: (?:No such file or directory|Permission denied|Is a directory|Not a directory|Exec format error)\b"
-    r"|.{0,200}: undefined (?:reference to|symbol: )"
-    r"|.{0,200}: (?:command )?not found$|.{1,300} at \S{1,200} line \d+\.$"
-    r"|.{0,200}\b(?:No space left on device|Disk quota exceeded|Read-only file system|Input/output error)\b"
-    r"|.{0,200}\b(?:CUDA|CUBLAS|NCCL|cuDNN|HIP) (?:error|ERROR|failure)\b|.{0,200}\bCUDA_ERROR_\w+"
-    r"|(?:Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception)\b)"
-)
-
-
-# Words that a report of a failure has in any form, in lines that are not a report of something else.
-_WORDS: Final = re.compile(
-    r"(?i)\b(?:errors?|fail(?:ed|s|ure)?|fatal|can(?:not|'t)|could not|unable to|invalid|illegal|abort(?:ed|ing)?"
-    r"|denied|refused|not found|no such|missing|exceed(?:ed|s)|panic|exception"
-    r"|crash(?:ed)?|killed|corrupt(?:ed)?|undefined"
-    r"|unknown|unsupported|mismatch|nan|diverged)\b"
-    r"|(?:Fehler|nicht|erreur|introuvable|impossible|errore|ошибк|错误|失败|没有|エラー)"
-)
-# A place in the source, which loggers of C++ and Rust put before a message, and the level before it.
-_PLACE: Final = re.compile(
-    r"(?:\([\w.-]{1,40}\) )?[\w./-]{1,120}\.(?:cc|cpp|cu|cuh|c|h|hpp|go|rs|py|pyx):\d{1,6}(?:\] |: )+"
-)
-_LEVEL: Final = re.compile(r"[\d:.,\-T/ ]{8,40} ?(?:E|F|C|ERROR|FATAL|CRITICAL)\b")
-# A line of a compiler that names a place.
-_COMPILER: Final = re.compile(r"\s{0,40}[^\s:]{1,300}:\d+(?::\d+)?: (?:fatal )?error: ")
-# What stands between the head of a message and what it says.
-_NO_MESSAGE: Final = re.compile(
-    r"\W*$|.*\(most recent call last\):$|Detected at node |Node: '|\d+ root error\(s\) found\.|\.\.\. \("
-)
-_HEAD: Final = re.compile(r"\b\d+ validation errors? for [\w.]+$")
+_STACK_WITHIN: Final = 3
+"""How many lines may stand between a message and its stack."""
 _STACK_INDENT: Final = 4
 _MESSAGE_WITHIN: Final = 60
 """How many lines after the head of a message the message may begin."""
-_CAUSED_BY: Final = re.compile(r"Caused by: |\s{0,20}\[cause\]: ")
-# Where torchrun begins to report that a rank of its own failed.
-_LAUNCHER: Final = re.compile(r".{0,160}\bfailed \(exitcode: -?\d+\) local_rank: \d+|.{0,120}\bChildFailedError: ?$")
-_BY_SIGNAL: Final = re.compile(r".{0,160}\bfailed \(exitcode: -\d+\)")
-_STOPPING: Final = re.compile(r".{0,160}\bSending process \d+ closing signal\b")
-_NOT_A_FAILURE: Final = re.compile(
-    r"(?i)(?:^\[[WI]\d{3,4} |\b(?:warn(?:ing)?|info|debug|note)\b"
-    r"|\b(?:0|no) (?:errors?|failed|failures?)\b|\berror (?:rate|=|of\b)|\bset the environment variable\b"
-    r"|[a-z]warning: )"
-)
-
-
-# A warning that a part of the program ended.
-_GRAVE: Final = re.compile(
-    r"(?i)\b(?:terminat(?:ed|ion)|dead|died|lost|killed|crash(?:ed)?|unexpected(?:ly)?|aborted)\b"
-)
-_RULE: Final = re.compile(r"[\W_]*$|Node\.js v\d")
 _PARAGRAPH_MAX: Final = 20
+_BLOCK_MAX: Final = 20
+"""How many indented lines of a report are looked at."""
 
 
 class ErrorKind(StrEnum):
@@ -153,6 +57,8 @@ class LastError:
     """The line as the program wrote it, and in brackets the exception that it was raised from."""
     exceptions: str = ""
     """The exception that ended the program and those it was raised from, a line each; empty if there is none."""
+    is_passed_on: bool = False
+    """Whether it only says how another process ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +78,14 @@ def last_error_in(lines: Sequence[Line]) -> LastError | None:
     tracebacks = _tracebacks(lines)
     found = [*filter(lambda each: each.counts, tracebacks), *_others(lines, tracebacks)]
     found.sort(key=lambda each: each.end)
-    own = [each for each in found if not _PASSED_ON.search(each.line)]
+    own = [each for each in found if not _is_passed_on(each, lines)]
     if not own and (before := _said_before_launcher(lines)) is not None:
         return before
     if not own:
-        hint = _hint(lines)
-        if not found or hint is None or hint.kind is ErrorKind.HINT:
-            return hint
+        # What stands below such a report is the launcher's; the program wrote what is above it.
+        words = _words(lines[: found[0].begin] if found else lines)
+        if not found or words is not None:
+            return _hint(lines) if words is None else LastError(ErrorKind.HINT, words)
     message = (own or found)[-1]
     if not own and message.kind is ErrorKind.MESSAGE:
         return LastError(ErrorKind.HINT, _shown(message))
@@ -186,41 +93,103 @@ def last_error_in(lines: Sequence[Line]) -> LastError | None:
         near = (each for each in reversed(own) if message.begin - each.end <= _WRAPPED_WITHIN)
         message = next((each for each in near if each.kind is ErrorKind.EXCEPTION), message)
     is_exception = message.kind is ErrorKind.EXCEPTION
-    return LastError(message.kind, _shown(message), "\n".join((message.line, *message.causes)) if is_exception else "")
+    exceptions = "\n".join((message.line, *message.causes)) if is_exception else ""
+    shown = _shown(message)
+    if is_exception and not message.causes and forms.BARE.fullmatch(message.line):
+        # An exception without a message, such as of an assertion: what was reported just above it says more.
+        above = (each for each in reversed(own) if 0 < message.begin - each.end <= _STACK_WITHIN)
+        reported = next((each.line for each in above if each.kind is ErrorKind.MESSAGE), "")
+        shown = f"{shown_part(reported)} (then {message.line})" if reported else shown
+    return LastError(message.kind, shown, exceptions, is_passed_on=not own)
+
+
+def _is_passed_on(found: _Found, lines: Sequence[Line]) -> bool:
+    """Return whether a report, or what is indented below it, only says how another process ended."""
+    if forms.PASSED_ON.search(found.line):
+        return True
+    if found.kind is not ErrorKind.MESSAGE:
+        return False
+    indent = lines[found.begin].indent
+    for line in lines[found.end + 1 : found.end + 1 + _BLOCK_MAX]:
+        if line.text.strip() and line.indent <= indent:
+            return False
+        if forms.EXITED.search(line.text):
+            return True
+    return False
 
 
 def _said_before_launcher(lines: Sequence[Line]) -> LastError | None:
     """Return the last line before a launcher's report that a rank of its own failed, as by `sys.exit("message")`."""
-    end = next((at for at, line in enumerate(lines) if _LAUNCHER.match(line.prefix + line.text)), 0)
-    if _BY_SIGNAL.match(lines[end].prefix + lines[end].text):
+    end = next((at for at, line in enumerate(lines) if forms.LAUNCHER.match(line.prefix + line.text)), 0)
+    if forms.BY_SIGNAL.match(lines[end].prefix + lines[end].text):
         return None
-    while end > 0 and (lines[end - 1].indent or _TRACEBACK.match(lines[end - 1].text)):
+    while end > 0 and (lines[end - 1].indent or forms.TRACEBACK.match(lines[end - 1].text)):
         end -= 1
-    before = [line for line in lines[:end] if not _STOPPING.match(line.prefix + line.text)]
+    before = [line for line in lines[:end] if not forms.STOPPING.match(line.prefix + line.text)]
     hint = _hint(before)
-    return None if hint is None or _PASSED_ON.search(hint.line) else replace(hint, kind=ErrorKind.MESSAGE)
+    return None if hint is None or forms.PASSED_ON.search(hint.line) else replace(hint, kind=ErrorKind.MESSAGE)
 
 
 def _hint(lines: Sequence[Line]) -> LastError | None:
     """Return the last line that has a word of failure, else a warning with one, else the last line; None if empty."""
-    texts = [text for line in reversed(lines) if (text := line.text.strip())]
-    last = [(line.prefix, line.text.strip()[:_SHOWN_MAX]) for line in reversed(lines[-_HINT_WITHIN:])]
-    words = [(prefix, text) for prefix, text in last if _WORDS.search(text) and not _PASSED_ON.search(text)]
-    hint = next((text for prefix, text in words if not _NOT_A_FAILURE.search(prefix + text)), None)
-    hint = hint or next((text for _, text in last if _GRAVE.search(text) and not _PASSED_ON.search(text)), None)
+    hint = _words(lines)
     if hint is not None:
-        return LastError(ErrorKind.HINT, _head_of_paragraph(lines, hint)[:_SHOWN_MAX])
-    line = next((text for text in texts if not _RULE.match(text)), texts[0] if texts else None)
-    return None if line is None else LastError(ErrorKind.LAST_LINE, line[:_SHOWN_MAX])
+        return LastError(ErrorKind.HINT, hint)
+    texts = [text for line in reversed(lines) if (text := line.text.strip())]
+    grave = next((text for _, text in _last_of(lines) if forms.GRAVE.search(text)), None)
+    if grave is not None:
+        return LastError(ErrorKind.HINT, _head_of_paragraph(lines, grave))
+    says = (
+        text for text in texts if not (forms.RULE.match(text) or forms.NO_HINT.match(text) or forms.FRAME.match(text))
+    )
+    line = next(says, texts[0] if texts else None)
+    return None if line is None else LastError(ErrorKind.LAST_LINE, shown_part(line))
+
+
+def _last_of(lines: Sequence[Line]) -> list[tuple[str, str]]:
+    """Return the last lines that may name a failure, the last first, each with its prefix."""
+    last = [(line.prefix, shown_part(line.text.strip())) for line in reversed(lines[-_HINT_WITHIN:])]
+    return [each for each in last if not forms.PASSED_ON.search(each[1]) and not forms.NO_HINT.match(each[1])]
+
+
+def _words(lines: Sequence[Line]) -> str | None:
+    """Return the last line that has a word of failure and is no warning, or else one that says what is not so."""
+    plain = [
+        text
+        for prefix, text in _last_of(lines)
+        if not (forms.NOT_A_FAILURE.search(prefix + text) or forms.FRAME.match(text) or forms.STACK.match(text))
+    ]
+    complaint = next((at for at, text in enumerate(plain) if forms.WORDS.search(text)), None)
+    hint = None if complaint is None else _first_of(lines, plain[complaint])
+    hint = hint or next((text for text in plain if forms.WEAK_WORDS.search(text)), None)
+    return None if hint is None else _head_of_paragraph(lines, hint)
+
+
+def _first_of(lines: Sequence[Line], hint: str) -> str:
+    """Return the first of the lines with a word of failure that stand one below the other, down to a hint."""
+    at = _last_at(lines, hint)
+    while at > 0:
+        above = lines[at - 1].text.strip()
+        is_plain = not (forms.NOT_A_FAILURE.search(lines[at - 1].prefix + above) or forms.NO_HINT.match(above))
+        if not is_plain or not forms.WORDS.search(above) or forms.PASSED_ON.search(above):
+            break
+        at -= 1
+    return shown_part(lines[at].text.strip())
+
+
+def _last_at(lines: Sequence[Line], shown: str) -> int:
+    """Return where a line that is shown stands last."""
+    return next((at for at in range(len(lines) - 1, -1, -1) if shown_part(lines[at].text.strip()) == shown), 0)
 
 
 def _head_of_paragraph(lines: Sequence[Line], hint: str) -> str:
     """Return the first line of a paragraph between rulers, as launchers write them, or else the hint itself."""
-    at = next((at for at in range(len(lines) - 1, -1, -1) if lines[at].text.strip()[:_SHOWN_MAX] == hint), 0)
+    at = _last_at(lines, hint)
     for begin in range(at, max(-1, at - _PARAGRAPH_MAX), -1):
         text = lines[begin].text.strip()
-        if _RULE.match(text):
-            return lines[begin + 1].text.strip() if begin < at and len(text) >= _PARAGRAPH_MAX else hint
+        if forms.RULE.match(text):
+            is_ruler = begin < at and len(text) >= _PARAGRAPH_MAX
+            return shown_part(lines[begin + 1].text.strip()) if is_ruler else hint
         if not text:
             break
     return hint
@@ -228,7 +197,13 @@ def _head_of_paragraph(lines: Sequence[Line], hint: str) -> str:
 
 def _shown(found: _Found) -> str:
     root = next((cause for cause in found.causes if cause != found.line), "")
-    return f"{found.line[:_SHOWN_MAX]} (after {root[:_ROOT_MAX]})" if root else found.line[:_SHOWN_MAX]
+    return f"{shown_part(found.line)} (after {shown_part(root, _ROOT_MAX)})" if root else shown_part(found.line)
+
+
+def shown_part(line: str, limit: int = _SHOWN_MAX) -> str:
+    """Return a line; of one that is too long the beginning and the end."""
+    end = limit * _END_SHOWN // _SHOWN_MAX
+    return line if len(line) <= limit else f"{line[: limit - end - 5]} ... {line[-end:]}"
 
 
 def _tracebacks(lines: Sequence[Line]) -> list[_Found]:
@@ -236,7 +211,7 @@ def _tracebacks(lines: Sequence[Line]) -> list[_Found]:
     found: list[_Found] = []
     at = 0
     while at < len(lines):
-        if not _TRACEBACK.match(lines[at].text.lstrip()):
+        if not forms.TRACEBACK.match(lines[at].text.lstrip()):
             at += 1
             continue
         begin, indent = at, lines[at].indent
@@ -248,16 +223,16 @@ def _tracebacks(lines: Sequence[Line]) -> list[_Found]:
         if at >= len(lines):
             break
         line = _whole(lines, at)
-        end, inner = _rest_of_group(lines, at) if _GROUP.match(line) else (at, ())
+        end, inner = _rest_of_group(lines, at) if forms.GROUP.match(line) else (at, ())
         causes = (*_causes(lines, found, begin), *inner)
-        counts = not begin or not _OF_NO_ACCOUNT.match(lines[begin - 1].text)
+        counts = not begin or not forms.OF_NO_ACCOUNT.match(lines[begin - 1].text)
         found.append(_Found(begin, end, ErrorKind.EXCEPTION, line, causes, counts))
         at = end + 1
     return found
 
 
 def _causes(lines: Sequence[Line], found: Sequence[_Found], begin: int) -> tuple[str, ...]:
-    if not found or not any(line.text in _IN_A_CHAIN for line in lines[found[-1].end + 1 : begin]):
+    if not found or not any(line.text in forms.IN_A_CHAIN for line in lines[found[-1].end + 1 : begin]):
         return ()
     return (*found[-1].causes, found[-1].line)[:_CAUSES_MAX]
 
@@ -267,8 +242,8 @@ def _rest_of_group(lines: Sequence[Line], at: int) -> tuple[int, tuple[str, ...]
     begin = at + 1
     while at + 1 < len(lines) and lines[at + 1].is_in_group:
         at += 1
-    inner = (line.text for line in lines[begin : at + 1] if not _GROUP.match(line.text))
-    first = next((text for text in inner if _EXCEPTION.match(text)), "")
+    inner = (line.text for line in lines[begin : at + 1] if not forms.GROUP.match(line.text))
+    first = next((text for text in inner if forms.EXCEPTION.match(text)), "")
     return at, (first,) if first else ()
 
 
@@ -276,11 +251,11 @@ def _whole(lines: Sequence[Line], at: int) -> str:
     """Return a line, with the next one that says something when its message only begins there."""
     line = lines[at].text.strip()
     following = next((each.text.strip() for each in lines[at + 1 : at + 3] if each.text.strip()), "")
-    if line.endswith(":") or _HEAD.search(line):
+    if line.endswith(":") or forms.HEAD.search(line):
         following = _message_after(lines, at)
-    elif not following.startswith("what(): "):
+    elif not following.startswith(forms.WHAT):
         return line
-    return f"{line} {following}" if following and not _TRACEBACK.match(following) else line
+    return f"{line} {following}" if following and not forms.TRACEBACK.match(following) else line
 
 
 def _message_after(lines: Sequence[Line], at: int) -> str:
@@ -291,9 +266,9 @@ def _message_after(lines: Sequence[Line], at: int) -> str:
         if in_stack and line.indent >= _STACK_INDENT:
             continue
         in_stack = text.endswith("(most recent call last):")
-        if not _NO_MESSAGE.match(text):
+        if not forms.NO_MESSAGE.match(text):
             return text
-        if _TRACEBACK.match(text):
+        if forms.TRACEBACK.match(text):
             break
     return ""
 
@@ -306,28 +281,52 @@ def _others(lines: Sequence[Line], tracebacks: Sequence[_Found]) -> list[_Found]
         if at in taken:
             continue
         line = each.text
-        cause = _CAUSED_BY.match(line)
+        cause = forms.CAUSED_BY.match(line)
         if cause is not None and found and found[-1].kind is not ErrorKind.HINT:
-            causes = (line[cause.end() :], *found[-1].causes)
+            causes = (line[cause.end() :] or _message_after(lines, at), *found[-1].causes)
             found[-1] = replace(found[-1], end=at, causes=causes[:_CAUSES_MAX])
+        elif line.lstrip().startswith(forms.WHAT) and found and found[-1].line.startswith(forms.TERMINATED):
+            # Of several processes that end at once, the lines before it are mixed.
+            if forms.WHAT not in found[-1].line:
+                found[-1] = replace(found[-1], end=at, line=f"{found[-1].line} {line.strip()}")
         elif _is_crash(line):
             found.append(_Found(at, at, ErrorKind.EXCEPTION, _whole(lines, at)))
-        elif (before := _QUOTED.match(line)) and _EXCEPTION.match(line[before.end() :]):
+        elif (before := forms.QUOTED.match(line)) and forms.EXCEPTION.match(line[before.end() :]):
             found.append(_Found(at, at, ErrorKind.EXCEPTION, line[before.end() :].rstrip("\"'`,}] ")))
-        elif _MESSAGE.match(line) or _COMPILER.match(line) or _LEVEL.search(each.prefix):
-            if found and found[-1].end == at - 1 and _speaker(found[-1].line) == _speaker(line):
+        elif (
+            forms.MESSAGE.match(line)
+            or forms.COMPILER.match(line)
+            or forms.LEVEL.search(each.prefix)
+            or _has_stack(lines, at)
+        ):
+            is_next = bool(found) and found[-1].end == at - 1
+            # Of reports one below the other the first names the cause, unless it only passes on another one's.
+            if is_next and (
+                _speaker(found[-1].line) == _speaker(line)
+                or (found[-1].kind is ErrorKind.MESSAGE and not forms.PASSED_ON.search(found[-1].line))
+            ):
                 found[-1] = replace(found[-1], end=at)
             else:
                 found.append(_Found(at, at, ErrorKind.MESSAGE, _whole(lines, at)))
     return found
 
 
+def _has_stack(lines: Sequence[Line], at: int) -> bool:
+    """Return whether a line, which is no warning, is the one above a stack that a runtime wrote."""
+    text = lines[at].text.strip()
+    if forms.NO_MESSAGE.match(text) or forms.FRAME.match(lines[at].text) or forms.STACK.match(text):
+        return False
+    below = [line.text for line in lines[at + 1 : at + 1 + _STACK_WITHIN] if line.text.strip()]
+    is_above = bool(below) and (forms.STACK.match(below[0]) is not None or forms.FRAME.match(below[0]) is not None)
+    return is_above and not forms.NOT_A_FAILURE.search(lines[at].prefix + text)
+
+
 def _is_crash(line: str) -> bool:
     """Return whether a line reports an exception or a panic, also after the place in the source of a logger."""
-    if _CRASH.match(line) or _EXCEPTION.match(line):
+    if forms.CRASH.match(line) or forms.EXCEPTION.match(line):
         return True
-    place = _PLACE.match(line)
-    return place is not None and _CRASH.match(line, place.end()) is not None
+    place = forms.PLACE.match(line)
+    return place is not None and forms.CRASH.match(line, place.end()) is not None
 
 
 def _speaker(line: str) -> str:

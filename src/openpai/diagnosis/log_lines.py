@@ -21,11 +21,14 @@ _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 # What launchers put before a line, as in "[rank0]: ", "[1,3]<stderr>:" or "(worker pid=7) ".
 _PREFIX: Final = re.compile(
     r"(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [FP] )?|\d{1,5}: "
+    # A step of a build and its seconds; the stream; a step of a pipeline.
+    r"|(?:#\d{1,4} )?\d{1,5}\.\d{1,4} +(?=[A-Za-z])|#\d{1,4} (?=[A-Z]+:)|std(?:out|err): "
+    r"|Step #\d{1,3}(?: - \"[^\"\n]{1,60}\")?: "
     r"|\[[^\]\n]{1,60}\](?:<\w{1,10}>)?:? ?|\(\w[\w.]{0,40} pid=\d{1,8}[^)\n]{0,40}\) ){1,4}"
 )
 _RANK: Final = re.compile(r"\[[a-z-]{0,10}\d{1,5}(?:,\d{1,5})?\]|\(\w|\d{1,5}: ")
-_PREFIX_BEGINS: Final = frozenset("[(0123456789")
-_HOST: Final = re.compile(r"(?!python)[\w.-]{0,60}\d[\w.-]{0,10}: ")
+_PREFIX_BEGINS: Final = frozenset("[(0123456789#sS")
+_HOST: Final = re.compile(r"(?!python)[\w.-]{0,60}\d[\w.-]{0,10}(?:: | +\| )")
 """The name of a node before a line: it counts as a prefix only where every line has it, or a traceback."""
 TRACEBACK_MARK: Final = "Traceback (most recent call last)"
 _JSON_BREAK: Final = "\\n"

@@ -88,6 +88,9 @@ def _of_exit(report: ExitReport, found: Finding) -> Diagnosis:
     error = found.error
     message = error.line if error and error.kind not in (ErrorKind.LAST_LINE, ErrorKind.HINT) else ""
     if report.signal is not None and report.code in EXIT_SPECS:
+        if found.rule is not None:
+            # What another process did to it is no row of its own, but says why it got the signal.
+            return _with_cause(_row(report.code, found.line), found)
         return _row(report.code, message if report.code in _OWN_SIGNALS else "")
     if error is None:
         return replace(_row(UNKNOWN_FAILURE), reason="The program failed and wrote nothing to its log.")

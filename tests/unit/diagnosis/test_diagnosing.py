@@ -190,5 +190,5 @@ def test_of_a_long_line_the_part_with_the_reason_is_shown() -> None:
     found = find(Evidence(1, "['python3', 'train.py', '--text', '" + "x" * 600 + "'] exits with return code = -9\n"))
     assert found.line.startswith("['python3'")
     assert found.line.endswith("return code = -9")
-    assert len(found.line) <= 300
+    assert len(found.line) <= 400
     assert found.context == (found.line,)

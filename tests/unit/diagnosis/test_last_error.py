@@ -21,6 +21,7 @@ from tests.costs import assert_linear
 from tests.unit.diagnosis.failing_programs import PYTHON, RECORDED, SHELL, Program
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    work()\n    ^^^^^^\n'
+READER = "reader: failed to read the index"
 
 
 def last_error(tail: str) -> LastError | None:
@@ -121,6 +122,32 @@ def test_a_program_that_was_run_elsewhere(name: str) -> None:
         ),
         ("WARN Lost task 0.0 in stage 1.0\nINFO bye\n", "WARN Lost task 0.0 in stage 1.0"),
         ("the end\n======\n", "the end"),
+        # A block below a report may say that it only passes on how another process ended.
+        (
+            "disk sda has no room left\nError in step train:\n    log: t.log\n    the command exited with status 1\n",
+            "disk sda has no room left",
+        ),
+        # The line above a native stack; the first of several complaints; a message that a bare exception follows.
+        (
+            "the table has 3 columns, of 4\nStack trace:\n  [bt] (0) /x.so(+0x1) [0x7f]\n",
+            "the table has 3 columns, of 4",
+        ),
+        ("ok\nbad header: unknown kind\nthe file could not be read\nok\n", "bad header: unknown kind"),
+        ("reader: failed to read the index\n" + TRACEBACK + "AssertionError\n", f"{READER} (then AssertionError)"),
+        # Causes that are indented or stand on a line of their own.
+        (
+            "error: no cache\n  Caused by: mkdir: denied by the host\n",
+            "error: no cache (after mkdir: denied by the host)",
+        ),
+        ("Error: the plan failed\nCaused by:\n    no such table\n", "Error: the plan failed (after no such table)"),
+        # Advice, and the code of a shell, name no failure.
+        (
+            "the quota is exceeded\nPlease check the errors that are known\n  echo failed >> $LOG\n",
+            "the quota is exceeded",
+        ),
+        # What build and container tools put before each line.
+        ("#10 3.1 ok\n#10 3.2 E: no package x\n", "E: no package x"),
+        ("a\nstderr: KeyError: 'x'\n", "KeyError: 'x'"),
         (TRACEBACK, None),
         ("Traceback (most recent call last):\n", None),
     ],
@@ -138,6 +165,13 @@ def test_a_harmless_line_is_quoted_as_the_last_one_only(harmless: str) -> None:
     found = last_error(f"{harmless}\n\n")
     assert found is not None
     assert (found.kind, found.line) == (ErrorKind.LAST_LINE, harmless)
+
+
+def test_of_a_long_line_the_beginning_and_the_end_are_quoted() -> None:
+    found = last_error("ValueError: " + "x" * 1000 + " caused by a full disk")
+    assert found is not None
+    assert len(found.line) == 400
+    assert (found.line[:14], found.line[-12:]) == ("ValueError: xx", " a full disk")
 
 
 def test_a_log_without_a_word_is_reported_as_one() -> None:
