@@ -82,6 +82,27 @@ async def test_a_task_that_leaves_nothing_ends_without_a_word_about_files(keepin
     assert "files" not in printed(keeping)
 
 
+async def test_outputs_are_kept_of_the_directory_where_commands_start(keeping: Harness) -> None:
+    """Which in a container is the one of its image."""
+    backend = await keeping.start()
+    commands = 'mkdir -p model\necho weights >model/last\necho "a b" >"odd name"\necho no >other\nexit 3'
+    await backend.apply([a_launch(keeping, a_key(), commands, outputs=("model", "odd*"))])
+    (report,) = await Watch(backend).until_over(a_key())
+    assert report.code == 3
+    found = await files_after(keeping, backend)
+    assert {name: text for name, text in found.items() if name != "other"} == {
+        "model/last": "weights\n",
+        "odd name": "a b\n",
+    }
+
+
+async def test_what_was_there_before_the_task_is_no_output(keeping: Harness) -> None:
+    backend = await keeping.start()
+    await backend.apply([a_launch(keeping, a_key(), "echo new >new", outputs=("**",))])
+    await Watch(backend).until_over(a_key())
+    assert await files_after(keeping, backend) == {"new": "new\n"}
+
+
 async def test_of_too_much_a_part_is_kept_and_the_log_names_what_is_lost(keeping: Harness) -> None:
     if type(keeping).__name__ != "KubernetesNodeHarness":
         pytest.skip("only on Kubernetes files are fetched from elsewhere")

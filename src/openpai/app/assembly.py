@@ -20,7 +20,7 @@ from openpai.api.plugin_pages import read_plugin_pages
 from openpai.api.services import ServerSetting, Services, SshGateway
 from openpai.api.services import Settings as ApiSettings
 from openpai.app.alerting import StorageHealth, disk_free, messenger, read_commands
-from openpai.app.backend import make_backend
+from openpai.app.backend import make_backend, why_unkept
 from openpai.app.clock import SystemClock, SystemIdentities
 from openpai.app.datadir import DataDir, open_data_dir, refuse_half_restored, visit_data_dir
 from openpai.app.disk_guard import Reserve, Room, RoomGuard, require_room_to_start
@@ -202,7 +202,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
     commands = PlatformCommands(
         store, vault, clock, SystemIdentities(),
         settings=kept, usage=usage, accounts=users, storages=storages, check_room=Room(data.root).check,
-        plugins=plugins, code=code,
+        plugins=plugins, code=code, why_unkept=why_unkept(settings),
     )  # fmt: skip
     kept_ms = int(settings.work_retention_hours * 3_600_000)
     places = data.tasks / settings.backend
@@ -242,7 +242,7 @@ async def _leadership(
         settings=rooms.kept,
         usage=rooms.usage,
         measures=rooms.commands.measures,
-        kept=KeptLimit(rooms.work, rooms.queries, int(settings.work_kept_gb * (1 << 30))),
+        kept=KeptLimit(rooms.work, rooms.queries, int(settings.work_kept_gb * (1 << 30)), why_unkept(settings)),
         alert_parts=rooms.commands.alert_parts,
         storages=rooms.storages,
         plugins=rooms.plugins,

@@ -37,6 +37,17 @@ async def make_backend(
     return {"docker": _docker, "simulated": _simulated}[settings.backend](settings, data, clock)
 
 
+def why_unkept(settings: Settings) -> str:
+    """Return why nothing is kept of the files that tasks leave; empty if they are kept."""
+    if settings.work_retention_hours <= 0:
+        return "this server keeps no files of tasks (--work-retention-hours 0)"
+    if settings.backend == "docker" and os.geteuid() != 0:
+        return "only a server that runs as root keeps the files of containers"
+    if settings.backend == "kubernetes" and not settings.work_fetch_mb:
+        return "this server fetches no files of pods (--work-fetch-mb 0)"
+    return ""
+
+
 async def platform_secret(kept: SettingsStore, clock: Clock) -> bytes:
     """Return the secret by which all servers of a platform recognise its pods; it is made once.
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from openpai.lifecycle.model import Job, JobPhase, TaskId, TaskPhase
+from openpai.lifecycle.model import Job, JobPhase, TaskId, TaskPhase, Verdict
 from openpai.orchestrator import gangs
-from openpai.orchestrator.leader import Leader
+from openpai.orchestrator.leader import DueOutputs, Leader
 from openpai.orchestrator.sweeps import key_of, waiting_name
 from openpai.ports.store import JobRecord
+from openpai.protocol.outputs import outputs_of
 
 
 def adopt(leader: Leader, record: JobRecord) -> None:
@@ -73,6 +74,9 @@ def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Co
     if after.job.is_final:
         active.records.pop(id_, None)
         active.ended(id_)
+        outputs = outputs_of(after.spec.extras)
+        if outputs and after.job.outcome is not None and after.job.outcome.verdict is Verdict.SUCCEEDED:
+            active.outputs_due[id_] = DueOutputs(after.job.attempt, outputs, leader.clock.now_ms())
         leader.lemons.settle(before, after.job.outcome, leader.clock.now_ms())
         if (sweep := key_of(after)) is not None:
             active.ended(waiting_name(sweep))

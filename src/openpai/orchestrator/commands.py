@@ -7,7 +7,7 @@ it reaches the leader through the store's inbox.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -60,7 +60,9 @@ from openpai.ports.store import AlreadySubmitted, JobRecord, JobStore, NewJob
 from openpai.ports.task_usage import TaskUse
 from openpai.ports.usage import BeyondQuota, UsageStore
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
+from openpai.protocol.findings import Finding
 from openpai.protocol.job import JobSpec
+from openpai.protocol.outputs import outputs_of
 from openpai.protocol.placement import PRIORITY_OF, asked_class, is_private, placement_of, priority, time_limit_ms
 from openpai.protocol.reading import LONG_JOB_BYTES, Read, read_job
 from openpai.protocol.sweeps import MARKET_TAG, as_sent, is_sweep
@@ -92,7 +94,9 @@ class PlatformCommands(
         check_room: Callable[[], None] = lambda: None,
         plugins: Plugins = BUILT_IN,
         code: CodeStore | None = None,
+        why_unkept: str = "",
     ) -> None:
+        """`why_unkept` says why this server keeps no files of tasks; empty if it keeps them."""
         super().__init__(store, settings, clock)
         self._secrets = secrets
         self._identities = identities
@@ -103,6 +107,7 @@ class PlatformCommands(
         self._plugins = plugins
         self.measures = TaskMeasures()
         self._code = code
+        self._why_unkept = why_unkept
 
     async def submit(self, by: Submitter, text: bytes) -> Submitted:
         if by.idempotency_key:
@@ -166,7 +171,17 @@ class PlatformCommands(
 
     def _read(self, text: bytes, taken: Mapping[str, Any] | None) -> Read:
         plugins = self._plugins
-        return read_job(text, taken, lambda spec: (plugin_faults(spec, plugins), plugin_warnings(spec, plugins)))
+        return read_job(
+            text,
+            taken,
+            lambda spec: (plugin_faults(spec, plugins), [*plugin_warnings(spec, plugins), *self._lost_outputs(spec)]),
+        )
+
+    def _lost_outputs(self, spec: JobSpec) -> Iterator[Finding]:
+        """Yield a warning for outputs that will not be kept."""
+        if self._why_unkept and outputs_of(spec.extras):
+            message = f"these files will be lost: {self._why_unkept}; write what must last to a storage"
+            yield Finding(("extras", "outputs"), message)
 
     async def _again(self, by: Submitter, text: bytes, job: str, name: str) -> Submitted:
         first = await self._store.load(job)

@@ -16,9 +16,11 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import KeptLimit, Leader
 from openpai.orchestrator.recording import change_jobs
-from openpai.ports.kept_work import KeptAttempt
+from openpai.ports.backend import FILES_LOST
+from openpai.ports.kept_work import KeptAttempt, KeptWork
 from openpai.ports.queries import JobQueries
 from openpai.ports.store import Event
+from openpai.protocol.errors import Refused
 
 EVERY_S: Final = 5.0
 COUNTED_PER_PASS: Final = 500
@@ -26,6 +28,8 @@ KEPT: Final = "FilesKept"
 REMOVED: Final = "FilesRemoved"
 _NAMED: Final = 5
 _SLACK_MS: Final = 60_000
+_MISSED_AFTER_MS: Final = 30_000
+"""How long after a job's end its outputs are missed: they are moved, or fetched, after the end of each task."""
 _GIB: Final = 1 << 30
 
 
@@ -61,7 +65,31 @@ async def watch_kept_work(leader: Leader, watch: KeptWatch) -> None:
     await _say(leader, expired, REMOVED, "were removed: they were kept until {until}")
     others = [one for one in gone if one not in expired]
     await _say(leader, others, REMOVED, "were removed: the platform's disk was almost full")
+    await _miss_outputs(leader, kept)
     await _keep_limits(leader, kept, watch)
+
+
+async def _miss_outputs(leader: Leader, kept: KeptLimit) -> None:
+    """Write an event of each job that succeeded, named outputs and left none of them."""
+    now_ms = leader.clock.now_ms()
+    due = leader.active.outputs_due
+    for job in [job for job, each in due.items() if now_ms - each.since_ms >= _MISSED_AFTER_MS]:
+        attempt, outputs, _ = due.pop(job)
+        keys = [one.key for one in await kept.work.of_job(job) if one.key.job_attempt == attempt]
+        if not any([await _is_any_kept(kept.work, key, outputs) for key in keys]):
+            names = ", ".join(outputs[:_NAMED]) + (", ..." if len(outputs) > _NAMED else "")
+            why = kept.why_none or "its tasks wrote none to the directory where they start, or to PAI_WORK_DIR"
+            message = f"none of the job's outputs is kept ({names}): {why}"
+            event = Event(job, now_ms, FILES_LOST, message, attempt, is_warning=True)
+            await change_jobs(leader, {job: JobUpdate(notes=(event,))})
+
+
+async def _is_any_kept(work: KeptWork, key: AttemptKey, outputs: Sequence[str]) -> bool:
+    try:
+        await work.archive(key, outputs)
+    except Refused:
+        return False
+    return True
 
 
 async def _keep_limits(leader: Leader, kept: KeptLimit, watch: KeptWatch) -> None:

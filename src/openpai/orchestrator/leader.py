@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from openpai.diagnosis.rules import RuleSet, built_in
 from openpai.lifecycle.actions import wanted
@@ -62,6 +62,14 @@ class Nudges:
     timers: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+class DueOutputs(NamedTuple):
+    """The outputs that a job attempt should have left, and when it ended."""
+
+    attempt: int
+    outputs: tuple[str, ...]
+    since_ms: int
+
+
 @dataclass(slots=True)
 class ActiveJobs:
     """Every job that is not over, and the actions that the backend has for it."""
@@ -90,6 +98,8 @@ class ActiveJobs:
     """Those of them that are saved."""
     applications: dict[str, tuple[tuple[Application, ...], str]] = field(default_factory=dict)
     """By job, its applications, and the token that they get with each request."""
+    outputs_due: dict[str, DueOutputs] = field(default_factory=dict)
+    """By job that succeeded lately, what it names as outputs, until it is known whether any are kept."""
 
     def act_on(self, job: Job, among: Iterable[TaskId] | None = None) -> bool:
         """Queue the launches and kills of a job, or of these tasks of it; return whether there are any."""
@@ -148,6 +158,8 @@ class KeptLimit:
     work: KeptWork
     queries: JobQueries
     user_bytes_max: int
+    why_none: str = ""
+    """Why no files are kept on this server; empty if they are."""
     """0 sets no limit."""
 
 

@@ -8,8 +8,9 @@ written, so a reader never sees half of one.
 
 Called as `sh WRAPPER TASK_DIR LOG_DIR WORK_DIR GRACE_S [LAUNCHER [CGROUP [SCRIPT]]]`. An empty WORK_DIR means the
 current directory, and then PAI_WORK_DIR keeps its value if it is set. Files in TASK_DIR: `user.sh` (read), `grace`
-(read on SIGTERM, if it exists: seconds instead of GRACE_S), `ticket` and `exit` (written). On SIGTERM the wrapper also
-writes the file that PAI_PREEMPTION_NOTICE names, unless it is there: from `notice` beside the script, or its own words.
+(read on SIGTERM, if it exists: seconds instead of GRACE_S), `ticket`, `since` and `exit` (written). On SIGTERM the
+wrapper also writes the file that PAI_PREEMPTION_NOTICE names, unless it is there: from `notice` beside the script, or
+its own words.
 Their times are the start and the end of the attempt, because a shell has no clock. Files in LOG_DIR, all appended to:
 `stdout.log`, `stderr.log`, `runtime.log`; with `-` as LOG_DIR the task inherits the wrapper's own stdout and stderr,
 and the wrapper's notes go to stdout. With `-` as GRACE_S the sender of SIGTERM enforces the grace period. LAUNCHER is
@@ -80,6 +81,30 @@ report() {
     set -C
     { printf 'code %s\nend\n' "$1" >"$dir/exit"; } 2>/dev/null || return
     note "task ended with exit code $1 after $((${up%%.*} - since)) s"
+}
+# Whether the task wrote what its job names as outputs to the directory of its image, which goes with the container.
+has_outputs_elsewhere() { [ -n "${PAI_OUTPUTS-}" ] && [ -z "${PAI_CODE_FILE-}" ] && [ "$PWD" != "$PAI_WORK_DIR" ]; }
+# Copies them to the working directory, and nothing that is older than the task.
+copy_outputs() {
+    has_outputs_elsewhere || return 0
+    if ! command -v find >/dev/null 2>&1; then
+        note "outputs in $PWD are lost, as the image has no find: only files in $PAI_WORK_DIR are kept"
+        return 0
+    fi
+    newer=-newer
+    if find "$dir/ticket" -cnewer "$dir/ticket" >/dev/null 2>&1; then newer=-cnewer; fi
+    copy='for file; do
+        if [ -e "$0/$file" ]; then continue; fi
+        {
+            mkdir -p -- "$0/${file%/*}" && { cp -p -- "$file" "$0/$file" 2>/dev/null || cat "$file" >"$0/$file"; }
+        } 2>&3 || echo "$file"
+    done'
+    failed=$(
+        trap '' TERM
+        eval "find . -xdev -type f $newer \"\$dir/ticket\" ! -path \"*\$PAI_WORK_DIR/*\" $PAI_OUTPUTS" \
+            '-exec sh -c "$copy" "$PAI_WORK_DIR" {} +' 2>/dev/null
+    )
+    [ -z "$failed" ] || note "not all outputs in $PWD could be copied to $PAI_WORK_DIR; the others are lost"
 }
 # Keeps a container until the server has read what the task left in it, see `outputs`.
 hand_over() {
@@ -152,6 +177,7 @@ on_term() {
 on_usr1() {
     [ -n "$is_ending" ] || return 0
     note "the task did not end within $grace s after SIGTERM and is killed"
+    if has_outputs_elsewhere; then note "its outputs in $PWD are lost: only files in $PAI_WORK_DIR are kept"; fi
     finish 137
 }
 # Handled, not ignored: children inherit ignored signals, and a task may signal its own group.
@@ -185,6 +211,14 @@ if [ "$logs" = - ] && [ -n "${PAI_CHECKPOINT_DIR-}" ] && [ ! -d "$PAI_CHECKPOINT
 fi
 if [ -n "${PAI_CHECKPOINT_MESSAGE-}" ]; then note "no PAI_CHECKPOINT_DIR: $PAI_CHECKPOINT_MESSAGE"; fi
 
+# What the task writes must be newer than the ticket, however coarse the times of files are.
+tries=0
+while has_outputs_elsewhere && [ "$tries" -lt 1000 ] && command -v find >/dev/null 2>&1; do
+    { echo >"$dir/since"; } 2>/dev/null || break
+    [ -z "$(find "$dir/since" -newer "$dir/ticket" 2>/dev/null)" ] || break
+    tries=$((tries + 1))
+done
+
 note "task starts"
 if [ -z "${BASH_VERSION-}" ]; then
     (
@@ -202,6 +236,7 @@ else
             $launcher "$shell" "$script" </dev/null >&4 2>&5 3>&- 4>&- 5>&-
             code=$?
         fi
+        copy_outputs
         report "$code"
         exit "$code"
     ) &
@@ -217,6 +252,7 @@ done
 wait "$child"
 again=$?
 if [ "$again" != 127 ]; then code=$again; fi
+is_reported || copy_outputs
 finish "$code"
 """
 

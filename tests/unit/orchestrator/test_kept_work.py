@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+
+import pytest
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.kept_work import KeptDirectories
@@ -24,6 +27,7 @@ class World:
         self.root = root
         self.work = KeptDirectories(root, servers.clock, DAY_MS)
         self.watch = KeptWatch()
+        self.why_none = ""
 
     async def left(self, job: str, index: int, size: int, age_ms: int = 0) -> Path:
         """Leave a file of this size as a task of a job that has ended."""
@@ -40,7 +44,7 @@ class World:
 
     async def look(self, user_bytes_max: int = 0) -> None:
         leader = self.servers.leader
-        leader.kept = KeptLimit(self.work, self.servers.queries, user_bytes_max)
+        leader.kept = KeptLimit(self.work, self.servers.queries, user_bytes_max, self.why_none)
         await watch_kept_work(leader, self.watch)
 
     async def printed(self, job: str) -> list[tuple[str, str]]:
@@ -72,6 +76,33 @@ def test_each_job_says_once_what_of_it_is_kept_and_that_it_is_removed(tmp_path: 
         await world.look()
         ((reason, message),) = (await world.printed("train"))[1:]
         assert (reason, message.rpartition(": ")[2]) == ("FilesRemoved", "the platform's disk was almost full")
+
+    tell(tmp_path, story)
+
+
+@pytest.mark.parametrize("why_none", ["", "this server keeps no files"])
+def test_a_job_that_leaves_none_of_its_outputs_says_so_once(tmp_path: Path, why_none: str) -> None:
+    async def story(world: World) -> None:
+        world.why_none = why_none
+        for name, outputs in (("lost", ["weights", "*.log"]), ("kept", ["weights", "mod*"]), ("none", None)):
+            extras = {} if outputs is None else {"outputs": outputs}
+            await world.servers.submit(name, command="sleep 1", extras=extras)
+            await world.servers.in_phase(name, "succeeded")
+            if name != "none":
+                await world.left(name, 0, 10)
+        await world.look()
+        assert [reason for reason, _ in await world.printed("lost")] == ["FilesKept"]
+        await asyncio.sleep(31)
+        await world.look()
+        await world.look()
+        _, (reason, message) = await world.printed("lost")
+        assert (reason, message.partition(":")[0]) == (
+            "FilesLost",
+            "none of the job's outputs is kept (weights, *.log)",
+        )
+        assert why_none in message
+        assert [reason for reason, _ in await world.printed("kept")] == ["FilesKept"]
+        assert await world.printed("none") == []
 
     tell(tmp_path, story)
 

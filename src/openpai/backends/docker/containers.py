@@ -20,6 +20,7 @@ from openpai.backends.host.mounts import variable
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask, Mount
 from openpai.runtime.notice import CHECKPOINT_VARIABLE, NOTICE_FILE, NOTICE_VARIABLE
+from openpai.runtime.outputs import OUTPUTS_VARIABLE, find_words
 from openpai.runtime.progress import PROGRESS_FILE, PROGRESS_VARIABLE
 from openpai.runtime.script import HOSTS_FILE
 from openpai.runtime.unpacking import CODE_FILE, CODE_VARIABLE
@@ -181,7 +182,7 @@ def _environment(launch: LaunchTask, limits: Limits) -> Mapping[str, str]:
     environment |= {NOTICE_VARIABLE: f"{MOUNT}/{NOTICE_FILE}", CHECKPOINT_VARIABLE: CHECKPOINTS}
     environment[PROGRESS_VARIABLE] = f"{MOUNT}/{PROGRESS_FILE}"
     if limits.keeps_work:
-        environment["PAI_WORK_DIR"] = WORK
+        environment |= {"PAI_WORK_DIR": WORK, OUTPUTS_VARIABLE: find_words(launch.outputs)}
     if launch.code:
         environment[CODE_VARIABLE] = CODE
     if launch.hosts:
