@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from openpai.alerts.expressions import ExpressionError
+from openpai.protocol.wording import duration
 
 TEXT_MAX: Final = 2000
 _FIELD: Final = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
@@ -63,14 +64,3 @@ def _written(value: float, form: str) -> str:
     if form == "duration":
         return duration(value)
     return f"{value:.4g}" if abs(value) < 1e6 else f"{value:.0f}"
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time for people, as in `3 h 20 min`."""
-    minutes = max(0, round(seconds / 60))
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    days, rest = divmod(minutes, 1440)
-    hours, minutes = divmod(rest, 60)
-    parts = [f"{days} d" if days else "", f"{hours} h" if hours else "", f"{minutes} min" if minutes else ""]
-    return " ".join(filter(None, parts[:2] if days else parts))

@@ -42,7 +42,7 @@ def job_list(
             _name_text(job, own, of.get(job.full_name)),
             _state_text(job, of.get(job.full_name)),
             ago(job.submitted_at_ms, now_ms),
-            ran_for(job.attempt_started_at_ms, job.attempt_ended_at_ms, now_ms),
+            _ran_for(job, now_ms),
             str(job.tasks),
             str(job.gpus),
             job.virtual_cluster,
@@ -107,6 +107,11 @@ def borrowing(job: JobDetail, borrowed: Resources) -> str:
     return f"{amount}, until a job with a guarantee needs {them}{own}"
 
 
+def _ran_for(job: JobSummary | JobDetail, now_ms: int) -> str:
+    """Return how long a job's attempt has run; that of a job that waits again has not begun."""
+    return "-" if job.state == "WAITING" else ran_for(job.attempt_started_at_ms, job.attempt_ended_at_ms, now_ms)
+
+
 def job_facts(job: JobDetail, now_ms: int, borrowed: Resources | None = None) -> Table:
     """Return the facts about a job as a whole, one per line."""
     table = Table(box=None, pad_edge=False, show_header=False)
@@ -117,8 +122,8 @@ def job_facts(job: JobDetail, now_ms: int, borrowed: Resources | None = None) ->
     table.add_row("submitted", f"{clock_time(job.submitted_at_ms)} ({ago(job.submitted_at_ms, now_ms)})")
     if job.started_at_ms is not None and job.submitted_at_ms is not None:
         table.add_row("waited", span((job.started_at_ms - job.submitted_at_ms) / 1000))
-    ran = ran_for(job.attempt_started_at_ms, job.attempt_ended_at_ms, now_ms)
-    table.add_row("ran", ran + (" in this attempt" if job.retries else ""))
+    ran = _ran_for(job, now_ms)
+    table.add_row("ran", ran + (" in this attempt" if job.retries and ran != "-" else ""))
     if job.progress is not None and not job.is_final:
         table.add_row("progress", progress_text(job.progress, now_ms))
     if job.time_limit_s is not None:

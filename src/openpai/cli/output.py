@@ -10,6 +10,7 @@ import codecs
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 TABLE_WIDTH: Final = 80
+# A command for a job whose name looks like an option.
+_OPTION_LIKE: Final = re.compile(r"^(pai (?:job|sweep) (?!list )\S+) (-\S+)(.*)")
 # The characters of bars for terminals that have only ASCII.
 IN_ASCII: Final = {"█": "#", "▒": "%", "◧": "o", "·": ".", "×": "x"}
 Json = Annotated[bool, option("--json", "Print JSON and nothing else.")]
@@ -137,7 +140,8 @@ def next_step(*commands: str) -> None:
     from rich.markup import escape
 
     for number, command in enumerate(commands):
-        console().print(f"[dim]{'next:' if number == 0 else '     '}[/] {escape(harmless(command))}", soft_wrap=True)
+        shown = escape(harmless(_OPTION_LIKE.sub(r"\1\3 -- \2", command)))
+        console().print(f"[dim]{'next:' if number == 0 else '     '}[/] {shown}", soft_wrap=True)
 
 
 def aside(text: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from openpai.lifecycle.model import AttemptKey, ExitReason, Job, JobPhase, Stepped, Task, TaskPhase, Verdict
+from openpai.protocol.wording import duration
 
 NAMED_MAX: Final = 10
 TOLD_MAX: Final = 400
@@ -123,7 +124,7 @@ def _job_moves(before: Job, stepped: Stepped) -> Iterator[Line]:
         yield Line("Released", "everything that it waited for has happened", after.attempt)
     if after.phase is JobPhase.BACKING_OFF and after.retry_at_ms is not None:
         wait_s = (after.retry_at_ms - (after.attempt_ended_at_ms or after.retry_at_ms)) / 1000
-        yield Line("BackingOff", f"it will be tried again in {wait_s:.0f} s", after.attempt)
+        yield Line("BackingOff", f"it will be tried again in {duration(wait_s)}", after.attempt)
     elif after.is_final:
         is_bad = after.phase is JobPhase.FAILED
         yield Line(after.phase.capitalize(), f"the job {_ended(after)}", after.attempt, is_warning=is_bad)

@@ -25,6 +25,7 @@ from openpai.ports.shells import Shells
 from openpai.ports.store import Event, JobRecord
 from openpai.ports.task_usage import KeepsEvidence, TaskUse
 from openpai.protocol.placement import HangDetection, hang_detection
+from openpai.protocol.wording import duration
 from openpai.runtime.inspecting import WAITS_IN
 
 BY: Final = "openpai"
@@ -207,7 +208,7 @@ async def _report(
 def describe(hang: Hang, tasks: int) -> str:
     """Return a sentence about a hang."""
     of_what = "output or progress" if hang.spins else "output, progress, or use of a processor or GPU"
-    quiet = f"for {hang.for_ms / 1000:.0f} s without {of_what}"
+    quiet = f"for {duration(hang.for_ms / 1000)} without {of_what}"
     if not hang.blamed:
         return f"all {tasks} tasks have run {quiet}; {hang.reason}"
     return f"task {_named(hang.blamed)} hangs, {quiet}: {hang.reason}"

@@ -18,7 +18,7 @@ from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import TASKS_AT_ONCE
 from openpai.ports.store import Event, JobRecord, Slot
 from openpai.ports.usage import LentUse
-from openpai.protocol.wording import plural
+from openpai.protocol.wording import duration, plural
 from openpai.runtime.environment import port_labels
 from openpai.scheduler.model import Place, Preempt
 
@@ -116,7 +116,7 @@ class Proposal:
 
 def _moved(record: JobRecord, waiting: JobRecord | None, lost_ms: int, now_ms: int) -> Event:
     """Return the event of a job that leaves its devices for another one, with the work that it must do again."""
-    lost = f"the last {lost_ms / 1000:.0f} s of its work on {plural(record.spec.gpus_total, 'GPU')} are done again"
+    lost = f"the last {duration(lost_ms / 1000)} of its work on {plural(record.spec.gpus_total, 'GPU')} are done again"
     message = f"it leaves its node for {waiting.full_name if waiting else 'another job'}; {lost}"
     return Event(record.job.id, now_ms, "Moved", message, record.job.attempt)
 

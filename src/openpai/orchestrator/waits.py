@@ -13,6 +13,7 @@ from openpai.orchestrator.dependencies import waits_for
 from openpai.orchestrator.leader import Leader
 from openpai.ports.backend import NODE_SILENT, TaskSeen
 from openpai.ports.store import JobRecord
+from openpai.protocol.wording import duration
 from openpai.scheduler.model import Wait, Why
 
 WAITS_OF_A_ROLE: Final = 20
@@ -63,7 +64,7 @@ def silent(found: JobRecord, observed: Iterable[TaskSeen]) -> tuple[Wait, ...]:
 def backing_off(found: JobRecord, now_ms: int) -> Wait:
     """Return when a job that failed is tried again."""
     left_s = max(0, (found.job.retry_at_ms or now_ms) - now_ms) / 1000
-    message = f"attempt {found.job.attempt + 1} failed and the job is tried again in {left_s:.0f} s"
+    message = f"attempt {found.job.attempt + 1} failed and the job is tried again in {duration(left_s)}"
     return Wait(f"{found.job.id}/{found.job.attempt}", Why.BACKING_OFF, message, "wait, or stop the job")
 
 

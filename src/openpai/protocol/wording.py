@@ -123,3 +123,14 @@ def validation_message(fault: Mapping[str, Any]) -> str:
     if known := _PATTERNS.get(str(context.get("pattern"))):
         return known
     return template.format_map({key: str(value) for key, value in context.items()})
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time for people, as in `3 h 20 min`."""
+    minutes = max(0, round(seconds / 60))
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    days, rest = divmod(minutes, 1440)
+    hours, minutes = divmod(rest, 60)
+    parts = [f"{days} d" if days else "", f"{hours} h" if hours else "", f"{minutes} min" if minutes else ""]
+    return " ".join(filter(None, parts[:2] if days else parts))

@@ -121,6 +121,23 @@ def test_show_counts_the_run_of_the_attempt_and_names_the_user_who_restarted_the
     assert "4.0s" in pai("job", "list").out
 
 
+def test_a_job_that_waits_again_does_not_run_though_an_earlier_attempt_did(pai, platform):
+    times = {"launchedTime": 2000, "appLaunchedTime": 100_000, "completedTime": None, "appCompletedTime": None}
+    platform.on("GET", "/jobs/ann~hello", detail("WAITING", attemptId=1, retries=1, **times))
+    platform.on("GET", "/jobs/ann~hello/why", {"waits": []})
+    assert re.search(r"^ran +- *$", pai("job", "show", "hello").out, re.MULTILINE)
+    summary = {"name": "hello", "username": "ann", "state": "WAITING", **times}
+    platform.on("GET", "/jobs", {"totalCount": 1, "data": [summary]})
+    assert re.search(r"WAITING .*ago +- ", pai("job", "list").out)
+
+
+def test_a_name_like_an_option_stands_behind_two_dashes_in_the_next_commands(pai, platform, job_file):
+    platform.on("POST", "/jobs", {"user": "ann", "name": "-x"}, status=202)
+    message = pai("job", "submit", job_file, "--name=-x").out
+    assert "pai job logs -f -- -x\n" in message
+    assert "pai job show -- -x\n" in message
+
+
 def test_submit_names_the_next_step(pai, platform, job_file):
     platform.on("POST", "/jobs", {"user": "ann", "name": "hello", "warnings": ["odd"]}, status=202)
     message = pai("job", "submit", job_file)

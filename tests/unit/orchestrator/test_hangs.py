@@ -81,7 +81,7 @@ def test_it_is_reported_once_and_restarted_within_its_limit() -> None:
         assert await hangs_of(servers, row.id) == []
         await hanging.look(row.id, 0, times=14, stopped=0)
         (message,) = await hangs_of(servers, row.id)
-        assert "task worker-0 hangs, for 60 s" in message
+        assert "task worker-0 hangs, for 1 min" in message
         assert "process 7 (train) is stopped" in message
         assert len(hanging.stacks) == 1
         await servers.until(lambda: _attempt(servers, 1))

@@ -8,6 +8,7 @@ import pytest
 
 from openpai.backends.simulated.backend import virtual_nodes
 from openpai.ports.cluster_settings import ORDERS
+from openpai.protocol.wording import duration
 from tests.unit.orchestrator.servers import Servers, live
 
 
@@ -69,7 +70,7 @@ def test_a_job_of_one_gpu_moves_for_a_job_of_a_whole_node() -> None:
         noted = [each.event.message for each in await servers.events(moved) if each.event.reason == "Moved"]
         lost_ms = servers.leader.scheduler.state.moves.work["default"].lost_gpu_ms
         assert 60_000 <= lost_ms <= 300_000
-        lost = f"the last {lost_ms / 1000:.0f} s of its work on 1 GPU are done again"
+        lost = f"the last {duration(lost_ms / 1000)} of its work on 1 GPU are done again"
         assert noted == [f"it leaves its node for ann~big; {lost}"]
         others = [each.event.reason for name in events if name != moved for each in events[name]]
         assert "Moved" not in others

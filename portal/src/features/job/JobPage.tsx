@@ -59,7 +59,7 @@ function Shown({ job, asked }: { job: JobDetail; asked: string }) {
         <Facts>
           <Fact name={i18n.t("Submitted")}><Ago ms={status.submissionTime} /></Fact>
           <Fact name={i18n.t("Waited")}><Span from={status.submissionTime} to={status.launchedTime ?? status.completedTime} /></Fact>
-          <Fact name={i18n.t("Ran for")}><Span from={status.launchedTime} to={status.completedTime} /></Fact>
+          <Fact name={i18n.t("Ran for")}><Span from={status.state === "WAITING" ? null : status.launchedTime} to={status.completedTime} /></Fact>
           <Fact name={i18n.t("Tasks")}>{tasks.length}</Fact>
           <Fact name={i18n.t("Retries")}>{status.retries}</Fact>
           <Fact name={i18n.t("Priority")}>{job.jobPriority ?? "default"}</Fact>

@@ -34,7 +34,7 @@ const COLUMNS: readonly Column[] = [
   { key: "user", name: () => i18n.t("User"), width: "minmax(90px, 1fr)", px: 90, sort: "username", show: (job) => job.username },
   { key: "vc", name: () => i18n.t("Virtual cluster"), width: "minmax(132px, 1fr)", px: 132, sort: "vc", show: (job) => job.virtualCluster },
   { key: "submitted", name: () => i18n.t("Submitted"), width: "118px", px: 118, sort: "submissionTime", show: (job) => <Ago ms={job.submissionTime} /> },
-  { key: "took", name: () => i18n.t("Ran for"), width: "96px", px: 96, isEnd: true, show: (job) => <Span from={job.launchedTime} to={job.completedTime} /> },
+  { key: "took", name: () => i18n.t("Ran for"), width: "96px", px: 96, isEnd: true, show: (job) => <Span from={job.state === "WAITING" ? null : job.launchedTime} to={job.completedTime} /> },
   { key: "gpus", name: () => i18n.t("GPUs"), width: "76px", px: 76, sort: "totalGpuNumber", isEnd: true, show: (job) => job.totalGpuNumber },
   { key: "tasks", name: () => i18n.t("Tasks"), width: "80px", px: 80, sort: "totalTaskNumber", isEnd: true, show: (job) => job.totalTaskNumber },
   { key: "retries", name: () => i18n.t("Retries"), width: "86px", px: 86, sort: "retries", isEnd: true, show: (job) => job.retries },
