@@ -122,7 +122,8 @@ async def test_a_command_waits_while_its_output_is_not_read(harness: Harness) ->
         before = sent
         await asyncio.sleep(0.2)
     sending.cancel()
-    assert sent < 64 << 20
+    # Each connection on the way through an API server and a kubelet holds megabytes, more of them on a busy machine.
+    assert sent < 256 << 20
     await shell.close()
 
 

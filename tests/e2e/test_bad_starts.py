@@ -190,7 +190,7 @@ def test_a_start_that_failed_leaves_no_administrator_with_an_unknown_password(tm
     command = [*PAI, "up", "--port", "0", "--data-dir", str(tmp_path / "data")]
     nowhere = ["--backend", "docker", "--docker-url", f"unix://{tmp_path}/none.sock"]
     simulated = [*command, "--backend", "simulated"]
-    failed = subprocess.run([*command, *nowhere], env=unset, capture_output=True, text=True, timeout=60, check=False)
+    failed = subprocess.run([*command, *nowhere], env=unset, capture_output=True, text=True, timeout=240, check=False)
     assert failed.returncode != 0
     assert (tmp_path / "data" / "openpai.db").exists()
     with subprocess.Popen(simulated, env=unset, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as second:
