@@ -80,6 +80,17 @@ async def test_a_user_cannot_point_a_webhook_at_the_platform_itself(world: World
     assert (await world.get("/alerts/subscription", "ann"))["on"] == []
 
 
+@pytest.mark.parametrize("kind", ["webhook", "slack", "alertmanager"])
+async def test_a_channel_to_an_address_that_is_never_reached_is_refused_when_it_is_set(world: World, kind: str) -> None:
+    body = {"kind": kind, "data": {"url": "http://169.254.169.254/latest"}}
+    answer = await world.ask("PUT", "/alert-channels/hook", "root", json=body)
+    assert (answer.status_code, "169.254.169.254, which webhooks may not reach" in answer.text) == (400, True)
+    assert await world.get("/alert-channels", "root") == []
+    # The cluster's own network is the administrator's.
+    inside = {"kind": kind, "data": {"url": "http://10.1.2.3/hook"}}
+    assert (await world.ask("PUT", "/alert-channels/hook", "root", json=inside)).status_code == 200
+
+
 async def test_a_subscription_is_kept_in_the_profile(world: World) -> None:
     answer = await world.ask("PUT", "/alerts/subscription", "ann", json={"on": ["failure", "end"], "waitingMinutes": 5})
     kept = {"on": ["end", "failure"], "waitingMinutes": 5, "url": "", "shape": "webhook"}

@@ -6,6 +6,7 @@ The address that was checked is the one that is connected to, so that a name can
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
 from collections.abc import Sequence
@@ -44,6 +45,22 @@ def check_url(url: str) -> tuple[str, int, bool]:
     return parts.hostname, port, parts.scheme == "https"
 
 
+def check_literal(url: str, allowed: Sequence[Network] = ()) -> None:
+    """Raise InvalidParameters for a URL of an administrator whose host is an address that no webhook may reach.
+
+    What a name means is known only when it is used.
+    """
+    host, _, _ = check_url(url)
+    with contextlib.suppress(ValueError):
+        _check(host, ipaddress.ip_address(host.partition("%")[0]), allowed, is_trusted=True)
+
+
+def _check(host: str, address: Address, allowed: Sequence[Network], *, is_trusted: bool) -> None:
+    if not may_reach(address, allowed, is_trusted=is_trusted):
+        message = f"{host} has the address {address}, which webhooks may not reach"
+        raise InvalidParameters(message, _ADVICE)
+
+
 async def reachable(url: str, allowed: Sequence[Network], *, is_trusted: bool) -> Address:
     """Return an address of a URL that may be connected to; raise InvalidParameters if it has another one.
 
@@ -58,9 +75,7 @@ async def reachable(url: str, allowed: Sequence[Network], *, is_trusted: bool) -
         raise Unavailable(f"the name {host!r} has no address: {error or 'no answer in time'}") from error
     addresses = list(dict.fromkeys(ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in found))
     for address in addresses:
-        if not may_reach(address, allowed, is_trusted=is_trusted):
-            message = f"{host} has the address {address}, which webhooks may not reach"
-            raise InvalidParameters(message, _ADVICE)
+        _check(host, address, allowed, is_trusted=is_trusted)
     return addresses[0]
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 
-from openpai.notify.addresses import Network, reachable
+from openpai.notify.addresses import Network, check_literal, reachable
 from openpai.notify.mail import send_mail
-from openpai.notify.webhooks import post
+from openpai.notify.webhooks import post, url_of
 from openpai.ports.alerts import Channel, Message
 
 
@@ -31,6 +31,10 @@ class Messenger:
 
     async def check_target(self, url: str) -> None:
         await reachable(url, self._allowed, is_trusted=False)
+
+    def check_channel(self, channel: Channel, secrets: Mapping[str, Any]) -> None:
+        if channel.kind != "mail":
+            check_literal(url_of(channel, secrets), self._allowed)
 
     async def close(self) -> None:
         """Close its connections."""

@@ -38,7 +38,7 @@ async def post(
     allowed: Sequence[Network],
 ) -> None:
     """Post a message to the URL of its channel, or of its user."""
-    url = message.url or str(secrets.get("url") or channel.data.get("url", ""))
+    url = message.url or url_of(channel, secrets)
     if channel.kind == "alertmanager":
         url = url.rstrip("/") + "/api/v2/alerts"
     host, port, is_tls = check_url(url)
@@ -73,6 +73,11 @@ async def post(
     raise Refused(
         "InvalidParametersError", f"{host}:{port} answered with status {status}{reason}", "correct the channel"
     )
+
+
+def url_of(channel: Channel, secrets: Mapping[str, Any]) -> str:
+    """Return the URL of a channel."""
+    return str(secrets.get("url") or channel.data.get("url", ""))
 
 
 async def _reason(answer: httpx.Response, url: str) -> str:

@@ -119,6 +119,13 @@ class MessageSender(Protocol):
         """Raise Refused for an address that webhooks of users may not reach."""
         ...
 
+    def check_channel(self, channel: Channel, secrets: Mapping[str, Any]) -> None:
+        """Raise Refused for a channel whose URL has an address that no message may reach.
+
+        What a name means is known only when a message is sent.
+        """
+        ...
+
 
 class AlertStore(Protocol):
     """Stores alerts, actions, channels, and messages that wait. `epoch` as in `SettingsStore`."""

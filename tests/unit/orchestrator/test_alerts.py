@@ -49,6 +49,9 @@ class KeepingSender:
     async def check_target(self, url: str) -> None:
         """Allow every address."""
 
+    def check_channel(self, channel: Channel, secrets: Mapping[str, Any]) -> None:
+        """Allow every address."""
+
 
 class Alerting:
     """A platform with alerts."""

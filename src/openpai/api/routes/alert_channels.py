@@ -74,6 +74,7 @@ async def set_alert_channel(
         given = _with_credentials(services, before, given)
     plain, secret = split(name, body.kind, given)
     channel = Channel(name, body.kind, plain, services.sealer.seal(secret), caller.user, services.clock.now_ms())
+    services.sender.check_channel(channel, secret)
     await services.alerts.set_channel(channel)
     return reply(shapes.channel(channel))
 
