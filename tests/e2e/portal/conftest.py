@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -21,12 +22,27 @@ def built() -> None:
         pytest.skip("the portal is not built here: make portal")
 
 
+OPTIONS: Final = (
+    *("--backend", "simulated", "--ssh-port", "0"),
+    *("--gpus-per-node", "8", "--share", "vision: 1 node, speech: 8 GPUs"),
+)
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory, built: None) -> Iterator[Server]:
+    """Return a platform for all modules with SHARES_SERVER, whose jobs and users leave others alone."""
+    found = Server.start(tmp_path_factory.mktemp("portal"), 0, *OPTIONS)
+    yield found
+    found.end()
+
+
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, built: None) -> Iterator[Server]:
-    """Return a platform of four nodes with eight GPUs each."""
-    shares = ("--gpus-per-node", "8", "--share", "vision: 1 node, speech: 8 GPUs")
-    options = ("--backend", "simulated", "--ssh-port", "0", *shares)
-    found = Server.start(tmp_path_factory.mktemp("portal"), 0, *options)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, built: None) -> Iterator[Server]:
+    """Return a platform of four nodes with eight GPUs each, the module's own unless it says that it shares one."""
+    if getattr(request.module, "SHARES_SERVER", False):
+        yield request.getfixturevalue("shared_server")
+        return
+    found = Server.start(tmp_path_factory.mktemp("portal"), 0, *OPTIONS)
     yield found
     found.end()
 

@@ -14,6 +14,7 @@ from tests.e2e.portal.walking import broken_commands
 from tests.e2e.server import Server, until
 
 pytestmark = pytest.mark.slow
+SHARES_SERVER = True
 KEY: Final = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHWm3eEJr1bG5GLtMmEd6WYqnFyFLYHBQ1vQh7pQ3x9d"
 
 

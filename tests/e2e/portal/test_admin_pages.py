@@ -158,7 +158,7 @@ def test_the_map_shows_which_job_uses_which_gpu(visitor: Visitor, server: Server
     until(lambda: any(node["temperatures"] for node in server.get("/nodes")), "its GPUs are measured")
     page.locator("label").filter(has_text="Temperature").click()
     expect(page.locator("i[title$='admin~on-the-map · 60 °C'][data-heat=cool]")).to_have_count(3)
-    expect(page.get_by_role("button", name="60 °C: 3 of 8 in use, 0 bad")).to_have_count(1)
+    expect(page.get_by_role("button", name="60 °C: 3 of 8 in use, 0 bad or drained")).to_have_count(1)
     assert visitor.examine() == []
     page.locator("label").filter(has_text=re.compile("^Jobs$")).click()
     node = page.get_by_role("button", name="in use").filter(has=page.locator("i[title$='admin~on-the-map']")).first

@@ -12,6 +12,7 @@ from tests.e2e.portal.browsing import WITHIN_MS, Visitor, expect
 from tests.e2e.server import Server, job_text, until
 
 pytestmark = pytest.mark.slow
+SHARES_SERVER = True
 
 
 def _sweep(name: str) -> str:

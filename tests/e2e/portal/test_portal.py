@@ -10,6 +10,7 @@ from tests.e2e.portal.browsing import BOTH, Visitor
 from tests.e2e.server import PASSWORD, Server
 
 pytestmark = pytest.mark.slow
+SHARES_SERVER = True
 PAGES = (
     ("/", "Hello, admin"),
     ("/jobs", "Jobs"),

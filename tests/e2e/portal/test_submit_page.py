@@ -14,6 +14,7 @@ from tests.e2e.portal.browsing import BOTH, ELSEWHERE, WITHIN_MS, Visitor, expec
 from tests.e2e.server import PASSWORD, Server, until
 
 pytestmark = pytest.mark.slow
+SHARES_SERVER = True
 SECRET: Final = "hunter2-correct-horse"
 
 
