@@ -6,20 +6,22 @@ import css from "./Gauge.module.css";
 type Unit = "gpu" | "cpu";
 
 interface Shares {
+  /** With what is bad or drained now. */
   promised: number;
+  /** What its jobs use of its promise, also on hardware that is drained. */
   own: number;
   borrowed: number;
   lent: number;
+  /** What of the promise takes no jobs now. */
   bad: number;
 }
 
 /** Returns what a gauge shows of a virtual cluster: its GPUs, or its CPUs where it has no GPU. */
 export function sharesOf(vc: VirtualCluster): Shares & { unit: Unit } {
-  const unit: Unit = vc.resourcesGuaranteed.gpu + vc.resourcesUsed.gpu + vc.resourcesTotal.gpu > 0 ? "gpu" : "cpu";
-  const promised = vc.resourcesGuaranteed[unit];
-  const borrowed = vc.resourcesBorrowed[unit];
-  const own = Math.max(vc.resourcesUsed[unit] - borrowed, 0);
-  return { unit, promised, own, borrowed, lent: vc.resourcesLent[unit], bad: Math.max(promised - vc.resourcesTotal[unit], 0) };
+  const unit: Unit = vc.resourcesTotal.gpu + vc.resourcesUsed.gpu + vc.resourcesBorrowed.gpu > 0 ? "gpu" : "cpu";
+  const promised = vc.resourcesTotal[unit];
+  const bad = Math.max(promised - vc.resourcesGuaranteed[unit], 0);
+  return { unit, promised, own: vc.resourcesUsed[unit], borrowed: vc.resourcesBorrowed[unit], lent: vc.resourcesLent[unit], bad };
 }
 
 export function unitName(unit: Unit): string {
@@ -30,12 +32,15 @@ const rounded = (value: number) => (Number.isInteger(value) ? String(value) : va
 
 export function Gauge({ vc }: { vc: VirtualCluster }) {
   const { unit, promised, own, borrowed, lent, bad } = sharesOf(vc);
-  const whole = Math.max(promised, own + lent + bad) + borrowed || 1;
-  const parts: [string, number, string][] = [
+  // Jobs run on where it is drained: the bar shows only the rest.
+  const out = Math.min(bad, Math.max(promised - own - lent, 0));
+  const whole = Math.max(promised, own + lent) + borrowed || 1;
+  const widths = { own, borrowed, lent, bad: out };
+  const parts: [keyof typeof widths, number, string][] = [
     ["own", own, i18n.t("in use")],
     ["borrowed", borrowed, i18n.t("borrowed")],
     ["lent", lent, i18n.t("lent to others")],
-    ["bad", bad, i18n.t("bad")],
+    ["bad", bad, i18n.t("bad or drained")],
   ];
   const shown = parts.filter(([, value]) => value > 0);
   const text = i18n.t("{used} of {promised} promised {unit} in use", {
@@ -43,9 +48,9 @@ export function Gauge({ vc }: { vc: VirtualCluster }) {
   });
   return (
     <div>
-      <div className={css.bar} role="img" aria-label={[text, ...shown.slice(1).map(([, value, name]) => `${rounded(value)} ${name}`)].join(", ")}>
-        {shown.map(([kind, value]) => (
-          <span key={kind} className={css.part} data-kind={kind} style={{ width: `${(100 * value) / whole}%` }} />
+      <div className={css.bar} role="img" aria-label={[text, ...shown.filter(([kind]) => kind !== "own").map(([, value, name]) => `${rounded(value)} ${name}`)].join(", ")}>
+        {shown.filter(([kind]) => widths[kind] > 0).map(([kind]) => (
+          <span key={kind} className={css.part} data-kind={kind} style={{ width: `${(100 * widths[kind]) / whole}%` }} />
         ))}
       </div>
       <p className={css.text}>

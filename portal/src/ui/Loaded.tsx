@@ -27,16 +27,21 @@ export function Note({ icon, title, children, actions, tone = "plain" }: NotePro
   );
 }
 
+/** What the server says, with its commands set off. */
+function Said({ text }: { text: string }) {
+  return text.split("`").map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part));
+}
+
 export function Problem({ error, again }: { error: Error; again?: () => void }) {
   const status = error instanceof ApiError ? error.status : -1;
   const advice = error instanceof ApiError ? error.advice : "";
   const retry = again && <Button variant="default" onClick={again}>{i18n.t("Try again")}</Button>;
   if (status === 403)
-    return <Note icon="lock" title={i18n.t("You may not see this")}>{error.message}. {advice}</Note>;
-  if (status === 404) return <Note icon="search" title={i18n.t("Not found")}>{error.message}. {advice}</Note>;
+    return <Note icon="lock" title={i18n.t("You may not see this")}><Said text={`${error.message}. ${advice}`} /></Note>;
+  if (status === 404) return <Note icon="search" title={i18n.t("Not found")}><Said text={`${error.message}. ${advice}`} /></Note>;
   return (
     <Note icon="warn" tone="bad" title={i18n.t("This could not be loaded")} actions={retry}>
-      {error.message}. {advice}
+      <Said text={`${error.message}. ${advice}`} />
     </Note>
   );
 }

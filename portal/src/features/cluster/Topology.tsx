@@ -38,7 +38,7 @@ export default function Topology() {
                 <ul className={css.key}>
                   <li><i data-is="free" />{i18n.t("free")}</li>
                   <li><i data-is="reserved" />{i18n.t("reserved")}</li>
-                  <li><i data-is="bad" />{i18n.t("bad")}</li>
+                  <li><i data-is="bad" />{i18n.t("bad or drained")}</li>
                 </ul>
               )}
               {!jobs.length && <p className={css.dim}>{i18n.t("No job uses the cluster now.")}</p>}
@@ -69,7 +69,7 @@ function HeatKey({ heat }: { heat: Heat }) {
       <li><i data-heat="warm" />{i18n.t("{from} to {to} °C", { from: WARM_C, to: HOT_C })}</li>
       <li><i data-heat="hot" />{i18n.t("{degrees} °C and more", { degrees: HOT_C })}</li>
       <li><i data-heat="none" />{i18n.t("not measured")}</li>
-      <li><i data-is="bad" />{i18n.t("bad")}</li>
+      <li><i data-is="bad" />{i18n.t("bad or drained")}</li>
     </ul>
   );
 }
@@ -87,11 +87,12 @@ function Box({ place, heat }: { place: Place; heat: Heat }) {
 function NodeBox({ place, heat }: { place: Place; heat: Heat }) {
   const [, change] = useAddress();
   const leaves = leavesOf(place);
-  const count = (state: Leaf["state"]) => leaves.filter((leaf) => leaf.state === state).length;
+  const isUsed = (leaf: Leaf) => leaf.state === "used" || (leaf.state === "bad" && leaf.job !== "");
+  const count = (is: (leaf: Leaf) => boolean) => leaves.filter(is).length;
   const hottest = hottestOf(place.name, leaves, heat);
   const degrees = hottest === undefined ? "" : ` ${Math.round(hottest)} °C`;
   // What is seen of it is part of its name.
-  const words = i18n.t("{name}: {used} of {total} in use, {bad} bad", { name: place.name + degrees, used: count("used"), total: leaves.length, bad: count("bad") });
+  const words = i18n.t("{name}: {used} of {total} in use, {bad} bad or drained", { name: place.name + degrees, used: count(isUsed), total: leaves.length, bad: count((leaf) => leaf.state === "bad") });
   return (
     <button type="button" className={css.node} data-bad={place.isBad || undefined} aria-label={words} onClick={() => change({ node: place.name })}>
       <span className={css.label}>{place.name}{degrees && <span className={css.degrees} data-heat={heatName(hottest)}>{degrees}</span>}</span>
@@ -115,6 +116,5 @@ function Square({ node, leaf }: { node: string; leaf: Leaf }) {
   const degrees = heat?.get(`${node}/${leaf.index}`);
   const title = [leaf.job ? `${leaf.index}: ${leaf.job}` : String(leaf.index), degrees !== undefined && `${Math.round(degrees)} °C`].filter(Boolean).join(" · ");
   if (heat) return <i data-is={leaf.state} data-heat={leaf.state === "bad" ? undefined : heatName(degrees)} title={title} />;
-  const isColoured = leaf.job && leaf.state !== "bad";
-  return <i data-is={leaf.state} data-dim={(lit && leaf.job !== lit) || undefined} title={title} style={isColoured ? { background: colours.get(leaf.job) } : undefined} />;
+  return <i data-is={leaf.state} data-dim={(lit && leaf.job !== lit) || undefined} title={title} style={leaf.job ? { background: colours.get(leaf.job) } : undefined} />;
 }

@@ -77,7 +77,7 @@ function InUse({ me }: { me: User }) {
   const own = quotas.data ?? [];
   const limited = own.find((quota) => quota.gpusRunning !== null);
   if (!limited) {
-    const promised = Object.entries(all).reduce((sum, [name, vc]) => sum + (me.admin || me.virtualCluster.includes(name) ? vc.resourcesGuaranteed.gpu : 0), 0);
+    const promised = Object.entries(all).reduce((sum, [name, vc]) => sum + (me.admin || me.virtualCluster.includes(name) ? vc.resourcesTotal.gpu : 0), 0);
     if (!running || running.totalCount > SUMMED_MAX || !promised) return <>{i18n.t("Your jobs, your virtual clusters, and what is free now.")}</>;
     const used = running.data.reduce((sum, job) => sum + job.totalGpuNumber, 0);
     return <>{i18n.t("{used, plural, one {Your jobs use # GPU} other {Your jobs use # GPUs}}; {promised, plural, one {# is} other {# are}} promised to your virtual clusters.", { used, promised })}</>;

@@ -26,8 +26,8 @@ export function Filters({ query, change, me }: FiltersProps) {
       <Choice name={i18n.t("State")} chosen={query["state"]} options={STATES.map((state) => [state, stateName(state)])} onChange={(state) => change({ state })} />
       <Choice name={i18n.t("Virtual cluster")} chosen={query["vc"]} options={vcs.map((vc) => [vc, vc])} onChange={(vc) => change({ vc })} />
       <Choice name={i18n.t("Priority")} chosen={query["priority"]} options={PRIORITIES.map((one) => [one, one])} onChange={(priority) => change({ priority })} />
-      {(["user", "tag", "node"] as const).map((key) => query[key] && !(key === "user" && isMine) && (
-        <Button key={key} size="xs" variant="light" rightSection={<Icon name="close" size={13} />} onClick={() => change({ [key]: "" })}>{key}: {query[key]}</Button>
+      {([["user", i18n.t("User")], ["tag", i18n.t("Tag")], ["node", i18n.t("Node")]] as const).map(([key, name]) => query[key] && !(key === "user" && isMine) && (
+        <Button key={key} size="xs" variant="light" rightSection={<Icon name="close" size={13} />} onClick={() => change({ [key]: "" })}>{name}: {query[key]}</Button>
       ))}
     </div>
   );

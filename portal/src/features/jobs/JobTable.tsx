@@ -60,6 +60,9 @@ interface JobTableProps {
   empty: ReactNode;
 }
 
+/** As many rows stand there, without text, until the first answer. */
+const BLANK_ROWS = 12;
+
 export function JobTable({ asked, query, change, chosen, choose, empty }: JobTableProps) {
   const [total, setTotal] = useState(0);
   const window_ = useWindow(total, 44);
@@ -77,14 +80,14 @@ export function JobTable({ asked, query, change, chosen, choose, empty }: JobTab
     "--width": isNarrow ? "100%" : `${40 + columns.reduce((sum, column) => sum + column.px, 0)}px`,
   } as CSSProperties;
   if (rows.error && rows.isLoading) return <Problem error={rows.error} again={rows.again} />;
-  const indexes = Array.from({ length: Math.max(window_.last - window_.first + 1, 0) }, (_, index) => window_.first + index);
+  const indexes = Array.from({ length: rows.isLoading ? BLANK_ROWS : Math.max(window_.last - window_.first + 1, 0) }, (_, index) => window_.first + index);
   const isOneRow = hasArrays(query);
   const isEmpty = !rows.isLoading && rows.total === 0;
   const inView = indexes.map(rows.job).filter((job) => job !== undefined);
   return (
     <>
       <div ref={window_.box} className={css.table} style={sizes} onScroll={window_.onScroll} tabIndex={0}
-        {...(isEmpty ? {} : { role: "table", "aria-label": i18n.t("Jobs"), "aria-rowcount": rows.total + 1, "aria-busy": rows.isLoading })}>
+        {...(isEmpty ? {} : { role: "table", "aria-label": i18n.t("Jobs"), "aria-rowcount": rows.isLoading ? -1 : rows.total + 1, "aria-busy": rows.isLoading })}>
         {isEmpty ? empty : <><div role="rowgroup">
           <div className={css.heads} role="row">
             <div className={css.cell} role="columnheader"><All jobs={inView} chosen={chosen} choose={choose} /></div>
@@ -99,7 +102,7 @@ export function JobTable({ asked, query, change, chosen, choose, empty }: JobTab
         </>}
       </div>
       <div className={css.filters}>
-        <span className={css.foot} role="status">{isOneRow ? i18n.t("{count, plural, one {# job or array} other {# jobs and arrays}}", { count: rows.total }) : i18n.t("{count, plural, one {# job} other {# jobs}}", { count: rows.total })}</span>
+        <span className={css.foot} role="status">{rows.isLoading ? i18n.t("Loading") : isOneRow ? i18n.t("{count, plural, one {# job or array} other {# jobs and arrays}}", { count: rows.total }) : i18n.t("{count, plural, one {# job} other {# jobs}}", { count: rows.total })}</span>
         {!isNarrow && <Columns hidden={hidden} setHidden={setHidden} />}
       </div>
     </>

@@ -30,12 +30,15 @@ export function useRows(query: JobsQuery, first: number, last: number) {
     refetchInterval: () => whileLive(LIVE_MS),
     placeholderData: keepPreviousData,
   });
+  const isUnknown = count.data === undefined;
   const total = count.data ?? 0;
   const pages = useMemo(() => {
     const from = Math.floor(first / PAGE);
     const to = Math.floor(Math.max(Math.min(last, total - 1), 0) / PAGE);
+    // The first page is asked for together with the count.
+    if (isUnknown) return [0];
     return total ? Array.from({ length: Math.max(to - from + 1, 0) }, (_, index) => from + index) : [];
-  }, [first, last, total]);
+  }, [first, last, total, isUnknown]);
   const found = useQueries({
     queries: pages.map((page) => ({
       // The end of the list moves when jobs are added, and with it what a page from the end holds.
@@ -48,5 +51,5 @@ export function useRows(query: JobsQuery, first: number, last: number) {
   const byPage = new Map(pages.map((page, index) => [page, found[index]?.data]));
   const job = (index: number) => byPage.get(Math.floor(index / PAGE))?.[index % PAGE];
   const error = count.error ?? found.find((one) => one.error)?.error ?? null;
-  return { total, job, error, isLoading: count.data === undefined, again: () => void count.refetch() };
+  return { total, job, error, isLoading: isUnknown, again: () => void count.refetch() };
 }

@@ -50,7 +50,7 @@ export function Hardware({ fields }: { fields: Fields }) {
       </div>
       {sku && <p className={css.dim}>{skuText(sku)}</p>}
       <div className={css.three}>
-        <Amount fields={fields} path={[...at, "instances"]} label={i18n.t("Tasks")} min={1} />
+        <Amount fields={fields} path={[...at, "instances"]} label={i18n.t("Tasks")} min={1} otherwise="1" />
         <Amount fields={fields} path={[...at, "resourcePerInstance", "cpu"]} label={i18n.t("CPUs")} min={1} />
         <Amount fields={fields} path={[...at, "resourcePerInstance", "memoryMB"]} label={i18n.t("Memory, MB")} min={1} />
       </div>
@@ -74,11 +74,11 @@ function remove(document: Document, path: string[]): void {
   if (isMap(node) && !node.items.length) remove(document, above);
 }
 
-function Amount({ fields, path, label, min, write }: { fields: Fields; path: Path; label: string; min: number; write?: (value: number) => void }) {
+function Amount({ fields, path, label, min, otherwise, write }: { fields: Fields; path: Path; label: string; min: number; otherwise?: string; write?: (value: number) => void }) {
   const value = textAt(fields, path);
   const set = write ?? ((count: number) => fields.edit((document) => document.setIn(path, count)));
   return (
-    <NumberInput label={label} min={min} value={value === "" ? "" : Number(value)} error={faultAt(fields, path)} allowDecimal={false} hideControls
+    <NumberInput label={label} min={min} placeholder={otherwise} value={value === "" ? "" : Number(value)} error={faultAt(fields, path)} allowDecimal={false} hideControls
       onChange={(typed) => typed !== "" && Number(typed) !== Number(value) && set(Number(typed))} />
   );
 }

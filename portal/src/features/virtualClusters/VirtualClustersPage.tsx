@@ -76,9 +76,9 @@ export default function VirtualClustersPage() {
 }
 
 /** Returns what a virtual cluster is guaranteed, in words. */
-export function guaranteed(vc: Pick<VirtualCluster, "skus" | "resourcesGuaranteed">): string {
+export function guaranteed(vc: Pick<VirtualCluster, "skus" | "resourcesTotal">): string {
   const skus = Object.entries(vc.skus).filter(([, count]) => count > 0).map(([sku, count]) => `${count} ${sku}`);
-  const { cpu, gpu } = vc.resourcesGuaranteed;
+  const { cpu, gpu } = vc.resourcesTotal;
   return skus.join(", ") || (gpu ? `${gpu} GPU` : `${cpu} CPU`);
 }
 
