@@ -117,6 +117,7 @@ MEASUREMENTS: dict[str, tuple[tuple[str, ...], tuple[Bar, ...]]] = {
             Bar("largest_chunk_kb", at_most=120),
             Bar("jump_p95_ms", at_most=500),
             Bar("change_p95_ms", at_most=400),
+            Bar("tabs_change_p95_ms", at_most=400),
             Bar("tabs_streams", at_most=1),
             Bar("line_p95_ms", at_most=300),
             Bar("log_tab_mb", at_most=150),
