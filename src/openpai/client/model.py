@@ -22,9 +22,6 @@ class Alert(behaviour.Alert, Answer):
     state = field.text("status", "state")
     """Suppressed: a silence holds for it."""
     silenced_by = field.texts("status", "silencedBy")
-    """Ids of silences."""
-    inhibited_by = field.texts("status", "inhibitedBy")
-    receivers = field.texts("receivers")
     fingerprint = field.text("fingerprint")
 
 
@@ -40,7 +37,6 @@ class AlertAction(Answer):
     detail = field.text("detail")
     """What became of it."""
     fingerprint = field.text("fingerprint")
-    """Of its alert."""
 
 
 class AlertChannel(Answer):
@@ -49,7 +45,6 @@ class AlertChannel(Answer):
     name = field.text("name")
     kind = field.text("kind")
     data = field.mapping("data")
-    """Without credentials."""
     secrets = field.texts("secrets")
     """Whether there are credentials: `sealed`."""
     changed_by = field.text("changedBy")
@@ -92,7 +87,6 @@ class AlertRule(Revised):
     """Where it comes from."""
     severity = field.text("severity")
     expr = field.text("expr")
-    """Its condition."""
     for_s = field.amount("forSeconds")
     """How long the condition must hold."""
     actions = field.texts("actions")
@@ -137,7 +131,6 @@ class PastAlert(Answer):
     fired_at_ms = field.number("firedTime")
     resolved_at_ms = field.number("resolvedTime")
     value = field.real("value")
-    """Its last value."""
 
 
 class PastAction(Answer):
@@ -175,7 +168,6 @@ class Announcement(Answer):
 
     id = field.text("id")
     text = field.text("text")
-    """Plain text."""
     level = field.text("level")
     from_ms = field.amount("fromTime")
     """Shown from then on."""
@@ -249,7 +241,6 @@ class Checked(Answer):
     needed = ("username",)
     user = field.text("username")
     is_application = field.flag("application")
-    issued_at_s = field.amount("iat")
     expires_at_s = field.amount("exp")
     """Missing if it never expires."""
     is_admin = field.flag("admin")
@@ -327,11 +318,6 @@ class ClusterConfig(Answer):
 class Event(Answer):
     """One event of a job."""
 
-    uid = field.text("uid")
-    framework_name = field.text("frameworkName")
-    """Never changes."""
-    pod_uid = field.text("podUid")
-    """Empty for the job itself."""
     role = field.text("taskroleName")
     """Empty for the job itself."""
     task = field.text("taskName")
@@ -341,7 +327,6 @@ class Event(Answer):
     type = field.text("type")
     reason = field.text("reason")
     message = field.text("message")
-    """For people."""
     first_at_ms = field.moment("firstTimestamp")
     at_ms = field.moment("lastTimestamp")
     node = field.text("sourceHost")
@@ -355,7 +340,6 @@ class ExitSpec(Revised):
     """Where it comes from."""
     summary = field.text("summary")
     domain = field.text("domain")
-    """Who is responsible."""
     retry = field.text("retry")
     """Whether another attempt may end better."""
     action = field.text("action")
@@ -387,7 +371,6 @@ class Cause(behaviour.Cause, Answer):
     """Name of the exit spec; `unknown` if no rule matched."""
     summary = field.text("summary")
     domain = field.text("domain")
-    """Who is responsible."""
     retry = field.text("retry")
     """Whether another attempt may end better."""
     excludes_node = field.flag("excludesNode")
@@ -430,7 +413,6 @@ class FileView(behaviour.FileView, Answer):
     name = field.text("name")
     type = field.text("type")
     size = field.amount("size")
-    """Bytes."""
     modified_at_ms = field.number("modifiedTime")
 
 
@@ -503,7 +485,6 @@ class JobHead(Answer):
     """What the list and the detail both say of a job besides its state."""
 
     id = field.text("debugId")
-    """Never changes."""
     name = field.text("name")
     tags = field.texts("tags")
     sweep = field.text("sweep")
@@ -520,7 +501,6 @@ class After(Answer):
     """A job that has to end before another one is queued."""
 
     job = field.text("job")
-    """User~name."""
     until = field.text("until")
     """How it has to end."""
 
@@ -602,30 +582,6 @@ class ExitCodeRow(Answer):
     solution = field.texts("solution")
 
 
-class ErrorLogs(Answer):
-    """The lines that led to a diagnosis."""
-
-    user = field.text("user")
-    platform = field.text("platform")
-
-
-class RuntimeExit(Answer):
-    """The exit of a task, as its runtime reported it."""
-
-    exit_code = field.amount("exitCode")
-    origin_user_exit_code = field.amount("originUserExitCode")
-    reason = field.text("reason")
-    solution = field.text("solution")
-    error_logs = field.part(ErrorLogs, "errorLogs")
-
-
-class ExitMessages(Answer):
-    """The message of the task's exit, or else that of the platform."""
-
-    runtime = field.part_if_any(RuntimeExit, "runtime")
-    launcher = field.text("launcher")
-
-
 class TaskView(behaviour.TaskView, Answer):
     """A task, with its newest attempt."""
 
@@ -641,8 +597,6 @@ class TaskView(behaviour.TaskView, Answer):
     node = field.text("containerNodeName")
     ports = field.mapping("containerPorts")
     gpu_numbers = field.text("containerGpus")
-    container_log = field.text("containerLog")
-    """Path of its logs in the API."""
     exit_code = field.number("containerExitCode")
     """See the exit-code table; None until it ended."""
     exit_spec = field.part_if_any(ExitCodeRow, "containerExitSpec")
@@ -691,18 +645,14 @@ class JobDetail(behaviour.JobDetail, JobHead):
     """The cause of a failure; None for other ends."""
     exit_spec = field.part_if_any(ExitCodeRow, "jobStatus", "appExitSpec")
     exit_diagnostics = field.text("jobStatus", "appExitDiagnostics")
-    exit_messages = field.part_if_any(ExitMessages, "jobStatus", "appExitMessages")
     trigger_message = field.text("jobStatus", "appExitTriggerMessage")
     trigger_role = field.text("jobStatus", "appExitTriggerTaskRoleName")
     trigger_index = field.number("jobStatus", "appExitTriggerTaskIndex")
     attempt = field.amount("jobStatus", "attemptId")
     attempt_state = field.text("jobStatus", "attemptState")
-    attempt_progress = field.amount("jobStatus", "appProgress")
-    """1 once the attempt ended."""
     attempt_created_at_ms = field.number("jobStatus", "appCreatedTime")
     attempt_started_at_ms = field.number("jobStatus", "appLaunchedTime")
     attempt_ended_at_ms = field.number("jobStatus", "appCompletedTime")
-    exit_type = field.text("jobStatus", "appExitType")
     checkpoint_at_ms = field.number("jobStatus", "checkpointTime")
     """When the job's newest checkpoint was written."""
     tasks = field.grouped(TaskView, "taskRoles", "taskStatuses", "role")
@@ -728,7 +678,6 @@ class RoleEfficiency(Answer):
     tasks_measured = field.amount("tasksMeasured")
     """How many of them the values are of."""
     cpu = field.part(ResourceEfficiency, "cpu")
-    """Processors."""
     memory_bytes = field.part(ResourceEfficiency, "memoryBytes")
     gpus = field.amount("gpus")
     """The GPUs of each task."""
@@ -808,9 +757,7 @@ class Login(Answer):
     needed = ("user", "token")
     user = field.text("user")
     token = field.text("token", is_secret=True)
-    """Shown only now."""
     is_admin = field.flag("admin")
-    has_github_pat = field.flag("hasGitHubPAT")
 
 
 class MarketCategory(Answer):
@@ -829,7 +776,6 @@ class MarketItem(Answer):
     kind = field.text("kind")
     title = field.text("title")
     summary = field.text("summary")
-    """One sentence."""
     author = field.text("author")
     is_official = field.flag("official")
     """Whether it is the administrators'."""
@@ -873,9 +819,7 @@ class MarketRevision(Answer):
     """What the edit was for."""
     title = field.text("title")
     summary = field.text("summary")
-    """One sentence."""
     description = field.text("description")
-    """Markdown."""
     protocol = field.text("protocol")
     """A job file; secrets in it are `******`, for which each user gives their own."""
     storage = field.text("storage")
@@ -901,7 +845,6 @@ class MarketDetail(MarketItem):
     """The newest revision, which an edit starts from."""
     changed_by = field.text("changedBy")
     description = field.text("description")
-    """Markdown."""
     protocol = field.text("protocol")
     """A job file; secrets in it are `******`, for which each user gives their own."""
     parameters = field.parts(MarketParameter, "parameters")
@@ -938,7 +881,6 @@ class MarketPage(Answer):
     """A part of a list of items."""
 
     total = field.amount("total")
-    """How many match."""
     items = field.parts(MarketItem, "items")
 
 
@@ -948,11 +890,9 @@ class MarketRun(behaviour.MarketRun, Answer):
     item = field.text("item")
     """Its name in paths and commands."""
     revision = field.amount("revision")
-    """Of the item."""
     user = field.text("user")
     name = field.text("name")
     id = field.text("id")
-    """Never changes."""
     warnings = field.texts("warnings")
     """What may not have the expected effect."""
 
@@ -968,7 +908,6 @@ class MetricSeries(Answer):
     """The values of one series; None where nothing was measured."""
 
     labels = field.mapping("labels")
-    """What was measured."""
     mean = field.measures("mean")
     low = field.measures("low")
     high = field.measures("high")
@@ -994,7 +933,6 @@ class MetricInfo(Answer):
 
     name = field.text("name")
     help = field.text("help")
-    """What is measured."""
     kind = field.text("kind")
     """The values of a counter are its rates per second."""
     unit = field.text("unit")
@@ -1008,7 +946,6 @@ class NewToken(Answer):
 
     needed = ("token",)
     token = field.text("token", is_secret=True)
-    """Shown only now."""
     name = field.text("name")
     scope = field.text("scope")
 
@@ -1090,7 +1027,6 @@ class Resources(Answer):
 
     cpus = field.amount("cpu")
     memory_mb = field.amount("memory")
-    """MB."""
     gpus = field.amount("gpu")
 
 
@@ -1163,7 +1099,6 @@ class Use(UsageTotal):
     """Use by the requested dimensions."""
 
     day = field.text("day")
-    """In UTC."""
     user = field.text("user")
     group = field.text("group")
     virtual_cluster = field.text("virtualCluster")
@@ -1187,9 +1122,7 @@ class Result(behaviour.Result, Answer):
     id = field.text("id")
     status = field.amount("status")
     message = field.text("message")
-    """For people."""
     advice = field.text("advice")
-    """Of an error."""
 
 
 class Results(Answer):
@@ -1280,7 +1213,6 @@ class StorageView(Answer):
     name = field.text("name")
     is_shared = field.flag("share")
     """False: each user sees a folder of their own."""
-    volume_name = field.text("volumeName")
     is_default = field.flag("default")
     """Whether jobs that name no storage get it."""
     type = field.text("type")
@@ -1293,7 +1225,6 @@ class StorageView(Answer):
     groups = field.texts("groups")
     """For administrators: groups that it is granted to."""
     has_credentials = field.flag("hasCredentials")
-    """For administrators."""
     created_at_ms = field.amount("createdTime")
 
 
@@ -1301,11 +1232,9 @@ class Submitted(behaviour.Submitted, Answer):
     """A job that was accepted and stored durably."""
 
     message = field.text("message")
-    """For people."""
     user = field.text("user")
     name = field.text("name")
     id = field.text("id")
-    """Never changes."""
     warnings = field.texts("warnings")
     """Settings that do not have the expected effect."""
 
@@ -1314,7 +1243,6 @@ class SubmittedSweep(Answer):
     """A sweep whose jobs were all accepted and stored durably."""
 
     message = field.text("message")
-    """For people."""
     user = field.text("user")
     name = field.text("name")
     """Name of the sweep."""
@@ -1400,17 +1328,13 @@ class TaskUse(behaviour.TaskUse, Answer):
     disk_written_bytes = field.number("diskWrittenBytes")
     """Since the task started."""
     disk_read_per_s = field.measured("diskReadPerSecond")
-    """Bytes."""
     disk_written_per_s = field.measured("diskWrittenPerSecond")
-    """Bytes."""
     network_received_bytes = field.number("networkReceivedBytes")
     """Since the task started; None where tasks share the network of their node."""
     network_sent_bytes = field.number("networkSentBytes")
     """Since the task started."""
     network_received_per_s = field.measured("networkReceivedPerSecond")
-    """Bytes."""
     network_sent_per_s = field.measured("networkSentPerSecond")
-    """Bytes."""
     processes = field.amount("processes")
     stopped = field.amount("stoppedProcesses")
     """How many of them are stopped, as by SIGSTOP."""
@@ -1428,7 +1352,6 @@ class TokenView(Answer):
     scope = field.text("scope")
     created_at_ms = field.amount("createdTime")
     expires_at_ms = field.number("expirationTime")
-    """None: never."""
     is_current = field.flag("current")
     """Whether it is the token of this request."""
 
@@ -1455,7 +1378,6 @@ class QueuedJob(Answer):
     """A job that waits, at its place in the queue of its virtual cluster."""
 
     position = field.amount("position")
-    """Counted from 1."""
     job = field.text_if_any("job")
     """None for a job that the caller may not see."""
     priority_class = field.text("priorityClass")
@@ -1464,14 +1386,11 @@ class QueuedJob(Answer):
     rank = field.amount("rank")
     """Among jobs of equal priority, the higher rank goes first."""
     tasks = field.amount("tasks")
-    """That wait."""
     gpus = field.amount("gpu")
-    """That these need."""
     cpus = field.amount("cpu")
     submitted_at_ms = field.amount("submittedTime")
     code = field.text("code")
     message = field.text("message")
-    """Why it waits."""
     unblock = field.text("unblock")
     """What would change that."""
     may_move = field.flag("mayMove")
@@ -1518,7 +1437,6 @@ class VirtualCluster(behaviour.VirtualCluster, Answer):
     capacity = field.real("capacity")
     """Percent of the cluster."""
     max_capacity = field.real("maxCapacity")
-    """The same."""
     used_capacity = field.real("usedCapacity")
     """Percent of the cluster."""
     used = field.part(Resources, "resourcesUsed")
@@ -1568,11 +1486,9 @@ class ReplayedVc(Answer):
     wait_p95_s = field.real("waitP95Seconds")
     """19 of 20 jobs waited for less."""
     gpus_used = field.real("gpusUsed")
-    """On average."""
     utilisation = field.real("utilisation")
     """The same as a share of the promise."""
     jobs_waiting = field.real("jobsWaiting")
-    """On average."""
     gpus_stranded = field.real("gpusStranded")
     """Free while a job waited that needed no more of them, on average."""
     preemptions = field.amount("preemptions")
@@ -1600,7 +1516,6 @@ class WhatIf(Answer):
     from_ms = field.amount("fromTime")
     to_ms = field.amount("toTime")
     jobs = field.amount("jobs")
-    """That were replayed."""
     left_out = field.mapping("leftOut")
     """Jobs that were not, by reason."""
     notes = field.texts("notes")

@@ -42,30 +42,28 @@ NAMES: Final[Mapping[str, str]] = {
     "RoleEfficiency.cpu": "cpu", "StorageView.share": "is_shared", "User.username": "name",
     "User.virtualCluster": "virtual_clusters", "appCompletedTime": "attempt_ended_at_ms",
     "appCreatedTime": "attempt_created_at_ms", "appExitCause": "cause", "appExitCode": "exit_code",
-    "appExitDiagnostics": "exit_diagnostics", "appExitMessages": "exit_messages", "appExitSpec": "exit_spec",
-    "appExitTriggerMessage": "trigger_message", "appExitTriggerTaskIndex": "trigger_index",
-    "appExitTriggerTaskRoleName": "trigger_role", "appExitType": "exit_type",
-    "appLaunchedTime": "attempt_started_at_ms", "appProgress": "attempt_progress", "approval": "needs_approval",
-    "attemptId": "attempt", "checkedTime": "checked_ms", "complete": "complete", "completedTime": "ended_at_ms",
-    "containerExitCause": "cause", "containerExitCode": "exit_code", "containerExitDiagnostics": "exit_diagnostics",
-    "containerExitSpec": "exit_spec", "containerGpus": "gpu_numbers", "containerIp": "address",
-    "containerNodeName": "node", "containerPorts": "ports", "cpu": "cpus", "debugId": "id",
-    "drainDeadline": "drain_deadline_ms", "dryRun": "is_dry", "earliestTime": "earliest_ms",
-    "excludesNode": "excludes_node", "expirationTime": "expires_at_ms", "firstTimestamp": "first_at_ms",
-    "from": "from_ms", "fromTime": "from_ms", "gpu": "gpus", "grouplist": "groups", "groupname": "name",
-    "hasGitHubPAT": "has_github_pat", "iat": "issued_at_s", "jobAttemptId": "job_attempt", "jobPriority": "priority",
-    "keptUntil": "kept_until_ms", "lastTimestamp": "at_ms", "latestTime": "latest_ms", "launchedTime": "started_at_ms",
-    "memoryMB": "memory_mb", "moveJobs": "moves_jobs", "others": "others", "powerLimitWatts": "power_limit_w",
-    "powerWatts": "power_w", "resourcesBorrowed": "borrowed", "resourcesGuaranteed": "guaranteed",
-    "resourcesLent": "lent", "resourcesTotal": "total", "resourcesUsed": "used", "retryDelayTime": "retry_delay_s",
-    "runningGangs": "running", "runTimeErrorFactor": "run_error", "runTimes": "runs",
-    "runTimesWithinFactor2": "runs_within_2x", "secondsLeft": "left_s", "sinceTime": "since_ms", "sourceHost": "node",
-    "sshIp": "host", "sshPort": "port", "start": "start_ms", "startsAt": "since", "startsWithinRange": "starts_within",
-    "stoppedProcesses": "stopped", "stopTime": "stops_at_ms", "storageConfig": "storages",
-    "submissionTime": "submitted_at_ms", "taskIndex": "index", "taskName": "task", "taskRoleName": "role",
-    "taskroleName": "role", "taskRoles": "roles", "taskState": "state", "temperatureCelsius": "temperature_c",
-    "to": "to_ms", "totalCount": "total", "totalGpuNumber": "gpus", "totalTaskNumber": "tasks",
-    "totalTaskRoleNumber": "task_roles", "toTime": "to_ms", "username": "user", "waitingGangs": "waiting",
+    "appExitDiagnostics": "exit_diagnostics", "appExitSpec": "exit_spec", "appExitTriggerMessage": "trigger_message",
+    "appExitTriggerTaskIndex": "trigger_index", "appExitTriggerTaskRoleName": "trigger_role",
+    "appLaunchedTime": "attempt_started_at_ms", "approval": "needs_approval", "attemptId": "attempt",
+    "checkedTime": "checked_ms", "complete": "complete", "completedTime": "ended_at_ms", "containerExitCause": "cause",
+    "containerExitCode": "exit_code", "containerExitDiagnostics": "exit_diagnostics", "containerExitSpec": "exit_spec",
+    "containerGpus": "gpu_numbers", "containerIp": "address", "containerNodeName": "node", "containerPorts": "ports",
+    "cpu": "cpus", "debugId": "id", "drainDeadline": "drain_deadline_ms", "dryRun": "is_dry",
+    "earliestTime": "earliest_ms", "excludesNode": "excludes_node", "expirationTime": "expires_at_ms",
+    "firstTimestamp": "first_at_ms", "from": "from_ms", "fromTime": "from_ms", "gpu": "gpus", "grouplist": "groups",
+    "groupname": "name", "jobAttemptId": "job_attempt", "jobPriority": "priority", "keptUntil": "kept_until_ms",
+    "lastTimestamp": "at_ms", "latestTime": "latest_ms", "launchedTime": "started_at_ms", "memoryMB": "memory_mb",
+    "moveJobs": "moves_jobs", "others": "others", "powerLimitWatts": "power_limit_w", "powerWatts": "power_w",
+    "resourcesBorrowed": "borrowed", "resourcesGuaranteed": "guaranteed", "resourcesLent": "lent",
+    "resourcesTotal": "total", "resourcesUsed": "used", "retryDelayTime": "retry_delay_s", "runningGangs": "running",
+    "runTimeErrorFactor": "run_error", "runTimes": "runs", "runTimesWithinFactor2": "runs_within_2x",
+    "secondsLeft": "left_s", "sinceTime": "since_ms", "sourceHost": "node", "sshIp": "host", "sshPort": "port",
+    "start": "start_ms", "startsAt": "since", "startsWithinRange": "starts_within", "stoppedProcesses": "stopped",
+    "stopTime": "stops_at_ms", "storageConfig": "storages", "submissionTime": "submitted_at_ms", "taskIndex": "index",
+    "taskName": "task", "taskRoleName": "role", "taskroleName": "role", "taskRoles": "roles", "taskState": "state",
+    "temperatureCelsius": "temperature_c", "to": "to_ms", "totalCount": "total", "totalGpuNumber": "gpus",
+    "totalTaskNumber": "tasks", "totalTaskRoleNumber": "task_roles", "toTime": "to_ms", "username": "user",
+    "waitingGangs": "waiting",
 }  # fmt: skip
 """Names of fields, by `Class.key` or by the key alone."""
 
@@ -78,7 +76,10 @@ NULLABLE: Final = frozenset({
 """Texts that are None if the document has null there (others are empty), and numbers that only some answers have."""
 EMPTY: Final = frozenset({"Cause", "FirstCause", "Resources"})
 """Classes of which an empty value stands for null."""
-OLDER: Final = frozenset({"GPUs", "vCores", "appId", "jobSpecific", "taskUid"})
+OLDER: Final = frozenset({
+    "GPUs", "appExitMessages", "appExitType", "appId", "appProgress", "containerLog", "frameworkName", "hasGitHubPAT",
+    "iat", "inhibitedBy", "jobSpecific", "podUid", "receivers", "taskUid", "uid", "vCores", "volumeName",
+})  # fmt: skip
 """Keys that only older clients read."""
 NEEDED: Final[Mapping[str, Sequence[str]]] = {
     "AuditPage": ["entries"], "Checked": ["username"], "FilePage": ["entries"], "Group": ["groupname"],
@@ -273,7 +274,8 @@ def _description(document: type, key: str) -> str:
     if text.startswith("milliseconds since 1970"):
         text = text.partition("; ")[2]
     text = _in_python(text.replace(", in milliseconds since 1970", "").replace(", in ms since 1970", ""))
-    return text and f"{text[0].upper()}{text[1:].rstrip('.')}."
+    # A few words say no more than the name of the field.
+    return f"{text[0].upper()}{text[1:].rstrip('.')}." if len(text.split()) > 3 else ""
 
 
 def _in_python(text: str) -> str:
