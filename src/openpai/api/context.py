@@ -75,7 +75,7 @@ class ActionByTicket(RequiredAction):
     """Also admits requests with a ticket for their path instead of a login."""
 
     async def recognise(self, request: Request) -> Caller:
-        """Return who sent a request, or for whom its ticket was issued."""
+        """Return the sender of a request, or the caller of its ticket."""
         ticket = request.query_params.get("ticket")
         if ticket is None or "authorization" in request.headers:
             return await super().recognise(request)

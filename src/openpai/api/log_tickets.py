@@ -28,7 +28,7 @@ class _Contents(NamedTuple):
 
 
 class Tickets:
-    """Issues tickets, and returns for whom a ticket was issued."""
+    """Issues tickets, and returns the caller of a ticket."""
 
     def __init__(self, sealer: Sealer, sessions: Sessions, clock: Clock) -> None:
         self._sealer = sealer
@@ -41,7 +41,7 @@ class Tickets:
         return sealed_text(self._sealer, {_TICKET: contents})
 
     async def caller(self, ticket: str, path: str) -> Caller:
-        """Return the caller for whom a ticket was issued.
+        """Return the caller of a ticket.
 
         Raises ForbiddenUserError for an expired one or another path, UnauthorizedUserError for any other text.
         """

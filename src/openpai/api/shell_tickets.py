@@ -31,7 +31,7 @@ class _Contents(NamedTuple):
 
 
 class ShellTickets:
-    """Issues tickets, and returns for whom a ticket was issued, once."""
+    """Issues tickets, and returns the caller of a ticket once."""
 
     def __init__(self, sessions: Sessions, clock: Clock) -> None:
         self._sessions = sessions
@@ -47,7 +47,7 @@ class ShellTickets:
         return issued
 
     async def caller(self, ticket: str, path: str) -> Caller:
-        """Return the caller for whom a ticket was issued, and forget it.
+        """Return the caller of a ticket, and forget it.
 
         Raises ForbiddenUserError for another path, and UnauthorizedUserError for any text that is no ticket (any more).
         """

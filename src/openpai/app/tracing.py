@@ -84,7 +84,7 @@ class Collector:
         self._reason = ""
 
     def export(self, spans: Sequence[ReadableSpan]) -> Any:
-        """Send spans, and say what nobody knows yet."""
+        """Send spans, and log when the collector stops or begins to answer."""
         self._reason = ""
         result = self._exporter.export(spans)
         if self._is_sent(result):

@@ -58,7 +58,7 @@ class _Context(msgspec.Struct):
 
 @dataclass(frozen=True)
 class ClusterAccess:
-    """How to reach one API server, and as whom."""
+    """The address of one API server, and the identity to use there."""
 
     server: str
     """Its URL, without a slash at the end."""

@@ -363,9 +363,9 @@ class Stepped:
     changed: tuple[TaskId, ...] = ()
     """Tasks that changed, of the attempt that the job was in before, in the order of the facts."""
     stopped: str = ""
-    """By whom and why the job is stopped, if these facts request it."""
+    """The user who stopped the job and the reason, if these facts request a stop."""
     restarted: str = ""
-    """By whom and why the job was restarted, if these facts begin an attempt for that."""
+    """The user who restarted the job and the reason, if these facts begin an attempt for that."""
     root: TaskId | None = None
     """The task that is the root of the attempt's failure, if that is another one than the one that decided it."""
 

@@ -1,4 +1,4 @@
-"""Commands of administrators about nodes, and how nodes are shown: what there is, what is in use, and by whom.
+"""Commands of administrators about nodes, and how nodes are shown: what there is, what is in use, and by which jobs.
 
 Only the leader knows the nodes. Any other server answers with NotLeading, which names the leader.
 """

@@ -83,7 +83,7 @@ async def remove_announcement(
     caller: Annotated[Caller, needs("announcement.change")],
     id: Annotated[str, Path(max_length=64, description="The announcement.")],  # noqa: A002
 ) -> Done:
-    """Remove an announcement; nobody sees it any more."""
+    """Remove an announcement; it is no longer shown."""
     about(request, target=id)
 
     def without(known: Rows) -> Rows:

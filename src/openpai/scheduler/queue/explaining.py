@@ -91,7 +91,7 @@ def _nearest(ahead: GangsAhead) -> tuple[str, ...]:
 
 
 def explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
-    """Return for whom a gang waits whose resources are reserved."""
+    """Return which jobs have to end before a gang with reserved resources starts."""
     victims: set[str] = set()
     for request in state.reserving[gang].requests:
         record = state.core.cluster.gangs.get(request.id)

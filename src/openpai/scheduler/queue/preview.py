@@ -1,4 +1,4 @@
-"""Says whether gangs that nobody has submitted would start now, and why not. Changes nothing."""
+"""Says whether gangs that are not submitted would start now, and why not. Changes nothing."""
 
 from __future__ import annotations
 
