@@ -22,6 +22,7 @@ from openpai.protocol.errors import PaiError
 FAILED_MS: Final = 3_600_000
 """How long a failed job counts as one that failed just now."""
 FAILED_MAX: Final = 1_000
+_JOBS_AT_ONCE: Final = 100
 
 NAMES: Final[Mapping[str, str]] = {
     "pai_job_waiting_seconds": "How long a job has waited for resources since it was submitted or tried again.",
@@ -60,9 +61,12 @@ async def gather(leader: Leader, parts: AlertParts, names: Collection[str]) -> F
         if (record := leader.active.records.get(id_)) is not None
     }
     facts |= _node_facts(leader, now_ms)
-    if "pai_gpu_held" in names:
-        facts["pai_gpu_held"] = _gpus_held(leader.active.records.values())
     await asyncio.sleep(0)
+    if "pai_gpu_held" in names:
+        records = list(leader.active.records.values())
+        for start in range(0, len(records), _JOBS_AT_ONCE):
+            facts["pai_gpu_held"] |= _gpus_held(records[start : start + _JOBS_AT_ONCE])
+            await asyncio.sleep(0)
     facts |= _vc_facts(leader)
     if "pai_job_failed" in names:
         since_ms = now_ms - FAILED_MS

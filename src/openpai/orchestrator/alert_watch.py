@@ -36,6 +36,7 @@ PAST_MAX_MS: Final = int(2 * EVERY_S * 1000)
 """At most so much time counts as passed between two evaluations, whatever the clock says."""
 REFUSED_MS: Final = 3_600_000
 """How long a rule shows that it was kept from an action."""
+_SAVED_AT_ONCE: Final = 100
 _HELD_SAVED_MS: Final = 30_000
 log: Final = structlog.get_logger(__name__)
 
@@ -196,6 +197,12 @@ async def _save(
     # Alerts that were pending, and those of rules that are gone or switched off.
     over = {each.id: each for found in (watch.alerts or {}).values() for each in found if each.id not in present}
     gone = [id_ for id_, alert in over.items() if alert.state is not State.RESOLVED and id_ in watch.saved]
+    # Nobody is told of a pending alert yet. There may be thousands, and a decision's commit must not wait for all.
+    pending = [alert for alert in changed if alert.state is State.PENDING]
+    for start in range(0, len(pending), _SAVED_AT_ONCE):
+        part = Changes(pending[start : start + _SAVED_AT_ONCE])
+        await parts.store.save(part, leader.clock.now_ms(), leader.epoch)
+    changed = [alert for alert in changed if alert.state is not State.PENDING]
     if changed or gone or actions or outgoing:
         changes = Changes(changed, gone, actions, outgoing)
         left_out = await parts.store.save(changes, leader.clock.now_ms(), leader.epoch)

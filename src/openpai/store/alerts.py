@@ -24,6 +24,7 @@ _CURSOR: Final = "alert-cursor"
 _ACTION_COLUMNS: Final = ("key", "rule", "target", "at_ms", "state", "detail", "alert")
 _SHOWN_MAX: Final = 20_000
 _REPLACED_AT_ONCE: Final = 1_000
+_MANY: Final = 100
 _FAR_MS: Final = 2 * 3_600_000
 
 
@@ -36,12 +37,12 @@ class SqlAlertStore(Stored):
         return tuple(map(_alert, found))
 
     async def save(self, changes: Changes, now_ms: int, epoch: int | None) -> int:
-        rows = {alert.id: _alert_columns(alert) for alert in changes.alerts}
         actions = [_action_columns(action) for action in changes.actions]
 
         def work(connection: sa.Connection) -> int:
             if epoch is not None:
                 check_lease(connection, epoch)
+            rows = {alert.id: _alert_columns(alert) for alert in changes.alerts}
             replaced = [*rows, *changes.gone]
             for start in range(0, len(replaced), _REPLACED_AT_ONCE):
                 part = replaced[start : start + _REPLACED_AT_ONCE]
@@ -55,7 +56,8 @@ class SqlAlertStore(Stored):
                 _set_cursor(connection, changes.cursor, now_ms)
             return left_out
 
-        return await self._database.write(work)
+        # Thousands of jobs may wait, and each is a pending alert.
+        return await self._database.write(work, is_long=len(changes.alerts) + len(changes.gone) > _MANY)
 
     async def actions(
         self, *, since_ms: int = 0, states: Sequence[str] = (), limit: int = 1000
