@@ -64,3 +64,13 @@ async def test_a_storage_that_is_not_there_is_reported(harness: Harness, tmp_pat
     assert f"there is no directory {tmp_path / 'missing'} on this machine" in report.message
     assert harness.output(a_key()) == ""
     assert not (tmp_path / "missing").exists()
+
+
+async def test_what_only_pods_mount_is_refused_elsewhere(harness: Harness) -> None:
+    _needs_shell(harness)
+    if "Kube" in type(harness).__name__:
+        pytest.skip("pods mount volume claims")
+    report = await ran(harness, "echo never", mounts=(Mount("team", "", "/mnt/team", claim="team-data"),))
+    assert report.reason is ExitReason.LAUNCH_REFUSED
+    assert "storage team is the volume claim team-data, which only pods of Kubernetes mount" in report.message
+    assert harness.output(a_key()) == ""

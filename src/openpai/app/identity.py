@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 from urllib.parse import urlsplit
 
 import yaml
@@ -18,12 +18,14 @@ from openpai.api.services import SignOn
 from openpai.app.config_file import refuse_readable
 from openpai.cli.text_file import read_text
 from openpai.identity.directory import GROUP_FILTER, Directory, LdapSettings, is_this_machine
-from openpai.identity.oidc import Oidc, OidcSettings
-from openpai.identity.provider import Provider
 from openpai.ports.clock import Clock
 from openpai.ports.identity import Sealer
 from openpai.protocol.errors import BadConfiguration, Refused
 from openpai.protocol.wording import validation_message
+
+if TYPE_CHECKING:
+    from openpai.identity.oidc import OidcSettings
+    from openpai.identity.provider import Provider
 
 _ORIGIN = r"^https?://[^/\s?#@]+/?$"
 Text = Annotated[str, Field(min_length=1, max_length=2048)]
@@ -56,6 +58,8 @@ class OidcPart(_Part):
 
     def settings(self) -> OidcSettings:
         """Return the configuration for the provider's adapter."""
+        from openpai.identity.oidc import OidcSettings
+
         return OidcSettings(
             issuer=self.issuer,
             client_id=self.client_id,
@@ -135,6 +139,10 @@ def open_sign_on(identity: IdentityFile, sealer: Sealer, clock: Clock) -> tuple[
     """Return the identity providers, and the one to close at the end, without connecting to them."""
     provider, sso, directory = None, None, None
     if identity.oidc is not None:
+        # Most servers have none, and 50 modules less.
+        from openpai.identity.oidc import Oidc
+        from openpai.identity.provider import Provider
+
         provider = Provider(identity.oidc.issuer, clock)
         sso = Oidc(identity.oidc.settings(), sealer, clock, provider)
     if identity.ldap is not None:

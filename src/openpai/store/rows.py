@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from operator import attrgetter
+from sys import intern
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -193,7 +194,7 @@ def record_from(row: Row, attempts: Iterable[Row]) -> JobRecord:
     Tasks without a row wait for their first grant.
     """
     plan = plan_from(row["plan"])
-    tasks = {id_: Task(id_) for role in plan.roles for id_ in (TaskId(role.name, i) for i in range(role.instances))}
+    tasks = {id_: Task(id_) for role in plan.roles for id_ in (_task_id(role.name, i) for i in range(role.instances))}
     slots: dict[TaskId, Slot] = {}
     for attempt in sorted(attempts, key=lambda each: int(each["attempt"])):
         task = task_from(attempt)
@@ -262,11 +263,11 @@ def task_columns(of: JobRecord, job_attempt: int, task: Task, slot: Slot | None)
 def task_from(row: Row) -> Task:
     """Return the task attempt of a row."""
     return Task(
-        id=TaskId(row["role"], row["task_index"]),
+        id=_task_id(row["role"], row["task_index"]),
         phase=TaskPhase(row["phase"]),
         attempt=row["attempt"],
         grant=row["grant_number"],
-        retries=Retries(row["retries_counted"], row["retries_free"]),
+        retries=_retries(row["retries_counted"], row["retries_free"]),
         granted_at_ms=row["granted_at_ms"],
         started_at_ms=row["started_at_ms"],
         ended_at_ms=row["ended_at_ms"],
@@ -284,7 +285,11 @@ def report_from(text: str | None) -> ExitReport | None:
     return ExitReport(code, ExitReason(reason), message, started_at_ms, ended_at_ms)
 
 
-# Nodes are alike, so thousands of tasks have few different texts.
+# Nodes and jobs are alike, so thousands of tasks share few different parts.
+_task_id = lru_cache(maxsize=4096)(TaskId)
+_retries = lru_cache(maxsize=256)(Retries)
+
+
 @lru_cache(maxsize=4096)
 def _devices_of(text: str) -> tuple[tuple[int, ...], bool]:
     found = json.loads(text)
@@ -307,12 +312,12 @@ def slot_from(row: Row) -> Slot | None:
         return None
     devices, is_alone = _devices_of(row["devices"])
     return Slot(
-        node=row["node"],
-        address=row["address"],
+        node=intern(row["node"]),
+        address=intern(row["address"]),
         devices=devices,
         ports=_ports_of(row["ports"]),
         grant=row["grant_number"],
-        placement_hint=row["seat"] or "",
+        placement_hint=intern(row["seat"] or ""),
         gpus=row["gpus"] or 0,
         cpus=row["cpus"] or 0,
         memory_mb=row["memory_mb"] or 0,

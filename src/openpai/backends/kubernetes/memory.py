@@ -11,6 +11,7 @@ import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from sys import intern
 from typing import Any, Final
 
 from openpai.backends.host.grants import NewestGrants
@@ -134,7 +135,9 @@ class Memory:
             fields = json.loads(entry)
             self.grants.put(node, {int(device): grant for device, grant in fields["grants"].items()})
             if node not in ours:
-                self.devices[node] = tuple(Remembered(*was) for was in fields["devices"])
+                self.devices[node] = tuple(
+                    Remembered(identity, intern(slot), intern(source)) for identity, slot, source in fields["devices"]
+                )
 
     async def _write(self, name: str, nodes: Sequence[str]) -> None:
         """Write entries of one ConfigMap; other nodes' entries stay as they are.
