@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from openpai.system.allocator import trim
+
 FULL_EVERY_S: Final = 600.0
+TRIM_EVERY_S: Final = 30.0
 _YOUNG: Final = 5_000
 _MIDDLE: Final = 2
 """What survived so many young collections is visited once more; with Python's 10 as often, in longer pauses."""
@@ -48,12 +51,17 @@ def loading() -> Iterator[None]:
 
 
 async def collect_forever() -> None:
-    """Collect young garbage often and in small pieces, and all of it every ten minutes.
+    """Collect young garbage often and in small pieces, all of it every ten minutes, and give free pages back.
 
     Python itself visits everything whenever a quarter more objects were made: at thousands of tasks that stops the
     server for some tenths of a second, just while it is busiest.
     """
     gc.set_threshold(_YOUNG, _MIDDLE, _SELDOM)
+    loop = asyncio.get_running_loop()
+    full_at_s = loop.time() + FULL_EVERY_S
     while True:
-        await asyncio.sleep(FULL_EVERY_S)
-        gc.collect()
+        await asyncio.sleep(TRIM_EVERY_S)
+        if loop.time() >= full_at_s:
+            full_at_s = loop.time() + FULL_EVERY_S
+            gc.collect()
+        trim()

@@ -63,6 +63,7 @@ async def test_full_collections_are_rare_and_regular(monkeypatch: pytest.MonkeyP
     before = gc.get_threshold()
     collected = asyncio.Event()
     monkeypatch.setattr("openpai.system.garbage.FULL_EVERY_S", 0.001)
+    monkeypatch.setattr("openpai.system.garbage.TRIM_EVERY_S", 0.001)
     monkeypatch.setattr(gc, "collect", collected.set)
     collecting = asyncio.create_task(collect_forever())
     try:
@@ -71,6 +72,20 @@ async def test_full_collections_are_rare_and_regular(monkeypatch: pytest.MonkeyP
         assert gc.get_threshold()[2] > 1000 * before[2]
         # No pause in between visits more than some ten thousand objects.
         assert gc.get_threshold()[0] * (gc.get_threshold()[1] + 1) <= 20_000
+    finally:
+        collecting.cancel()
+        gc.set_threshold(*before)
+
+
+async def test_free_pages_are_given_back_regularly(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = gc.get_threshold()
+    trimmed = asyncio.Event()
+    monkeypatch.setattr("openpai.system.garbage.TRIM_EVERY_S", 0.001)
+    monkeypatch.setattr("openpai.system.garbage.trim", trimmed.set)
+    collecting = asyncio.create_task(collect_forever())
+    try:
+        async with asyncio.timeout(60):
+            await trimmed.wait()
     finally:
         collecting.cancel()
         gc.set_threshold(*before)
