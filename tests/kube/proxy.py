@@ -92,7 +92,7 @@ class BadProxy:
                 await answer.write_eof()
                 self.ended["gone in the stream"] += 1
             # Until what answers it has ended, the next request on this connection would wait.
-            _cut(found)
+            found.close()
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.method, request.path_qs))
@@ -124,7 +124,6 @@ class BadProxy:
             async with contextlib.aclosing(_lines(found)) as lines:
                 await self._send(lines, answer)
         self._streams.pop(answer, None)
-        _cut(found)
         return answer
 
     async def _send(self, lines: AsyncIterator[bytes], answer: web.StreamResponse) -> None:
@@ -143,13 +142,6 @@ class BadProxy:
             return [line]
         size = max(1, len(line) // random.randint(1, 9))
         return [line[start : start + size] for start in range(0, len(line), size)]
-
-
-def _cut(found: ClientResponse) -> None:
-    """Drop a connection to the API server, whose farewell TLS would wait for among the events that still come."""
-    if found.connection is not None and found.connection.transport is not None:
-        found.connection.transport.abort()
-    found.close()
 
 
 async def _lines(found: ClientResponse) -> AsyncGenerator[bytes]:
