@@ -26,8 +26,11 @@ def resume(data: Mapping[str, Any]) -> HivedScheduler:
 
 
 def answer(data: Mapping[str, Any], gang_id: str, now_ms: int | None = None) -> dict[str, Any]:
-    """Return the next decision about one waiting gang, with the reasons, as plain data."""
-    scheduler = resume(data)
+    """Return the next decision about one waiting gang, with the reasons, as plain data.
+
+    Every gang is looked at again: whoever asks may have changed the snapshot to see what that would do.
+    """
+    scheduler = resume({key: value for key, value in data.items() if key != "memory"})
     at_ms = data["now_ms"] if now_ms is None else now_ms
     before = scheduler.why(gang_id, at_ms)
     if before is None:
