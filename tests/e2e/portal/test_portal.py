@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.portal.browsing import BOTH, Visitor
+from tests.e2e.portal.browsing import BOTH, Visitor, expect
 from tests.e2e.server import PASSWORD, Server
 
 pytestmark = pytest.mark.slow
@@ -114,7 +114,10 @@ def test_a_login_that_ends_loses_nothing(visitor: Visitor, server: Server) -> No
     page = visitor.page
     page.get_by_label("Search by name, user or virtual cluster").fill("typed")
     page.wait_for_url("**/jobs?*q=typed*")
+    expect(page.locator("html")).to_have_attribute("data-live", "true")
     visitor.context.clear_cookies()
+    # A change is asked for at once, and otherwise only every 15 seconds.
+    assert server.submit("typed-meanwhile", "sleep 100").is_success
     page.get_by_role("dialog", name="Your login has ended").wait_for()
     page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_role("button", name="Log in", exact=True).click()

@@ -47,6 +47,9 @@ def test_the_wizard_writes_a_distributed_job_and_says_whether_it_would_start(vis
     page.get_by_text("It would wait").wait_for()
     page.get_by_text("virtual cluster vision").first.wait_for()
     server.http.put("/jobs/admin~in-the-way/executionType", json={"value": "STOP"})
+    until(lambda: server.state("in-the-way") == "STOPPED", "it is stopped")
+    # Another file is checked at once, the same one every ten seconds.
+    page.get_by_label("Nodes").fill("1")
     page.get_by_text("It would start now.").wait_for()
 
 
