@@ -37,7 +37,7 @@ _LINES_AFTER: Final = 1
 _TIME_ABOVE: Final = 30
 """How many lines before an observed one may give its time: a traceback has none."""
 _HARMLESS: Final = re.compile(
-    r"(?!.{0,300}\b(?:aborted|failed)\b.{0,100}\b(?:due to|because of|caused by)\b)"
+    r"(?!.{0,300}\b(?:aborted|failed)\b.{0,100}\b(?:due to|because of|caused by)\b|.{0,300}\bmarked (?:as )?dead\b)"
     r"(?:.{0,80}\b(?:WARNING|INFO|DEBUG)\b|.{0,200}[a-z]Warning: )"
 )
 _GUESS: Final = re.compile(
@@ -49,6 +49,11 @@ _REPORTED: Final = re.compile(
     r"(?:Exception in thread \"[^\"]{0,80}\" |Caused by: |Uncaught (?:\(in promise\) )?|Unhandled exception[.:] "
     r"|ERROR: |[Ee]rror: |(?:Load|Init)Error: |nested task error: )+"
 )
+_OF_RUNTIME: Final = re.compile(
+    r"Error response from daemon: |[Ff]ailed to pull (?:and unpack )?image|[Uu]nable to pull \w+:"
+    r"|\berror fetching image\b|\b(?:ErrImagePull|ImagePullBackOff|Evicted|FailedMount|FailedAttachVolume|kubelet)\b"
+)
+"""What a container runtime or Kubernetes wrote into a log: it says what their messages say."""
 _DIED: Final = frozenset(
     {"dataloader_worker_killed", "python_killed_signal9_unknown", "mpi_abort", "core_dumped", "runtime_plugin_failed"}
 )
@@ -220,7 +225,9 @@ def _observed_in(
     """Yield what a line of the log shows: of an old one, and one that was survived, only what is certain."""
     line = lines[at]
     observe = rules.observe_certain if is_old or _is_survived(lines, at) else rules.observe
-    for rule in _shown(observe(_searched(line)), evidence, (Where.LINE,)):
+    found = observe(_searched(line))
+    is_message = any(rule.where is Where.MESSAGE for rule in found) and _OF_RUNTIME.search(line)
+    for rule in _shown(found, evidence, (Where.LINE, Where.MESSAGE) if is_message else (Where.LINE,)):
         rank = _Rank.CERTAIN if rule.is_certain else _rank_of(rule, _Rank.LINE)
         yield _Observed(rank, at, rule, line, at)
 
@@ -271,7 +278,7 @@ def _is_survived(lines: Sequence[str], at: int) -> bool:
     """Return whether a line reports what the program went on after: a warning, or a retry that was not the last."""
     if _RETRY.match(lines[at]):
         after = next((line for line in lines[at + 1 :] if line and not _RETRY.match(line)), "")
-        return not after.lower().startswith("error: ")
+        return bool(after) and not after.lower().startswith("error: ")
     return _HARMLESS.match(lines[at]) is not None
 
 

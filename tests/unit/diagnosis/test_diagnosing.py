@@ -55,6 +55,16 @@ CHAINED = "\nDuring handling of the above exception, another exception occurred:
         # What was survived long ago, and retries that succeeded.
         ("OSError: [Errno 28] No space left on device\n" + "step\n" * 400 + "bye\n", 1, None),
         ("WARNING Retrying (Retry(total=4)) after connection broken by 'NewConnectionError'\n" + "done\n", 1, None),
+        # A retry after which nothing comes was not survived.
+        ("WARNING Retrying (Retry(total=0)) after connection broken by 'NewConnectionError'\n", 1, "download_failed"),
+        # What a container runtime wrote into the log says what its messages say; other lines with its words do not.
+        ("$ docker pull app\nError response from daemon: Get https://registry.lab/v2/: EOF\n", 1, "image_pull_failed"),
+        ("Warning  Evicted  3m  kubelet  Pod The node had condition: [DiskPressure].\n", 1, "preempted_or_evicted"),
+        ("the scheduler of the game preempted a move\n", 1, None),
+        # A shell's last message, whatever code a batch system makes of it; not an older one.
+        ("user.sh: line 4: syntax error near unexpected token `then'\n", 1, "syntax_error"),
+        ("/usr/bin/bash: line 1: trian: command not found\n", 1, "entrypoint_not_found"),
+        ("/usr/bin/bash: line 1: module: command not found\nRuntimeError: strange\n", 1, None),
         # Names of exceptions after what a runtime puts before them.
         ("ERROR: LoadError: UndefVarError: modle not defined\nStacktrace:\n [1] top-level scope\n", 1,
          "type_or_key_error"),

@@ -123,7 +123,7 @@ def test_a_message_leads_to_its_row(exit_code: int, tail: str, code: int) -> Non
         (137, TRACEBACK + "SyntaxError: invalid syntax\n"),
         (143, "torch.cuda.OutOfMemoryError: CUDA out of memory\n"),
         (1, "bash: pythn: command not found\n"),
-        (1, "user.sh: line 4: syntax error near unexpected token `then'\n"),
+        (1, "user.sh: line 4: syntax error near unexpected token `then'\nRuntimeError: strange\n"),
         (2, "make: *** [all] Error 2, see the page on a syntax error\n"),
         (1, "ImportError: handled long ago\n" + "step\n" * 500),
     ],
