@@ -32,7 +32,10 @@ _HOST: Final = re.compile(r"(?!python)[\w.-]{0,60}\d[\w.-]{0,10}(?:: | +\| )")
 """The name of a node before a line: it counts as a prefix only where every line has it, or a traceback."""
 TRACEBACK_MARK: Final = "Traceback (most recent call last)"
 _JSON_BREAK: Final = "\\n"
-_LOGGED_JSON: Final = re.compile(r"^.{0,200}\{.*Traceback \(most recent call last\).*$", re.MULTILINE)
+_VALUE: Final = re.compile(r".{0,300}?[{\[]")
+"""What stands before the value, JSON or a list, that a logger wrote."""
+_BREAKS: Final = re.compile(r"\\n(?:'(?:, '|\])|\"(?:, \"|\]))?")
+"""The end of a line, and of a piece of a list of lines, within the text of a value."""
 _FRAME_MARK: Final = '  File "'
 _LOGGED_MAX: Final = 120
 """The most characters that a logger puts before each line of a traceback."""
@@ -68,10 +71,17 @@ def read_lines(tail: str, count: int) -> list[Line]:
 
 
 def _expanded(text: str) -> str:
-    """Return a text in which tracebacks within JSON, as loggers write them, have lines of their own."""
+    """Return a text in which tracebacks within JSON or a list, as loggers write them, have lines of their own."""
     if TRACEBACK_MARK not in text or _JSON_BREAK not in text:
         return text
-    return _LOGGED_JSON.sub(lambda line: line[0].replace(_JSON_BREAK, "\n").replace('\\"', '"'), text)
+    return "\n".join(_unfolded(line) if TRACEBACK_MARK in line else line for line in text.split("\n"))
+
+
+def _unfolded(line: str) -> str:
+    before = _VALUE.match(line)
+    if before is None or before.end() > line.index(TRACEBACK_MARK):
+        return line
+    return _BREAKS.sub("\n", line).replace('\\"', '"')
 
 
 def _shortened(line: str) -> str:

@@ -18,6 +18,10 @@ NCCL_TIMEOUT = (
 XID = "[81234.5] NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
 XID_OF_A_PROGRAM = "[8.5] NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=python, Ch 00000010, MMU Fault: ENGINE GRAPHICS\n"
 RESET = TRACEBACK + "ConnectionResetError: [Errno 104] Connection reset by peer\n"
+IN_A_LIST = (
+    r"""12:08:08 INFO a task failed: ['Traceback (most recent call last):\n', '  File "a.py", line 4, in save\n"""
+    r"""    write(data)\n', 'OSError: [Errno 5] Input/output error\n']"""
+)
 CHAINED = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
 
@@ -61,6 +65,8 @@ CHAINED = "\nDuring handling of the above exception, another exception occurred:
         ("$ docker pull app\nError response from daemon: Get https://registry.lab/v2/: EOF\n", 1, "image_pull_failed"),
         ("Warning  Evicted  3m  kubelet  Pod The node had condition: [DiskPressure].\n", 1, "preempted_or_evicted"),
         ("the scheduler of the game preempted a move\n", 1, None),
+        # A traceback that a logger wrote as the list of its lines.
+        (IN_A_LIST, 1, "mount_failed"),
         # A shell's last message, whatever code a batch system makes of it; not an older one.
         ("user.sh: line 4: syntax error near unexpected token `then'\n", 1, "syntax_error"),
         ("/usr/bin/bash: line 1: trian: command not found\n", 1, "entrypoint_not_found"),
