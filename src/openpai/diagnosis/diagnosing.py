@@ -51,7 +51,8 @@ _REPORTED: Final = re.compile(
 )
 _OF_RUNTIME: Final = re.compile(
     r"Error response from daemon: |[Ff]ailed to pull (?:and unpack )?image|[Uu]nable to pull \w+:"
-    r"|\berror fetching image\b|\b(?:ErrImagePull|ImagePullBackOff|Evicted|FailedMount|FailedAttachVolume|kubelet)\b"
+    r"|\berror fetching image\b|\b(?:ErrImagePull|ImagePullBackOff|Evicted|FailedMount|FailedAttachVolume)\b"
+    r"|\b(?:FailedCreatePodSandBox|NetworkNotReady|kubelet|containerd)\b"
 )
 """What a container runtime or Kubernetes wrote into a log: it says what their messages say."""
 _DIED: Final = frozenset(

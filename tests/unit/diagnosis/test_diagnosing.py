@@ -20,7 +20,7 @@ XID_OF_A_PROGRAM = "[8.5] NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=python, Ch
 RESET = TRACEBACK + "ConnectionResetError: [Errno 104] Connection reset by peer\n"
 IN_A_LIST = (
     r"""12:08:08 INFO a task failed: ['Traceback (most recent call last):\n', '  File "a.py", line 4, in save\n"""
-    r"""    write(data)\n', 'OSError: [Errno 5] Input/output error\n']"""
+    r"""    1 / 0\n', 'ZeroDivisionError: division by zero\n']"""
 )
 CHAINED = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
@@ -66,7 +66,7 @@ CHAINED = "\nDuring handling of the above exception, another exception occurred:
         ("Warning  Evicted  3m  kubelet  Pod The node had condition: [DiskPressure].\n", 1, "preempted_or_evicted"),
         ("the scheduler of the game preempted a move\n", 1, None),
         # A traceback that a logger wrote as the list of its lines.
-        (IN_A_LIST, 1, "mount_failed"),
+        (IN_A_LIST, 1, "value_or_shape_error"),
         # A shell's last message, whatever code a batch system makes of it; not an older one.
         ("user.sh: line 4: syntax error near unexpected token `then'\n", 1, "syntax_error"),
         ("/usr/bin/bash: line 1: trian: command not found\n", 1, "entrypoint_not_found"),
