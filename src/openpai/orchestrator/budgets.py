@@ -40,21 +40,23 @@ async def watch_budgets(leader: Leader, watch: BudgetWatch) -> None:
     if leader.usage is None:
         return
     now_ms = leader.clock.now_ms()
-    found = await leader.usage.budgets(now_ms)
+    # A clock that jumps forward must not use up a budget, nor cut a notice short.
+    counted_ms = min(now_ms, leader.steady.now_ms())
+    found = await leader.usage.budgets(counted_ms)
     users = await _users(leader) if found else {}
     noted: set[tuple[str, int]] = set()
     for use in found:
-        at_ms = await _state(leader, use, users, now_ms)
+        at_ms = await _state(leader, use, users, counted_ms)
         if at_ms is None or use.budget.stops is Stops.NONE:
             continue
         ends_ms = at_ms + round(use.budget.notice_minutes * _MINUTE_MS)
         jobs = tuple(_jobs(leader, use.budget, users))
         noted |= {(record.job.id, ends_ms) for record in jobs}
-        if now_ms >= ends_ms:
+        if counted_ms >= ends_ms:
             await _stop(leader, use, jobs[:STOPPED_AT_ONCE], now_ms)
         else:
             new = [record for record in jobs if (record.job.id, ends_ms) not in watch.noted]
-            await _give_notice(leader, use, new[:STOPPED_AT_ONCE], (now_ms, ends_ms))
+            await _give_notice(leader, use, new[:STOPPED_AT_ONCE], now_ms, left_ms=ends_ms - counted_ms)
     watch.noted = noted
 
 
@@ -138,9 +140,8 @@ def _counts(budget: Budget, record: JobRecord, users: Mapping[str, User]) -> boo
     return owner is not None and any(group.name == budget.name for group in owner.groups)
 
 
-async def _give_notice(leader: Leader, use: BudgetUse, jobs: list[JobRecord], times_ms: tuple[int, int]) -> None:
-    now_ms, ends_ms = times_ms
-    minutes = max(1, round((ends_ms - now_ms) / _MINUTE_MS))
+async def _give_notice(leader: Leader, use: BudgetUse, jobs: list[JobRecord], now_ms: int, *, left_ms: int) -> None:
+    minutes = max(1, round(left_ms / _MINUTE_MS))
     message = f"{_because(use)}; the job is stopped in {_minutes(minutes)}: save its work"
     notes = {
         record.job.id: JobUpdate(

@@ -97,6 +97,20 @@ def test_a_notice_of_a_minute_is_one_minute() -> None:
     live(story)
 
 
+@pytest.mark.parametrize("jump_ms", [-7_200_000, 7_200_000])
+def test_a_clock_that_jumps_uses_up_no_budget(jump_ms: int) -> None:
+    async def story(servers: Servers) -> None:
+        await servers.usage.set_budget(replace(VC, notice_minutes=1))
+        await servers.submit("oppo", gpus=1, **OPPO)
+        await servers.in_phase("oppo", "running")
+        servers.clock.set_ms += jump_ms
+        await asyncio.sleep(600)
+        assert await reasons(servers, "oppo") == []
+        assert (await servers.row("oppo")).phase == "running"
+
+    live(story)
+
+
 def _user(name: str, *groups: Group, **more: Any) -> User:
     return User(name, "", 0, email=f"{name}@example.org", groups=groups, **more)
 
