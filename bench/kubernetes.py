@@ -13,30 +13,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import gc
 import importlib.util
 import json
-import logging
-import random
 import resource
 import statistics
 import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 
+from bench.kubernetes_soak import soak
 from bench.server import answer
 from openpai.kube.client import KubeClient
 from openpai.kube.config import cluster_access
 from openpai.kube.objects import NAMESPACES, PODS
 from openpai.kube.reflector import Reflector
-from openpai.system.allocator import give_memory_back
 
 
 def a_pod(name: str, node: str = "") -> dict[str, Any]:
@@ -190,72 +184,9 @@ async def cache(client: KubeClient, options: argparse.Namespace) -> dict[str, An
         return figures | {"write_to_change_p99_ms": round(statistics.quantiles(delays, n=100)[98] * 1000, 1)}
 
 
-async def soak(client: KubeClient, options: argparse.Namespace) -> dict[str, Any]:
-    """Change objects and disturb the watch until the time is over; compare the cache with a list every 30 s."""
-    from openpai.kube.objects import CONFIG_MAPS
-    from tests.kube.proxy import BadProxy
-    from tests.kube.test_watch import Writer, misbehave
-
-    # Each interruption is logged, and the answer is one JSON document.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    chance = random.Random(options.seed)
-    writer = Writer(client, "bench", chance)
-    # As the server does.
-    give_memory_back()
-    ends = time.monotonic() + options.soak_minutes * 60
-    checks = unequal = 0
-    sizes: list[float] = []
-    async with (
-        BadProxy(client.access) as proxy,
-        KubeClient(proxy.access) as through,
-        Reflector(through, CONFIG_MAPS, "bench", quiet_s=2.0) as found,
-    ):
-        while time.monotonic() < ends:
-            check_at = min(ends, time.monotonic() + options.check_s)
-            while time.monotonic() < check_at:
-                await asyncio.gather(*(writer.write() for _ in range(5)))
-                if chance.random() < 0.2:
-                    await misbehave(proxy, chance)
-                proxy.requests.clear()
-            proxy.is_frozen = proxy.cuts_lines = proxy.holds_bookmarks = False
-            proxy.gone_by_status = 0
-            checks += 1
-            unequal += not await equals_a_list(found, client)
-            sizes.append(resident_mb())
-        settled = sizes[len(sizes) // 4 :] or sizes
-        return {
-            "minutes": options.soak_minutes,
-            "writes": writer.count,
-            "checks": checks,
-            "unequal": unequal,
-            "lists": found.lists,
-            "streams_ended": proxy.ended,
-            "memory_mb": {"first": sizes[0], "after_a_quarter": settled[0], "last": sizes[-1], "most": max(sizes)},
-            "memory_mb_every_5_minutes": sizes[:: max(1, round(300 / options.check_s))],
-            "objects": len(gc.get_objects()),
-        }
-
-
-async def equals_a_list(found: Reflector[Any], client: KubeClient) -> bool:
-    """Return whether the cache becomes equal to a fresh list within 30 s in which nothing changes."""
-    listed = {one.name: one.metadata.resource_version for one in await client.list(found.kind, "bench")}
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(30):
-            while {one.name: one.metadata.resource_version for one in found} != listed:
-                await asyncio.sleep(0.1)
-            return True
-    return False
-
-
 def memory_mb() -> float:
     """Return the most memory that this process ever used."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def resident_mb() -> float:
-    """Return the memory that this process uses."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return round(pages * resource.getpagesize() / 1024**2, 1)
 
 
 async def on_a_server(options: argparse.Namespace) -> dict[str, Any]:
