@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
 from openpai.backends.kubernetes import leftovers, writes
 from openpai.backends.kubernetes.claiming import Claims
-from tests.simulation.kubernetes.world import KubeWorld
+from tests.simulation.kubernetes.world import KubeWorld, ServerNetwork
 from tests.simulation.run import attempt, stories
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -40,6 +41,12 @@ def _an_api_server_that_is_away_ends_launches(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(writes, "is_passing", lambda error: False)
 
 
+def _often_busy(self: ServerNetwork, method: str) -> tuple[int, str] | None:
+    """Refuse every third creation: whether a story's own troubles meet one depends on the order of awaits."""
+    chance: Random = self._weather.chance
+    return (503, "ServiceUnavailable") if method == "POST" and chance.random() < 1 / 3 else None
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("broken", "about"),
@@ -50,6 +57,7 @@ def _an_api_server_that_is_away_ends_launches(monkeypatch: pytest.MonkeyPatch) -
 )
 def test_broken_code_is_caught(broken: Break, about: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KubeWorld, "calm_max_s", 1800)
+    monkeypatch.setattr(ServerNetwork, "refusal", _often_busy)
     noticed: list[str] = []
     for seed in range(20):
         with monkeypatch.context() as context:

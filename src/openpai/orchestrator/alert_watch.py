@@ -197,7 +197,7 @@ async def _save(
     # Alerts that were pending, and those of rules that are gone or switched off.
     over = {each.id: each for found in (watch.alerts or {}).values() for each in found if each.id not in present}
     gone = [id_ for id_, alert in over.items() if alert.state is not State.RESOLVED and id_ in watch.saved]
-    # Nobody is told of a pending alert yet. There may be thousands, and a decision's commit must not wait for all.
+    # No message is sent for a pending alert yet. There may be thousands, and a decision's commit must not wait for all.
     pending = [alert for alert in changed if alert.state is State.PENDING]
     for start in range(0, len(pending), _SAVED_AT_ONCE):
         part = Changes(pending[start : start + _SAVED_AT_ONCE])
