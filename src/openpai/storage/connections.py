@@ -70,12 +70,25 @@ class Opened:
         self.workers = workers
         self.errors = errors
         self.connection = connection
-        self._end = weakref.finalize(self, workers.close, connection.close if connection else None)
+        self._last = connection.close if connection else None
+        self._end = weakref.finalize(self, _close_soon, asyncio.get_running_loop(), workers, self._last)
         self._end.atexit = False
 
     def close(self) -> None:
         """Close the connection now, even while requests use it."""
-        self._end()
+        if self._end.detach():
+            self.workers.close(self._last)
+
+
+def _close_soon(loop: asyncio.AbstractEventLoop, workers: Workers, last: Callable[[], object] | None) -> None:
+    """Have the loop close a connection whose last reference is gone.
+
+    That is noticed at any moment, also in the middle of a call of a pool of threads, whose lock is held then: closing
+    at once would wait for that lock for ever.
+    """
+    # Without its loop, the server has ended.
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(workers.close, last)
 
 
 def connect(storage: Storage, secrets: Mapping[str, str]) -> Connection:

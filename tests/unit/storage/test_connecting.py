@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import threading
+from concurrent.futures import thread as pools
+from typing import Any
 
 import pytest
 
@@ -11,7 +14,7 @@ from openpai.ports.storages import Storage
 from openpai.protocol.errors import Refused
 from openpai.storage import connections
 from openpai.storage.area import file_parts, folder_of, parts
-from openpai.storage.connections import Workers, connect
+from openpai.storage.connections import Opened, Workers, connect
 from openpai.storage.errors import ErrorTranslator
 from openpai.storage.kinds import read
 
@@ -81,6 +84,29 @@ async def test_a_storage_that_hangs_is_given_up_sooner_when_no_data_is_moved(mon
     finally:
         answered.set()
         workers.close()
+
+
+class _Closing:
+    """A connection that says when it is closed."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+async def test_a_connection_that_is_forgotten_while_a_pool_is_locked_is_closed_afterwards() -> None:
+    connection: Any = _Closing()
+    held = [Opened(Storage("it", "s3", {}), Workers("it"), ErrorTranslator("it", ()), connection)]
+    forgets = threading.Thread(target=held.clear, daemon=True)
+    with pools._global_shutdown_lock:
+        forgets.start()
+        forgets.join(5)
+        assert not forgets.is_alive()
+    assert not connection.closed.is_set()
+    await asyncio.sleep(0)
+    assert await asyncio.to_thread(connection.closed.wait, 5)
 
 
 def test_what_hangs_is_given_up_within_half_a_minute() -> None:
