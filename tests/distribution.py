@@ -22,7 +22,9 @@ BY_FILE: Final = re.compile(
     r"tests/(unit|architecture|e2e/portal|e2e/applications|integration/test_(api|cli|oidc|ldap|storage_kinds|process_wrapper)"
     r"|e2e/cli/test_shells|e2e/test_runtime_plugins|kube/test_leadership)"
 )
-LONGEST: Final = re.compile(r"test_schemathesis|kube/test_cluster_commands")
+LONGEST: Final = re.compile(
+    r"test_schemathesis|kube/test_(cluster_commands|node_training|extender)|e2e/test_(monitoring|dashboards|prometheus)"
+)
 WAITING: Final = re.compile(r"tests/(e2e|kube)/|test_kill")
 """Tests of servers, browsers and clusters, which take seconds each and wait while others need the processors."""
 COMPUTING: Final = re.compile(r"tests/(properties|simulation)/")
