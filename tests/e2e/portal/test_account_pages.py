@@ -36,7 +36,7 @@ def test_a_token_is_shown_once_works_and_is_revoked(visitor: Visitor, server: Se
     visitor.open("/profile", "admin")
     page = visitor.page
     page.get_by_role("button", name="New token").click()
-    page.get_by_label("Name").fill("nightly")
+    page.get_by_label("Name", exact=True).fill("nightly")
     page.get_by_label("May do").select_option("read")
     page.get_by_role("button", name="Make the token").click()
     token = page.get_by_role("dialog").locator("code").inner_text()

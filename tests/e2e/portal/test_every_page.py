@@ -154,10 +154,10 @@ def test_a_part_that_an_upgrade_removed_leaves_what_was_typed(lonely: Visitor) -
     page = lonely.page
     page.route("**/assets/Editor-*.js", lambda route: route.fulfill(status=404))
     page.goto("/submit")
-    page.get_by_label("Name").fill("typed-here")
+    page.get_by_label("Name", exact=True).fill("typed-here")
     page.get_by_text("This part of the page could not be loaded").wait_for()
-    assert page.get_by_label("Name").input_value() == "typed-here"
+    assert page.get_by_label("Name", exact=True).input_value() == "typed-here"
     page.unroute("**/assets/Editor-*.js")
     page.get_by_role("button", name="Reload the page").click()
     page.get_by_label("Job file").get_by_text("typed-here").wait_for()
-    assert page.get_by_label("Name").input_value() == "typed-here"
+    assert page.get_by_label("Name", exact=True).input_value() == "typed-here"

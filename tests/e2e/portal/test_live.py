@@ -62,7 +62,7 @@ def test_a_page_continues_after_a_restart_and_keeps_what_was_typed(server: Serve
     visitor.log_in()
     try:
         visitor.open("/submit", "Submit a job")
-        visitor.page.get_by_label("Name").fill("typed-before")
+        visitor.page.get_by_label("Name", exact=True).fill("typed-before")
         other = visitor.context.new_page()
         other.goto("/jobs")
         other.get_by_role("heading", name="Jobs", level=1).wait_for()
@@ -74,7 +74,7 @@ def test_a_page_continues_after_a_restart_and_keeps_what_was_typed(server: Serve
         expect(other.locator("html")).to_have_attribute("data-live", "true", timeout=30_000)
         own.submit("afterwards", "sleep 1000")
         other.get_by_role("link", name="afterwards").wait_for(timeout=(FALLBACK_S - 3) * 1000)
-        assert visitor.page.get_by_label("Name").input_value() == "typed-before"
+        assert visitor.page.get_by_label("Name", exact=True).input_value() == "typed-before"
     finally:
         visitor.close()
         own.end()

@@ -120,7 +120,7 @@ def test_an_item_is_run_with_parameters_and_a_secret_of_ones_own(ula: Visitor, i
 def test_a_file_with_a_secret_is_refused_at_its_line_and_published_without_it(visitor: Visitor, items: Server) -> None:
     page = visitor.page
     visitor.open("/submit", "Submit a job")
-    page.get_by_label("Name").fill("handed")
+    page.get_by_label("Name", exact=True).fill("handed")
     page.get_by_label("Job file").get_by_text("handed").wait_for()
     page.get_by_role("link", name="Save as template").click()
     page.get_by_role("heading", name="Publish an item", level=1).wait_for()

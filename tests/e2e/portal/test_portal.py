@@ -54,7 +54,7 @@ def test_a_user_logs_in_where_they_wanted_to_go_and_out_again(server: Server, br
 def test_a_job_is_submitted_watched_and_stopped(visitor: Visitor) -> None:
     visitor.open("/submit", "Submit a job")
     page = visitor.page
-    page.get_by_label("Name").fill("by-form")
+    page.get_by_label("Name", exact=True).fill("by-form")
     page.get_by_label("Commands").fill("echo hello from the form\nsleep 1000")
     page.get_by_label("Job file").get_by_text("by-form").wait_for()
     page.get_by_text("The server accepts this file").wait_for()
@@ -69,7 +69,7 @@ def test_a_job_is_submitted_watched_and_stopped(visitor: Visitor) -> None:
 
 def test_a_fault_is_shown_at_its_line_as_it_is_typed(visitor: Visitor) -> None:
     visitor.open("/submit", "Submit a job")
-    visitor.page.get_by_label("Name").fill("not a name!")
+    visitor.page.get_by_label("Name", exact=True).fill("not a name!")
     visitor.page.get_by_role("alert").get_by_role("listitem").get_by_text("line 2").wait_for()
 
 

@@ -133,13 +133,13 @@ def test_a_budget_is_set_changed_and_removed(used: Server, person: Visitor) -> N
     page.get_by_role("button", name="New budget").click()
     dialog = page.get_by_role("dialog", name="New budget")
     dialog.get_by_label("Budget of a").select_option("vc")
-    dialog.get_by_label("Name").fill("nowhere")
+    dialog.get_by_label("Name", exact=True).fill("nowhere")
     dialog.get_by_label("GPU hours").fill("100")
     dialog.get_by_label("In what time").select_option("total")
     dialog.get_by_role("button", name="Save").click()
     dialog.get_by_role("alert").get_by_text("nowhere").wait_for()
     assert person.examine() == []
-    dialog.get_by_label("Name").fill("vision")
+    dialog.get_by_label("Name", exact=True).fill("vision")
     page.keyboard.press("Escape") if page.get_by_role("listbox").count() else None
     dialog.get_by_label("Once it is used up").select_option("opportunistic")
     dialog.get_by_role("button", name="Save").click()

@@ -72,7 +72,7 @@ def test_a_user_signs_on_types_past_the_end_of_the_login_and_logs_out(server: Se
     assert key
     assert not [one for one in addresses if key in one or "token" in one.lower()]
     page.goto("/submit")
-    page.get_by_label("Name").fill("typed-for-long")
+    page.get_by_label("Name", exact=True).fill("typed-for-long")
     page.get_by_label("Job file").get_by_text("typed-for-long").wait_for()
     visitor.context.clear_cookies(name="pai_session")
     page.get_by_label("Commands").fill("echo also typed")
@@ -83,7 +83,7 @@ def test_a_user_signs_on_types_past_the_end_of_the_login_and_logs_out(server: Se
         dialog.get_by_role("button", name="Continue with Example University").click()
     _sign_on(opened.value, "carol")
     dialog.wait_for(state="detached")
-    assert page.get_by_label("Name").input_value() == "typed-for-long"
+    assert page.get_by_label("Name", exact=True).input_value() == "typed-for-long"
     assert page.get_by_label("Commands").input_value() == "echo also typed"
     page.get_by_role("button", name="Submit", exact=True).click()
     page.get_by_role("heading", name="typed-for-long", level=1).wait_for()
