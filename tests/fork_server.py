@@ -55,11 +55,27 @@ _CLONE_PARENT: Final = 0x00008000
 _CLONE_PIDFD: Final = 0x00001000
 
 
-def start_pai(words: Sequence[str], env: Mapping[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start `pai` with these words in a session of its own; what it prints goes to the log."""
+def start_pai(
+    words: Sequence[str], env: Mapping[str, str], log: IO[bytes], constants: Mapping[str, float] = {}
+) -> subprocess.Popen[bytes]:
+    """Start `pai` with these words in a session of its own; what it prints goes to the log.
+
+    `constants` replaces some of its constants, by module and name: a test need not wait for what is rare on purpose.
+    """
     if _IS_POSSIBLE:
-        return _Forked(words, env, log)
-    return subprocess.Popen([*PAI, *words], env=env, stdout=log, stderr=log, start_new_session=True)
+        return _Forked(words, env, log, constants)
+    replacing = f"from tests.fork_server import replace_constants; replace_constants({dict(constants)!r}); {PAI[2]}"
+    command = [*PAI[:2], replacing, *words] if constants else [*PAI, *words]
+    own = {**env, "PYTHONPATH": str(_ROOT)} if constants else env
+    return subprocess.Popen(command, env=own, stdout=log, stderr=log, start_new_session=True)
+
+
+def replace_constants(constants: Mapping[str, float]) -> None:
+    """Give constants of this process other values, by module and name."""
+    for path, value in constants.items():
+        module, _, name = path.rpartition(".")
+        assert hasattr(importlib.import_module(module), name), path
+        setattr(importlib.import_module(module), name, value)
 
 
 def use_cheap_hashes() -> None:
@@ -70,8 +86,10 @@ def use_cheap_hashes() -> None:
 class _Forked(subprocess.Popen[bytes]):
     """A child for which no program was executed."""
 
-    def __init__(self, words: Sequence[str], env: Mapping[str, str], log: IO[bytes]) -> None:
-        self._request = json.dumps([list(words), dict(env), str(Path.cwd())]).encode()
+    def __init__(
+        self, words: Sequence[str], env: Mapping[str, str], log: IO[bytes], constants: Mapping[str, float]
+    ) -> None:
+        self._request = json.dumps([list(words), dict(env), str(Path.cwd()), dict(constants)]).encode()
         self._log = log
         super().__init__([*PAI, *words])
 
@@ -136,8 +154,9 @@ def serve(fd: int) -> None:
         os._exit(0)
     for other in made:
         os.close(other)
-    words, env, cwd = json.loads(request)
+    words, env, cwd, constants = json.loads(request)
     _become(words, env, cwd, fds[0])
+    replace_constants(constants)
 
 
 def _is_known(process: int) -> bool:

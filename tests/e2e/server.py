@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import chdir
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,16 @@ class Server:
     url: str
     options: tuple[str, ...] = ()
     path: Path = PROGRAMS
+    constants: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def start(cls, data_dir: Path, port: int = 0, *options: str, path: Path = PROGRAMS) -> Server:
-        """Start a platform and return once it answers; its tasks find the programs in `path` first."""
+    def start(
+        cls, data_dir: Path, port: int = 0, *options: str, path: Path = PROGRAMS, constants: Mapping[str, float] = {}
+    ) -> Server:
+        """Start a platform and return once it answers; its tasks find the programs in `path` first.
+
+        `constants` replaces some of its constants, as `start_pai` does.
+        """
         # Shells of tasks read no files of whoever runs the tests.
         home = data_dir / "home"
         home.mkdir(parents=True, exist_ok=True)
@@ -61,8 +67,8 @@ class Server:
         with (data_dir / "server.log").open("ab") as log:
             words = ["up", *where, "--nodes", "4", *options]
             own = environment(PAI_ADMIN_PASSWORD=PASSWORD, PATH=search, HOME=str(home))
-            process = start_pai(words, own, log)
-        server = cls(process, data_dir, "", options, path)
+            process = start_pai(words, own, log, constants)
+        server = cls(process, data_dir, "", options, path, constants)
         try:
             until(lambda: ready.exists() or process.poll() is not None, "it answers")
             server.url = json.loads(ready.read_text())["url"]
@@ -73,7 +79,7 @@ class Server:
 
     def again(self) -> Server:
         """Start a platform on what this one left, at the same address."""
-        return Server.start(self.data_dir, self.port, *self.options, path=self.path)
+        return Server.start(self.data_dir, self.port, *self.options, path=self.path, constants=self.constants)
 
     @property
     def port(self) -> int:
