@@ -330,7 +330,7 @@ async def test_on_a_full_disk_a_launch_fails_and_an_exit_code_survives(small_dis
         (report,) = await watch.until_over(late)
         assert report.reason is ExitReason.LAUNCH_FAILED
         assert "No space left" in report.message or "disk full" in report.message
-        await backend.apply([KillTask(running, 10.0)])
+        await backend.apply([KillTask(running, 2 * PATIENCE_S)])
         (report,) = await watch.until_over(running)
         assert (report.code, report.reason) == (6, ExitReason.EXITED)
         filler.unlink()
