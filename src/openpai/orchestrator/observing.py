@@ -85,11 +85,9 @@ async def hear(leader: Leader, seen: Iterable[TaskSeen]) -> None:
 
 async def _facts(leader: Leader, found: JobRecord, seen: TaskSeen) -> list[Fact]:
     facts: list[Fact] = []
-    now_ms = leader.clock.now_ms()
-    started_at_ms = seen.started_at_ms
-    if seen.exit is not None and started_at_ms is None:
-        started_at_ms = seen.exit.started_at_ms
-    if started_at_ms is not None and found.job.tasks[seen.key.task].phase is TaskPhase.STARTING:
+    task = found.job.tasks[seen.key.task]
+    started_at_ms, ended_at_ms = times_of(task, seen, leader.clock.now_ms())
+    if started_at_ms is not None and task.phase is TaskPhase.STARTING:
         facts.append(TaskStarted(seen.key, started_at_ms))
     if seen.exit is not None:
         tail = await tail_of(leader.logs, seen.key) if needs_log(seen.exit) else ""
@@ -99,7 +97,7 @@ async def _facts(leader: Leader, found: JobRecord, seen: TaskSeen) -> list[Fact]
             report = replace(report, message=_shown(leader, found, report.message))
         if report.reason is not ExitReason.EXITED:
             report = replace(report, code=diagnosis.code)
-        facts.append(TaskExited(seen.key, report, diagnosis, _ended_at(report, started_at_ms, now_ms)))
+        facts.append(TaskExited(seen.key, report, diagnosis, ended_at_ms))
     return facts
 
 
@@ -203,10 +201,27 @@ def _shown(leader: Leader, found: JobRecord, text: str) -> str:
         return WITHHELD
 
 
-def _ended_at(report: ExitReport, started_at_ms: int | None, now_ms: int) -> int:
-    # A node's clock may be ahead of ours; a task must not end in the future or before it started.
-    ended_at_ms = min(report.ended_at_ms or now_ms, now_ms)
-    return max(ended_at_ms, started_at_ms or ended_at_ms)
+def times_of(task: Task, seen: TaskSeen, now_ms: int) -> tuple[int | None, int]:
+    """Return when a task started, and when it ended if it has, in milliseconds of our clock.
+
+    Reports carry the times of a node's clock, which may be hours ahead or behind: only the time between two of them is
+    true. A task starts after its grant and does nothing later than now.
+    """
+    report = seen.exit
+    by_node = seen.started_at_ms if report is None or seen.started_at_ms is not None else report.started_at_ms
+    ended_at_ms = now_ms if report is None else report.ended_at_ms or now_ms
+    if by_node is None:
+        return None, min(ended_at_ms, now_ms)
+    # An end without a start of its own is not of the node's clock.
+    is_of_node = report is not None and report.started_at_ms is not None
+    if task.phase is TaskPhase.STARTING:
+        latest_ms = ended_at_ms if is_of_node else by_node
+        started_at_ms = max(by_node - max(latest_ms - now_ms, 0), task.granted_at_ms or 0)
+    else:
+        started_at_ms = task.started_at_ms or by_node
+    if is_of_node:
+        ended_at_ms += started_at_ms - by_node
+    return started_at_ms, max(min(ended_at_ms, now_ms), started_at_ms)
 
 
 async def tail_of(logs: LogReader, key: AttemptKey) -> str:

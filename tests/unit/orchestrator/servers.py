@@ -14,6 +14,7 @@ from openpai.backends.simulated.backend import SimulatedBackend, virtual_nodes
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
 from openpai.ports.backend import NodeSeen
+from openpai.ports.clock import Clock
 from openpai.ports.platform import Submitted, Submitter
 from openpai.ports.queries import EventRow, JobRow
 from openpai.store.cluster_settings import SqlSettingsStore
@@ -53,12 +54,25 @@ def job(name: str, *, gpus: int = 1, instances: int = 1, command: str = "sleep 1
     return json.dumps({**document, **more}).encode()
 
 
+class ClockOfNodes:
+    """A clock that differs from that of the server."""
+
+    def __init__(self, right: Clock, ahead_ms: int) -> None:
+        self._right = right
+        self._ahead_ms = ahead_ms
+
+    def now_ms(self) -> int:
+        """Return the time that nodes report."""
+        return self._right.now_ms() + self._ahead_ms
+
+
 class Servers:
     """Servers over one cluster and one database."""
 
-    def __init__(self, loop: VirtualLoop, nodes: tuple[NodeSeen, ...]) -> None:
+    def __init__(self, loop: VirtualLoop, nodes: tuple[NodeSeen, ...], ahead_ms: int = 0) -> None:
         self.loop = loop
         self.clock = VirtualClock(loop)
+        self.clock_of_nodes = ClockOfNodes(self.clock, ahead_ms)
         self.cluster = FaultyCluster(nodes)
         self.database = Database("sqlite://", inline=True)
         fill(self.database)
@@ -72,7 +86,7 @@ class Servers:
     async def start(self, place: str = "a") -> Server:
         """Start a server; the first one leads."""
         self.made += 1
-        backend = SimulatedBackend(self.cluster, self.clock)
+        backend = SimulatedBackend(self.cluster, self.clock_of_nodes, steady=self.clock)
         server = Server(place, self.made, self.database, backend, self.clock, self.names, lambda what: None)
         server.turnstile.open()
         self.servers[place] = server
@@ -135,10 +149,10 @@ class Servers:
         return {(task.node, task.devices) for task in self.cluster.running() if task.key.job == name_of_job}
 
 
-def live(story: Callable[[Servers], Awaitable[None]], nodes: tuple[NodeSeen, ...] = FOUR) -> None:
-    """Live through a story from a first server's start to its end."""
+def live(story: Callable[[Servers], Awaitable[None]], nodes: tuple[NodeSeen, ...] = FOUR, *, ahead_ms: int = 0) -> None:
+    """Live through a story from a first server's start to its end, on nodes whose clocks are `ahead_ms` ahead."""
     loop = VirtualLoop()
-    servers = Servers(loop, nodes)
+    servers = Servers(loop, nodes, ahead_ms)
 
     async def whole() -> None:
         await servers.start()
