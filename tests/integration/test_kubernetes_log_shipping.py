@@ -284,6 +284,35 @@ async def test_a_gap_is_shown_where_it_is(root: Path) -> None:
         await until(lambda: b"lines may be missing here" in (root / KEY.path() / "runtime.log").read_bytes())
 
 
+async def test_an_end_that_went_with_an_old_part_is_not_taken_for_a_whole_log(root: Path) -> None:
+    """A task that writes faster than its log is read may end before the kubelet comes to the newest part."""
+    pods = Pods()
+    pods.write("p", *(b"%d\n" % number for number in range(100)))
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: stdout(root).endswith(b"99\n"))
+        pods.write("p", rotate=True)
+        pods.end("p")
+        ships.ended(KEY)
+        assert await ships.finished(KEY, 60)
+    assert b"lines may be missing here" in (root / KEY.path() / "runtime.log").read_bytes()
+
+
+async def test_the_first_part_of_a_log_is_known_from_its_first_line(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openpai.backends.kubernetes.log_reading.PART_BYTES", 100)
+    pods = Pods()
+    pods.write("p", b"short\n")
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: stdout(root) == b"short\n")
+        assert pods.looks == 0
+        pods.write("p", b"x" * 200 + b"\n", rotate=True)
+        await until(lambda: (root / KEY.path() / "runtime.log").exists())
+    assert b"the node began a new part" in (root / KEY.path() / "runtime.log").read_bytes()
+
+
 async def test_a_followed_log_says_where_its_node_began_a_new_part(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("openpai.backends.kubernetes.log_reading.PART_BYTES", 100)
     pods = Pods()

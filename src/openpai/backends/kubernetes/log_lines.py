@@ -104,6 +104,11 @@ class LogLines:
         """Return whether the log no longer has the lines that were read before: others may be gone with them."""
         return not self._has_matched and not self._is_again
 
+    @property
+    def has_found_nothing(self) -> bool:
+        """Return whether lines were read before, and the log has neither one of them nor a later one."""
+        return not self._has_matched and self._is_again
+
     def feed(self, chunk: bytes) -> Iterator[tuple[str, bytes]]:
         """Yield the stream and the bytes of what is new."""
         data = self._rest + chunk

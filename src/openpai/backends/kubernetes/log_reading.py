@@ -30,6 +30,7 @@ GATHERED_BYTES_MAX: Final = 256 * 1024
 END_TRIES: Final = 4
 PART_BYTES: Final = 1 << 20
 """After so much of a followed log it is asked whether its node has begun a new part. Parts are ten times as large."""
+_GAP: Final = "lines may be missing here: the node removed them unread"
 _STAMPED_BYTES: Final = 64
 """Enough for the time of a line."""
 
@@ -108,9 +109,12 @@ class LogReading:
             if store.is_complete:
                 await asyncio.to_thread(store.expect_nothing)
                 return True
-            await self._read(shipment, store, follow=follow and not had_ended)
+            lines = await self._read(shipment, store, follow=follow and not had_ended)
             shipment.failures = 0
             if had_ended:
+                if lines.has_found_nothing:
+                    # The node has begun a new part, and no API serves the one that was not read to its end.
+                    await asyncio.to_thread(store.note, _GAP)
                 await asyncio.to_thread(store.complete)
             return had_ended
         except TimeoutError:
@@ -147,7 +151,7 @@ class LogReading:
             await asyncio.to_thread(found.open)
         return found
 
-    async def _read(self, shipment: Shipment, store: AttemptLog, *, follow: bool) -> None:
+    async def _read(self, shipment: Shipment, store: AttemptLog, *, follow: bool) -> LogLines:
         since = store.cursor.since_s
         lines = LogLines(store.cursor)
         since_time = None if since is None else datetime.fromtimestamp(since, UTC)
@@ -159,6 +163,8 @@ class LogReading:
             ):
                 size = 0
                 async for chunk in chunks:
+                    if since is None and shipment.part_at == NO_STAMP:
+                        shipment.part_at = stamp_of(chunk)
                     await writer.add(chunk)
                     size += len(chunk)
                     if follow and size >= PART_BYTES:
@@ -168,6 +174,7 @@ class LogReading:
             shipment.deadline = None
         if shipment.has_ended:
             await asyncio.to_thread(store.add, lines, None)
+        return lines
 
     async def _look_for_new_part(self, shipment: Shipment, store: AttemptLog) -> None:
         """Say in the log where its node began a new part.
@@ -241,6 +248,6 @@ class _Writer:
                 shipment.writes += 1
             if self._lines.may_have_gap and not self._has_said_gap:
                 self._has_said_gap = True
-                await asyncio.to_thread(self._store.note, "lines may be missing here: the node removed them unread")
+                await asyncio.to_thread(self._store.note, _GAP)
             if shipment.has_ended:
                 shipment.expect_end()
