@@ -187,6 +187,11 @@ def waiting(reason: str, message: str = "") -> Pod:
 NOT_FOUND = (
     'Back-off pulling image "x": ErrImagePull: failed to pull and unpack image "docker.io/library/x:latest": not found'
 )
+SILENT = (
+    'failed to pull and unpack image "docker.io/library/forbidden:1": failed to resolve reference '
+    '"docker.io/library/forbidden:1": failed to do request: Head "https://registry-1.docker.io/v2/library/forbidden/'
+    'manifests/1": dial tcp: lookup registry-1.docker.io: no such host'
+)
 BUSY = "failed to do request: Head: dial tcp: i/o timeout"
 
 
@@ -197,6 +202,8 @@ BUSY = "failed to do request: Head: dial tcp: i/o timeout"
         (waiting("ImagePullBackOff", NOT_FOUND), 0.0, ExitReason.IMAGE_MISSING),
         (waiting("ErrImagePull", "pull access denied, repository does not exist"), 0.0, ExitReason.IMAGE_MISSING),
         (waiting("ErrImagePull", BUSY), IMAGE_PATIENCE_S, ExitReason.LAUNCH_FAILED),
+        (waiting("ErrImagePull", SILENT), IMAGE_PATIENCE_S, ExitReason.LAUNCH_FAILED),
+        (waiting("ErrImagePull", f"{SILENT[:85]}: 403 Forbidden"), 0.0, ExitReason.IMAGE_MISSING),
         (waiting("CreateContainerConfigError", "secret not found"), PATIENCE_S, ExitReason.CREATION_FAILED),
         (waiting("RunContainerError", "oops"), PATIENCE_S, ExitReason.START_FAILED),
     ],

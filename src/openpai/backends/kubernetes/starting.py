@@ -27,6 +27,7 @@ _NO_IMAGE: Final = re.compile(
     r"|authorization failed|forbidden|denied|no match for platform|invalid reference|failed to resolve reference.*404",
     re.IGNORECASE,
 )
+_NAMED: Final = re.compile(r'"([^"]+)"|https?://\S+')
 _NOT_CREATED: Final = {
     "CreateContainerConfigError": ExitReason.CREATION_FAILED,
     "CreateContainerError": ExitReason.CREATION_FAILED,
@@ -77,11 +78,18 @@ def _by_event(event: Event, waited_s: float) -> Progress:
 
 
 def _pulling(text: str, waited_s: float) -> Progress:
-    if _NO_IMAGE.search(text):
+    if _NO_IMAGE.search(_without_names(text)):
         return _ended(ExitReason.IMAGE_MISSING, text)
     if waited_s > IMAGE_PATIENCE_S:
         return _ended(ExitReason.LAUNCH_FAILED, f"its image could not be pulled in {waited_s / 60:.0f} minutes: {text}")
     return Progress(_sentence(text), "ImagePullFailed")
+
+
+def _without_names(text: str) -> str:
+    """Return what is said about an image without its name, which may be any word, and without addresses."""
+    for name in {found[1] for found in _NAMED.finditer(text) if found[1]}:
+        text = text.replace(name, "")
+    return _NAMED.sub("", text)
 
 
 def _patient(reason: ExitReason, message: str, step: str, waited_s: float) -> Progress:
