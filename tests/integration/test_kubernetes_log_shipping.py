@@ -30,6 +30,8 @@ class Pods:
         self.over: set[str] = set()
         self.failing: Callable[[], KubeError] | None = None
         self.is_hanging = False
+        self.answer = b""
+        """What the kubelet says instead of a log."""
         self.break_after: int | None = None
         self.open = self.most_open = self.requests = self.looks = 0
         self.changed = asyncio.Event()
@@ -70,6 +72,9 @@ class Pods:
         self.open += follow
         self.most_open = max(self.most_open, self.open)
         try:
+            if self.answer:
+                yield self.answer
+                return
             log, sent = self.lines.setdefault(pod, []), 0
             budget = self.break_after
             while True:
@@ -111,10 +116,14 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def stdout(root: Path, key: AttemptKey = KEY) -> bytes:
+def stdout(root: Path, key: AttemptKey = KEY, stream: str = "stdout") -> bytes:
     with contextlib.suppress(FileNotFoundError):
-        return (root / key.path() / "stdout.log").read_bytes()
+        return (root / key.path() / f"{stream}.log").read_bytes()
     return b""
+
+
+def runtime(root: Path) -> bytes:
+    return stdout(root, stream="runtime")
 
 
 @pytest.fixture
@@ -245,7 +254,7 @@ async def test_a_damaged_cursor_loses_nothing_and_says_that_lines_may_be_repeate
         ships.ship(KEY, "p")
         pods.write("p", b"two\n")
         await until(lambda: stdout(root).endswith(b"two\n"))
-    assert b"lines above may be repeated" in (root / KEY.path() / "runtime.log").read_bytes()
+    assert b"lines above may be repeated" in runtime(root)
 
 
 async def test_a_node_that_dies_does_not_hold_a_log_open_for_ever(root: Path) -> None:
@@ -259,7 +268,7 @@ async def test_a_node_that_dies_does_not_hold_a_log_open_for_ever(root: Path) ->
         ships.ended(KEY)
         assert await ships.finished(KEY, 60)
     assert stdout(root) == b"one\n"
-    assert b"the end of the log may be missing" in (root / KEY.path() / "runtime.log").read_bytes()
+    assert b"the end of the log may be missing" in runtime(root)
 
 
 async def test_a_pod_that_is_gone_ends_its_log(root: Path) -> None:
@@ -268,7 +277,7 @@ async def test_a_pod_that_is_gone_ends_its_log(root: Path) -> None:
     async with shipper(pods, root) as ships:
         ships.ship(KEY, "p")
         assert await ships.finished(KEY, 60)
-    assert b"HTTP 404" in (root / KEY.path() / "runtime.log").read_bytes()
+    assert b"HTTP 404" in runtime(root)
 
 
 async def test_a_gap_is_shown_where_it_is(root: Path) -> None:
@@ -281,7 +290,7 @@ async def test_a_gap_is_shown_where_it_is(root: Path) -> None:
     async with shipper(pods, root) as ships:
         ships.ship(KEY, "p")
         await until(lambda: stdout(root) == b"one\nnine\n")
-        await until(lambda: b"lines may be missing here" in (root / KEY.path() / "runtime.log").read_bytes())
+        await until(lambda: b"lines may be missing here" in runtime(root))
 
 
 async def test_an_end_that_went_with_an_old_part_is_not_taken_for_a_whole_log(root: Path) -> None:
@@ -295,7 +304,23 @@ async def test_an_end_that_went_with_an_old_part_is_not_taken_for_a_whole_log(ro
         pods.end("p")
         ships.ended(KEY)
         assert await ships.finished(KEY, 60)
-    assert b"lines may be missing here" in (root / KEY.path() / "runtime.log").read_bytes()
+    assert b"lines may be missing here" in runtime(root)
+
+
+async def test_a_container_that_is_removed_with_its_log_is_said_once(root: Path) -> None:
+    pods = Pods()
+    pods.write("p", b"one\n")
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: stdout(root) == b"one\n")
+        pods.lines["p"] = []
+        pods.answer = b"unable to retrieve container logs for containerd://1"
+        pods.end("p")
+        ships.ended(KEY)
+        assert await ships.finished(KEY, 60)
+    notes = runtime(root)
+    assert b"the node reports: unable to retrieve" in notes
+    assert b"lines may be missing" not in notes
 
 
 async def test_the_first_part_of_a_log_is_known_from_its_first_line(
@@ -309,8 +334,8 @@ async def test_the_first_part_of_a_log_is_known_from_its_first_line(
         await until(lambda: stdout(root) == b"short\n")
         assert pods.looks == 0
         pods.write("p", b"x" * 200 + b"\n", rotate=True)
-        await until(lambda: (root / KEY.path() / "runtime.log").exists())
-    assert b"the node began a new part" in (root / KEY.path() / "runtime.log").read_bytes()
+        await until(lambda: bool(runtime(root)))
+    assert b"the node began a new part" in runtime(root)
 
 
 async def test_a_followed_log_says_where_its_node_began_a_new_part(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,12 +355,12 @@ async def test_a_followed_log_says_where_its_node_began_a_new_part(root: Path, m
         began = datetime.fromtimestamp(START + pods.seconds, UTC).isoformat(timespec="milliseconds")
         notice = f"the node began a new part of this log at {began}: it may have lost lines of that moment".encode()
         await until(lambda: (root / KEY.path() / "runtime.log").exists())
-        await until(lambda: notice in (root / KEY.path() / "runtime.log").read_bytes())
+        await until(lambda: notice in runtime(root))
         pods.write("p", long)
         pods.end("p")
         ships.ended(KEY)
         assert await ships.finished(KEY, 60)
-    assert (root / KEY.path() / "runtime.log").read_bytes().count(b"new part") == 1
+    assert runtime(root).count(b"new part") == 1
     assert stdout(root) == long + long + b"first of a new part" + long + long
 
 

@@ -87,6 +87,25 @@ async def test_files_that_are_lost_are_a_step_of_their_task_before_its_container
     ]  # fmt: skip
 
 
+async def test_a_container_that_ends_before_its_files_are_packed_left_them_or_nothing(tmp_path: Path) -> None:
+    class Ending(Fetcher):
+        async def _bring(self, attempt: PodAttempt, patience_s: float) -> tuple[str, bool]:
+            return await WorkFetcher._bring(self, attempt, patience_s)
+
+        async def _receive(self, attempt: PodAttempt, goal: Path, patience_s: float) -> tuple[int, bool, list[str]]:
+            await asyncio.to_thread(goal.touch)
+            return 137, True, []
+
+    fetcher, ends = Ending(tmp_path), pod(0)
+    ends.started_at_ms = 1
+    fetcher.fetch(ends, patience_s=30.0)
+    await asyncio.gather(*fetcher._tasks.values())
+    assert fetcher.printed == []
+    fetcher.ended(ends, ExitReport(137, ExitReason.LOST))
+    ((_, sentence, step),) = fetcher.printed
+    assert ("if anything, is lost" in sentence, step) == (True, FILES_LOST)
+
+
 def test_files_that_went_with_their_pod_are_a_step_unless_they_were_fetched(tmp_path: Path) -> None:
     fetcher = Fetcher(tmp_path)
     lost = ExitReport(137, ExitReason.NODE_LOST)

@@ -158,6 +158,9 @@ class WorkFetcher:
                 return "", False
             if code == _NO_TAR:
                 return "the files are lost: the image has no tar and find, with which the server fetches them", True
+            if not (await asyncio.to_thread(packed.stat)).st_size:
+                # The container was ended before `tar` began: whether there was anything nobody knows, as `ended` says.
+                return "", False
             found = await asyncio.to_thread(unpack, packed, unpacked, self._bytes_max)
             if found.files:
                 await asyncio.to_thread(unpacked.rename, self._goal(attempt))

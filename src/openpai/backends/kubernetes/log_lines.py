@@ -95,6 +95,7 @@ class LogLines:
         self._newest = max(cursor.recent, default=NO_STAMP)
         self._is_again = bool(cursor.recent) or cursor.open_at >= 0
         self._has_matched = not cursor.recent
+        self._is_refused = False
         self._rest = b""
         self._line: _Line | None = None
         self._second = (b"", 0)
@@ -106,8 +107,11 @@ class LogLines:
 
     @property
     def has_found_nothing(self) -> bool:
-        """Return whether lines were read before, and the log has neither one of them nor a later one."""
-        return not self._has_matched and self._is_again
+        """Return whether lines were read before, and the log has neither one of them nor a later one.
+
+        Not where the node answered with an error of its own, which is in the log itself.
+        """
+        return not self._has_matched and self._is_again and not self._is_refused
 
     def feed(self, chunk: bytes) -> Iterator[tuple[str, bytes]]:
         """Yield the stream and the bytes of what is new."""
@@ -157,6 +161,7 @@ class LogLines:
             at, data = self._split(data)
             if at < 0:
                 # Not from the log: the kubelet writes its own errors into the answer.
+                self._is_refused = True
                 yield "runtime", MARK + b"the node reports: " + data.rstrip(b"\n") + b"\n"
                 return
             if self._was_read(at):
