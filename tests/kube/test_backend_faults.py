@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from openpai.kube.objects import NAMESPACES, PODS, SECRETS, SERVICES, kind
 from openpai.kube.objects.kinds import Kind
 from openpai.kube.objects.pods import Pod
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
-from openpai.ports.backend import FILES_LOST, Backend, KillTask, RegistryAuth
+from openpai.ports.backend import FILES_LOST, Backend, KillTask, Mount, RegistryAuth
 from tests.contracts.kubernetes_harness import KubernetesHarness
 from tests.contracts.seen import PATIENCE_S, Watch, a_key, a_launch, forget, observed
 from tests.kube import fake_nodes
@@ -167,6 +168,17 @@ async def test_an_admission_rule_that_refuses_a_pod_ends_the_task_for_good(world
     assert report.reason is ExitReason.LAUNCH_REFUSED
     assert "violates PodSecurity" in report.message
     assert report.started_at_ms is None
+
+
+async def test_a_storage_that_the_cluster_cannot_mount_is_refused_with_what_an_administrator_can_do(
+    world: World,
+) -> None:
+    backend = await world.start()
+    launch = a_launch(world, a_key(), world.programs.exits(0))
+    await backend.apply([replace(launch, mounts=(Mount("lake", "lake", "/mnt/lake", filesystem="lustre"),))])
+    report = await the_end(Watch(backend))
+    assert report.reason is ExitReason.LAUNCH_REFUSED
+    assert "it needs file system lustre; an administrator can mount it on the nodes" in report.message
 
 
 async def test_a_pod_that_stays_is_explained_and_ends_only_when_its_node_says_so(

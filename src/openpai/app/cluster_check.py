@@ -174,6 +174,8 @@ async def check_nodes(client: KubeClient, namespace: str) -> list[Finding]:
     every = await client.list(NODES)
     workers = [node for node in every if is_worker(node, rules)]
     if not workers:
+        if not every:
+            return [Finding("nodes", "fault", "the cluster has none", "add workers")]
         message = f"none of the {len(every)} nodes takes tasks: they are of the control plane, or have taints"
         return [Finding("nodes", "fault", message, "add workers, or name taints with --tolerate")]
     findings = [Finding("nodes", "ok", f"{len(workers)} of {len(every)} may take tasks")]
@@ -261,7 +263,10 @@ async def _pod(client: KubeClient, namespace: str) -> list[Finding]:
             # The finding about the namespace says so.
             return []
         message = f"the pod of a task would be refused: {error.message}"
-        return [Finding("pods", "fault", message, "change the rule that refuses it, or exempt the namespace")]
+        advice = "change the rule that refuses it, or exempt the namespace"
+        if "looking up service account" in error.message:
+            advice = "a new namespace gets its account in a moment; else see why kube-controller-manager does not run"
+        return [Finding("pods", "fault", message, advice)]
     accepted = Finding("pods", "ok", f"the pod of a task would be accepted, in {time.time() - began_s:.2f} s")
     return [accepted, *_clock(created.metadata.creation_timestamp, began_s)]
 

@@ -228,4 +228,4 @@ class Launcher:
 
 
 def _text(error: Exception) -> str:
-    return error.message if isinstance(error, PaiError) else str(error) or type(error).__name__
+    return error.sentence if isinstance(error, PaiError) else str(error) or type(error).__name__
