@@ -12,6 +12,7 @@ from typing import Any, Final
 from unittest.mock import ANY
 
 import pytest
+from sqlalchemy.dialects import sqlite
 
 from openpai.backends.host.grants import NewestGrants
 from openpai.backends.simulated.cluster import SimulatedCluster
@@ -26,7 +27,6 @@ from tests.simulation.chance import Luck
 from tests.simulation.run import attempt, stories
 
 SEEDS = 100
-GRANTS = store_jobs.grants
 # Which seed notices changes with every change of a history; the search ends at the first.
 BROKEN_SEEDS = 200
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -62,6 +62,8 @@ def draw_often(monkeypatch: pytest.MonkeyPatch, weights: Mapping[str, float], **
 CALM: Final = {"kill a server": 0.0, "freeze a server": 0.0, "no answer": 0.0}
 # Servers hang for longer than their leases, so that old leaders are common.
 FREEZES: Final = {"weights": {"freeze a server": 4.0, "kill a server": 0.5, "stop": 3.0}}
+# The same while some jobs are submitted, which old and new leaders place.
+PLACEMENTS: Final = {"weights": {**CALM, "freeze a server": 5.0}, "jobs": 20}
 # The same while many jobs are submitted.
 SUBMISSIONS: Final = {"weights": {**CALM, "freeze a server": 5.0, "stop": 0.0, "start": 0.0}, "jobs": 60}
 # People change their minds about a few jobs, on whichever server answers.
@@ -103,13 +105,7 @@ def _an_old_leader_may_write(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _the_store_accepts_a_granted_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Grants:
-        c = store_jobs.grants.c
-
-        def insert(self) -> Any:
-            return store_jobs.sqlite.insert(GRANTS).prefix_with("OR REPLACE")
-
-    monkeypatch.setattr(store_jobs, "grants", Grants())
+    monkeypatch.setattr(store_jobs, "_ADD_GRANT", sqlite.insert(store_jobs.grants).prefix_with("OR REPLACE"))
     _an_old_leader_may_write(monkeypatch)
 
 
@@ -160,8 +156,8 @@ def _lost_answers_are_taken_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("broken", "about", "luck"),
     [
-        (_an_old_leader_may_write, "is killed", None),
-        (_the_store_accepts_a_granted_device, "", None),
+        (_an_old_leader_may_write, "is killed", FREEZES),
+        (_the_store_accepts_a_granted_device, "are not what live tasks hold", PLACEMENTS),
         (_a_stop_speaks_of_one_attempt, "stop", None),
         (_a_submission_is_answered_before_it_is_written, "no such job", None),
         (_devices_are_never_given_back, "grants", None),
