@@ -61,9 +61,18 @@ async def platform(nodes: tuple[ControlPlane, dict[str, RealNode]], tmp_path: Pa
         yield made
 
 
-def example(name: str, *, workers: int, epochs: int) -> str:
-    """Return the job file of the example with these numbers."""
+def example(name: str, *, workers: int, epochs: int, pause_s: float = 0.0) -> str:
+    """Return the job file of the example with these numbers, its workers pausing after each epoch.
+
+    A job that is there to be interrupted would else compute as fast as it can, all the time, and delay what it is
+    waiting for.
+    """
     job: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
+    if pause_s:
+        report = 'print(f"epoch={epoch} loss='
+        assert report in job["parameters"]["program"]
+        program = job["parameters"]["program"].replace(report, f"time.sleep({pause_s}); {report}")
+        job["parameters"]["program"] = program
     job |= {"name": name, "jobRetryCount": 9}
     job["prerequisites"][0]["uri"] = IMAGE
     job["parameters"]["epochs"] = epochs
@@ -101,8 +110,9 @@ async def test_the_training_example_survives_what_happens_to_its_pods_and_nodes(
 ) -> None:
     plane, machines = nodes
 
-    async def submit(name: str, workers: int, epochs: int) -> None:
-        answer = await platform.client.post("/api/v2/jobs", content=example(name, workers=workers, epochs=epochs))
+    async def submit(name: str, workers: int, epochs: int, pause_s: float = 0.0) -> None:
+        job = example(name, workers=workers, epochs=epochs, pause_s=pause_s)
+        answer = await platform.client.post("/api/v2/jobs", content=job)
         assert answer.status_code == 202, answer.text
 
     async def has_ended() -> bool:
@@ -119,7 +129,7 @@ async def test_the_training_example_survives_what_happens_to_its_pods_and_nodes(
         assert float(lines[-1].removeprefix("accuracy=")) > 0.9
         assert "epoch=30 loss=" in await log_of(platform, "whole", "worker")
 
-        await submit("long", 1, 1_000_000)
+        await submit("long", 1, 1_000_000, 0.5)
         first = await both_run(kube, "long", set())
         await until(trains, 120)
         await kube.delete(PODS, first["worker"].name, SPACE)
