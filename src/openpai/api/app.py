@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -58,8 +58,14 @@ def described_api(version: str) -> FastAPI:
         description="The REST API of an open AI platform. Errors are `{code, message}`; times are in milliseconds.",
     )
     described = api.openapi
+
+    def whole() -> dict[str, Any]:
+        for module in ROUTERS:
+            module.router.describe_bodies()
+        return complete(described(), OPERATIONS)
+
     # FastAPI would complete the document again for every reader.
-    api.openapi = cache(lambda: complete(described(), OPERATIONS))  # type: ignore[method-assign]
+    api.openapi = cache(whole)  # type: ignore[method-assign]
     for module in ROUTERS:
         api.include_router(module.router)
     return api

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from fastapi import APIRouter
 
@@ -19,6 +19,8 @@ from openpai.api.bodies import Body, taken
 from openpai.protocol.spelling import camel_case
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+Takes = type[Body] | Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+"""The body of a request, its part of the description, or what returns that."""
 _NONE: Final[Mapping[str, Any]] = {}
 _CONVERTOR: Final = re.compile(r":\w+\}")
 
@@ -56,8 +58,18 @@ class Router(APIRouter):
     def __init__(self, tag: str, aliases: Mapping[str, str] = _NONE, *, written: int = 200) -> None:
         super().__init__(tags=[tag])
         self.operations: dict[str, Operation] = {}
+        self._bodies: list[tuple[dict[str, Any], Takes]] = []
+        """What is added to the description of operations, and the bodies that they read."""
         self._aliases = aliases
         self._written = written
+
+    def describe_bodies(self) -> None:
+        """Add to the routes what the description says of the bodies that they read.
+
+        It is not worked out when they are declared: the description is seldom asked for, and a start should not wait.
+        """
+        for described, takes in self._bodies:
+            described |= _body(takes)
 
     def serves(
         self,
@@ -65,7 +77,7 @@ class Router(APIRouter):
         summary: str = "",
         errors: str = "",
         *,
-        takes: type[Body] | Mapping[str, Any] | None = None,
+        takes: Takes | None = None,
         status: int | None = None,
         success: str = "",
         id_: str = "",
@@ -83,9 +95,11 @@ class Router(APIRouter):
         older = [
             alias + path.removeprefix(prefix) for prefix, alias in self._aliases.items() if path.startswith(prefix)
         ]
+        body: dict[str, Any] = {}
+        if takes is not None:
+            self._bodies.append((body, takes))
         if isinstance(takes, type):
-            described.setdefault("example", takes.example)
-        extra = taken(takes) if isinstance(takes, type) else takes
+            described.setdefault("example", cast("type[Body]", takes).example)
 
         def add(endpoint: Endpoint) -> Endpoint:
             if summary:
@@ -102,10 +116,16 @@ class Router(APIRouter):
                     summary=summary,
                     response_description=success or summary,
                     operation_id=id_ or camel_case(endpoint.__name__),
-                    openapi_extra=dict(extra) if extra else None,
+                    openapi_extra=body,
                     include_in_schema=bool(summary) and place == path,
                     deprecated=deprecated or None,
                 )
             return endpoint
 
         return add
+
+
+def _body(takes: Takes) -> Mapping[str, Any]:
+    if isinstance(takes, type):
+        return taken(cast("type[Body]", takes))
+    return takes() if callable(takes) else takes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import Query, Request
@@ -72,7 +73,7 @@ async def list_storages(request: Request, caller: Listing, default: bool = False
     return reply(StorageList(storages=[each for each in shown if each["default"] or not default]))
 
 
-@router.serves("POST /api/v2/storages", "Add a storage", "ConflictStorageError", takes=_takes(), example=_NFS)
+@router.serves("POST /api/v2/storages", "Add a storage", "ConflictStorageError", takes=_takes, example=_NFS)
 async def create_storage(request: Request, caller: Changing) -> Reply[StorageDetail]:
     """Add a storage. Credentials in `data` are encrypted and never returned; the server does not connect to it yet."""
     definition = await read_body(request, StorageBody)
@@ -86,7 +87,9 @@ async def get_storage(request: Request, caller: Reading, name: str) -> Reply[Sto
     return reply(await _detail(request, caller, await storage_for(request, caller, name)))
 
 
-@router.serves("PUT /api/v2/storages/{name}", "Replace a storage", takes=_takes(is_named_by_path=True), example=_NFS)
+@router.serves(
+    "PUT /api/v2/storages/{name}", "Replace a storage", takes=partial(_takes, is_named_by_path=True), example=_NFS
+)
 async def change_storage(request: Request, caller: Changing, name: str) -> Reply[StorageDetail]:
     """Replace a storage. Without new credentials the stored ones remain, unless its address changes."""
     definition = (await read_body(request, StorageBody)).model_dump()
