@@ -75,7 +75,9 @@ async def test_grants_wait_while_pods_are_created_and_the_order_of_devices_does_
         made = await memory(client)
         made.grants.heard(grant(3, device=0))
         await made.save_if_due({}, is_busy=True)
+        await made.save_if_due({"n3": (Remembered("", source="nvidia.com/gpu"),)}, is_busy=True)
         assert (await memory(client)).grants.of_node("n1") == {}
+        assert (await memory(client)).devices == {}
         order = (Remembered("GPU-1", "0000:01", "gpu.nvidia.com"),)
         await made.save_if_due({"n2": order}, is_busy=True)
         assert (await memory(client)).devices["n2"] == order

@@ -94,13 +94,15 @@ class Memory:
                 self.grants.unsaved |= left
 
     async def save_if_due(self, devices: Mapping[str, tuple[Remembered, ...]], *, is_busy: bool) -> None:
-        """Write what changed, and the order of the devices of nodes; grants alone wait while pods are created.
+        """Write what changed, and the order of the devices of nodes; what can be learnt again waits for new pods.
 
-        Pods show their own grants, and a grant is written before its pod goes.
+        Pods show their own grants, and a grant is written before its pod goes. A device that is only counted has no
+        order to lose.
         """
         self.remember(devices)
         self._passed += 1
-        if not devices and is_busy and self._passed < PASSED_MAX:
+        has_order = any(was.identity for some in devices.values() for was in some)
+        if is_busy and not has_order and self._passed < PASSED_MAX:
             return
         # What failed is due again.
         self._passed = PASSED_MAX
