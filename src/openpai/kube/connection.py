@@ -12,10 +12,12 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from functools import lru_cache
 from typing import Any, Final
 
 import aiohttp
 from multidict import CIMultiDict
+from yarl import URL
 
 from openpai.kube.config import ClusterAccess, load_certificate
 from openpai.kube.credentials import ClientCertificate
@@ -101,10 +103,10 @@ class Connection:
         headers = await self._headers(accept)
         if body is not None:
             headers["Content-Type"] = content_type
-        timeout = aiohttp.ClientTimeout(total=patience_s, sock_connect=CONNECT_PATIENCE_S)
         try:
+            url = _url(self.url(path), tuple(params.items() if isinstance(params, Mapping) else params or ()))
             async with self._session().request(
-                method, self.url(path), params=params, data=body, headers=headers, timeout=timeout, **self._options()
+                method, url, data=body, headers=headers, timeout=_timeout(patience_s), **self._options()
             ) as answer:
                 content = await answer.read()
                 if answer.status < 300:
@@ -250,6 +252,20 @@ def pause_before_retry(error: KubeError, tries: int, *, is_read: bool) -> float 
 def backoff_s(tries: int, most_s: float = PAUSE_MAX_S) -> float:
     """Return a pause that doubles with each try, up to a limit, and differs between clients."""
     return min(most_s, PAUSE_S * 2.0 ** min(tries, 30)) * random.uniform(0.5, 1.0)  # noqa: S311
+
+
+# Thousands of requests differ in their body only, and reading an address takes as long as sending one.
+@lru_cache(maxsize=64)
+def _url(address: str, params: tuple[tuple[str, str], ...]) -> URL:
+    try:
+        return URL(address).extend_query(params)
+    except ValueError as error:
+        raise aiohttp.InvalidURL(address) from error
+
+
+@lru_cache(maxsize=16)
+def _timeout(patience_s: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=patience_s, sock_connect=CONNECT_PATIENCE_S)
 
 
 def unanswered(doing: str, error: BaseException) -> KubeError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote
 
@@ -33,6 +33,11 @@ class EventOf(msgspec.Struct, Generic[Item], gc=False):
     object: Item
 
 
+@lru_cache(maxsize=256)
+def _quoted(part: str) -> str:
+    return quote(part, safe="")
+
+
 @dataclass(frozen=True)
 class Kind(Generic[T]):
     """A kind of object."""
@@ -58,8 +63,8 @@ class Kind(Generic[T]):
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the path of the API; without a namespace, that of all namespaces."""
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
-        place = f"/namespaces/{quote(namespace, safe='')}" if self.is_namespaced and namespace else ""
-        parts = "".join(f"/{quote(part, safe='')}" for part in (name, subresource) if part)
+        place = f"/namespaces/{_quoted(namespace)}" if self.is_namespaced and namespace else ""
+        parts = "".join([f"/{_quoted(part)}" for part in (name, subresource) if part])
         return f"{root}{place}/{self.plural}{parts}"
 
     @cached_property
