@@ -5,16 +5,27 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
+from functools import partial
 from typing import Any
 
 import pytest
 
-from openpai.backends.kubernetes.bundles import SECRET_BYTES_MAX, Bundles
+from openpai.backends.kubernetes.bundles import SECRET_BYTES_MAX, Bundle, Bundles
 from openpai.backends.kubernetes.devices import DeviceRequest
 from openpai.backends.kubernetes.names import host_name, is_dns_label, label_value, people_labels, pod_name
-from openpai.backends.kubernetes.pods import Parts, Placement, PodOptions, fence_pod, network_service, task_pod
+from openpai.backends.kubernetes.pod_bodies import PodBodies
+from openpai.backends.kubernetes.pods import (
+    Parts,
+    Placement,
+    PodOptions,
+    fence_pod,
+    network_service,
+    task_pod,
+    variables_of_job,
+)
 from openpai.backends.kubernetes.seals import Identity, Seals
 from openpai.kube.objects.kinds import PODS
+from openpai.kube.objects.pods import Pod
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask, Mount, RegistryAuth
 from tests.contracts.seen import a_key
@@ -53,6 +64,10 @@ def the_container(pod: dict[str, Any]) -> dict[str, Any]:
 
 def environment(pod: dict[str, Any]) -> dict[str, str]:
     return {one["name"]: one["value"] for one in the_container(pod)["env"]}
+
+
+def pod_of(body: dict[str, Any]) -> Pod:
+    return PODS.decoder.decode(json.dumps({**body, "metadata": {**body["metadata"], "namespace": "jobs"}}))
 
 
 def test_a_pod_has_no_more_rights_than_a_container_of_docker() -> None:
@@ -103,6 +118,46 @@ def test_a_megabyte_of_variables_and_as_many_hosts_fit_into_objects_of_a_megabyt
 def test_what_fits_in_no_secret_is_refused_with_both_sizes() -> None:
     with pytest.raises(ValueError, match=r"user\.sh has 2,\d+,\d+ bytes, and a Secret of Kubernetes holds 1,048,576"):
         bundles().of(a_launch(commands="z" * (1 << 21)))
+
+
+def test_a_pod_leaves_out_what_the_task_finds_in_the_secret_of_its_job() -> None:
+    shared = {f"PAI_HOST_IP_worker_{index}": f"10.0.0.{index}" for index in range(600)}
+    own = {"PAI_HOST_IP_worker_7": "10.0.0.7", "PAI_HOST_IP_worker_8": "10.9.9.9", "PAI_TASK_INDEX": "7"}
+    launch, options = a_launch(shared_env=shared, env=own, hosts=PEERS), PodOptions(fetch_mb_max=1)
+    bundle = Bundles(SEALS.scope, SEALS.fingerprint, partial(variables_of_job, options=options)).of(launch)
+    body = next(body for name, body in bundle.bodies.items() if name == bundle.env)
+    secret = {name: b64decode(text).decode() for name, text in json.loads(body)["data"].items()}
+    whole = environment(task_pod(launch, options, SEALS, Parts(Bundle(bundle.files))))
+    pod = environment(task_pod(launch, options, SEALS, Parts(bundle)))
+    assert {**secret, **pod} == whole
+    assert pod == {"PAI_HOST_IP_worker_8": "10.9.9.9", "PAI_TASK_INDEX": "7"}
+
+
+def test_pods_that_are_encoded_together_are_those_that_are_made_one_by_one() -> None:
+    devices = [DeviceRequest({"nvidia.com/gpu": count}, {"CUDA_VISIBLE_DEVICES": str(count)}) for count in (1, 2)]
+    launches = [
+        a_launch(key=a_key(index), env={"PAI_TASK_INDEX": str(index)}, ports=ports, hosts=PEERS, labels={"index": "i"})
+        for index, ports in enumerate([(), (15000,), (15001, 15002)])
+    ]
+    for options in (
+        PodOptions(),
+        PodOptions(host_network=True, checkpoint_claim="kept", priority_class="high", fetch_mb_max=1),
+    ):
+        made, bodies = bundles(), PodBodies(options, SEALS)
+        for launch in launches:
+            for request in devices:
+                parts = Parts(made.of(launch), request)
+                body = bodies.of(launch, parts)
+                assert json.loads(body.content) == task_pod(launch, options, SEALS, parts)
+                assert body.identity == SEALS.identity(pod_of(json.loads(body.content)))
+
+
+def test_a_created_pod_whose_seal_was_changed_is_not_taken_for_what_was_sent() -> None:
+    body = PodBodies(PodOptions(), SEALS).of(a_launch(), Parts(bundles().of(a_launch())))
+    pod = json.loads(body.content)
+    assert body.identity_of(pod_of(pod)) == body.identity
+    pod["metadata"]["annotations"]["openpai/identity"] = "{}"
+    assert body.identity_of(pod_of(pod)) is None
 
 
 def test_a_variable_reaches_the_task_as_it_is() -> None:

@@ -36,7 +36,7 @@ from openpai.backends.kubernetes.nodes import NodeTable
 from openpai.backends.kubernetes.options import KubernetesOptions
 from openpai.backends.kubernetes.pods import CONTAINER, PORTS_MAX
 from openpai.backends.kubernetes.received import ReceivedDevices
-from openpai.backends.kubernetes.seals import Seals
+from openpai.backends.kubernetes.seals import Identity, Seals
 from openpai.backends.kubernetes.shells import PodShells
 from openpai.backends.kubernetes.tainting import Taints
 from openpai.backends.kubernetes.watching import LOG_PATIENCE_S, Watcher
@@ -287,8 +287,8 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         self._launcher.expect(action)
         self._creating.add(partial(self._launcher.launch, attempt, action))
 
-    def _found(self, attempt: PodAttempt, pod: Pod) -> None:
-        self._watcher.look(attempt, pod)
+    def _found(self, attempt: PodAttempt, pod: Pod, known: Identity | None) -> None:
+        self._watcher.look(attempt, pod, known)
         if attempt.exit is None and attempt.devices:
             self._cluster.table.hold(attempt.node, attempt.uid, attempt.devices)
 

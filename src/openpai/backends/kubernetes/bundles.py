@@ -63,6 +63,8 @@ class Bundle:
     """The Secrets whose keys are the files of the task."""
     env: str = ""
     """The Secret with the variables of all tasks; empty if the pod has them itself."""
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What is in that Secret beside the variables of the launch."""
     registry: str = ""
     """The Secret with the credentials of the image's registry."""
     bodies: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -72,9 +74,16 @@ class Bundle:
 class Bundles:
     """Makes the Secrets of tasks, once for all tasks that share their content."""
 
-    def __init__(self, scope: str, fingerprint: Callable[[bytes], str]) -> None:
+    def __init__(
+        self,
+        scope: str,
+        fingerprint: Callable[[bytes], str],
+        variables: Callable[[LaunchTask], Mapping[str, str]] = lambda _: {},
+    ) -> None:
+        """`variables` returns what all tasks of a job attempt have beside `shared_env`."""
         self._scope = scope
         self._fingerprint = fingerprint
+        self._variables = variables
         self._made: OrderedDict[tuple[object, ...], tuple[Bundle, tuple[object, ...]]] = OrderedDict()
 
     def of(self, launch: LaunchTask) -> Bundle:
@@ -104,14 +113,15 @@ class Bundles:
         bodies: dict[str, bytes] = {}
         names = tuple(self._add(bodies, launch.key, "files", part) for part in _parts(files))
         env = registry = ""
+        variables: Mapping[str, str] = {}
         if not is_inline(launch.shared_env):
-            env = self._add(
-                bodies, launch.key, "env", {name: text.encode() for name, text in launch.shared_env.items()}
-            )
+            variables = self._variables(launch)
+            content = {name: text.encode() for name, text in {**launch.shared_env, **variables}.items()}
+            env = self._add(bodies, launch.key, "env", content)
         if launch.auth is not None:
             content = {".dockerconfigjson": docker_config(launch.image, launch.auth)}
             registry = self._add(bodies, launch.key, "registry", content, "kubernetes.io/dockerconfigjson")
-        return Bundle(names, env, registry, bodies)
+        return Bundle(names, env, variables, registry, bodies)
 
     def _add(
         self, bodies: dict[str, bytes], key: AttemptKey, part: str, content: Mapping[str, bytes], kind: str = "Opaque"

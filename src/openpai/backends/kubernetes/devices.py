@@ -249,13 +249,15 @@ def device_request(devices: NodeDevices, indices: Sequence[int]) -> DeviceReques
         elsewhere = {vendor.variable: vendor.elsewhere for vendor in vendors}
         return DeviceRequest(env={**inside, **elsewhere}, claim=chosen)
     if devices.mode is GpuMode.PLUGIN:
-        resources = Counter(device.resource for device in chosen)
-        whole = Counter(device.resource for device in devices.devices if device and not device.problem)
+        # Each pod asks, and for a few devices a Counter takes longer than counting them.
+        names = [device.resource for device in chosen]
+        usable = [device.resource for device in devices.devices if device and not device.problem]
+        resources = {name: names.count(name) for name in names}
         return DeviceRequest(
-            resources=dict(resources),
+            resources=resources,
             env=inside,
-            unset=frozenset(vendor.variable for vendor in vendors),
-            is_exact=all(resources[name] == whole[name] for name in resources),
+            unset=frozenset([vendor.variable for vendor in vendors]),
+            is_exact=all(count == usable.count(name) for name, count in resources.items()),
         )
     named = [device.uuid or str(index) for device, index in zip(chosen, indices, strict=True)]
     return DeviceRequest(env={**inside, **{vendor.variable: ",".join(named) for vendor in vendors}})

@@ -22,7 +22,8 @@ import structlog
 
 from openpai.backends.kubernetes.archives import Unpacked, unpack
 from openpai.backends.kubernetes.attempts import PodAttempt
-from openpai.backends.kubernetes.pods import CONTAINER, TASK, WORK
+from openpai.backends.kubernetes.pods import CONTAINER
+from openpai.backends.kubernetes.variables import TASK, WORK
 from openpai.backends.kubernetes.verdicts import container, is_deleted_while_running
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError

@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
-import msgspec
 import structlog
 
 from openpai.backends.host.register import KILLED_BEFORE_START
@@ -21,7 +21,8 @@ from openpai.backends.kubernetes.attempts import PodAttempt, PodRegister
 from openpai.backends.kubernetes.bundles import Bundle, Bundles
 from openpai.backends.kubernetes.claiming import Claims
 from openpai.backends.kubernetes.devices import DeviceRequest
-from openpai.backends.kubernetes.pods import Parts, PodOptions, fence_pod, task_pod
+from openpai.backends.kubernetes.pod_bodies import PodBodies, PodBody
+from openpai.backends.kubernetes.pods import Parts, PodOptions, fence_pod, variables_of_job
 from openpai.backends.kubernetes.preparing import Preparer
 from openpai.backends.kubernetes.refusals import refusal_of
 from openpai.backends.kubernetes.seals import Identity, Seals
@@ -63,15 +64,20 @@ class Launcher:
         self,
         shared: Shared,
         register: PodRegister,
-        found: Callable[[PodAttempt, Pod], None],
+        found: Callable[[PodAttempt, Pod, Identity | None], None],
         aside: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """`found` is called with the pod of an attempt once it exists; `aside` lets others go first."""
+        """`found` is called with the pod of an attempt once it exists, and with what it is if that is certain.
+
+        `aside` lets others go first.
+        """
         self._aside = aside
         self._shared = shared
         self._register = register
         self._found = found
-        self._bundles = Bundles(shared.seals.scope, shared.seals.fingerprint)
+        of_job = partial(variables_of_job, options=shared.options)
+        self._bundles = Bundles(shared.seals.scope, shared.seals.fingerprint, of_job)
+        self._bodies = PodBodies(shared.options, shared.seals)
         self._preparer = Preparer(shared.client, shared.namespace, shared.seals.scope, self._referred)
 
     async def close(self) -> None:
@@ -101,11 +107,12 @@ class Launcher:
     async def fence(self, attempt: PodAttempt, report: ExitReport, node: str = "", image: str = "") -> None:
         """Take the name of an attempt that is not to begin, then end it; one that has begun is looked at instead."""
         identity = Identity(attempt.key, attempt.grant, node or attempt.node, attempt.devices)
-        body = msgspec.json.encode(fence_pod(identity, image, report, self._shared.seals, self._shared.options.epoch))
+        fence = fence_pod(identity, image, report, self._shared.seals, self._shared.options.epoch)
+        body = PodBody.of(fence, replace(identity, fence=report))
         while attempt.exit is None:
-            pod, refusal = await self._create(attempt, body)
+            pod, refusal, known = await self._create(attempt, body)
             if pod is not None:
-                self._found(attempt, pod)
+                self._found(attempt, pod, known)
                 # A launch of it got through before; then it has to end like one that is killed.
                 if attempt.exit is None and not attempt.is_fence:
                     attempt.cut_off = report
@@ -167,12 +174,11 @@ class Launcher:
         except KubeError as error:
             return False, error
         whole = replace(parts, claims=claims)
-        body = msgspec.json.encode(task_pod(action, shared.options, shared.seals, whole))
-        pod, refusal = await self._create(attempt, body, is_bound=not request.claim)
+        pod, refusal, known = await self._create(attempt, self._bodies.of(action, whole), is_bound=not request.claim)
         if pod is None:
             return False, refusal
         await shared.claims.allocate(action.node, pod, request)
-        self._found(attempt, pod)
+        self._found(attempt, pod, known)
         self._register.stop_if_requested(attempt)
         return True, None
 
@@ -182,24 +188,24 @@ class Launcher:
                 await attempt.kill_requested.wait()
 
     async def _create(
-        self, attempt: PodAttempt, body: bytes, *, is_bound: bool = True
-    ) -> tuple[Pod | None, KubeError | None]:
+        self, attempt: PodAttempt, body: PodBody, *, is_bound: bool = True
+    ) -> tuple[Pod | None, KubeError | None, Identity | None]:
         """Return the attempt's pod, new or found, or why the API server refuses it; neither if that is unclear.
 
-        Of a new pod that the platform need not bind only the metadata is known.
+        Of a new pod that the platform need not bind only the metadata is known. Last is what a new pod is.
         """
         created: list[Pod] = []
         shared = self._shared
 
         async def call() -> None:
-            created.append(await shared.client.create(PODS, body, shared.namespace, only_metadata=is_bound))
+            created.append(await shared.client.create(PODS, body.content, shared.namespace, only_metadata=is_bound))
 
         error = await until_answered(call)
         if error is None:
-            return created[0], None
+            return created[0], None, body.identity_of(created[0])
         if not error.is_there_already:
-            return None, error
-        return await self._existing(attempt, error)
+            return None, error, None
+        return *await self._existing(attempt, error), None
 
     async def _existing(self, attempt: PodAttempt, error: KubeError) -> tuple[Pod | None, KubeError | None]:
         """Return the pod that has the attempt's name already, if it is the attempt's."""

@@ -17,7 +17,8 @@ import structlog
 
 from openpai.backends.kubernetes.attempts import PodAttempt
 from openpai.backends.kubernetes.measuring_turns import Turns
-from openpai.backends.kubernetes.pods import CONTAINER, PROGRESS, PodOptions
+from openpai.backends.kubernetes.pods import CONTAINER, PodOptions
+from openpai.backends.kubernetes.variables import PROGRESS
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.exec import STDOUT

@@ -46,11 +46,16 @@ def pod_name(scope: str, key: AttemptKey) -> str:
 
 def host_name(key: AttemptKey) -> str:
     """Return the name of a task's host within its job: the same for every attempt, and no other task's."""
-    short = slug(key.role)
-    role = short if short == key.role else f"{short}-{digest(key.role, length=4)}"
-    return f"{role}-{slug(str(key.index))}"
+    return f"{_host_role(key.role)}-{slug(str(key.index))}"
 
 
+@lru_cache(maxsize=256)
+def _host_role(role: str) -> str:
+    short = slug(role)
+    return short if short == role else f"{short}-{digest(role, length=4)}"
+
+
+@lru_cache(maxsize=256)
 def service_name(job: str) -> str:
     """Return the name of the service under which the tasks of a job find each other."""
     return f"pai-{job}" if is_dns_label(f"pai-{job}") else f"pai-{slug(job)}-{digest(job, length=20)}"

@@ -14,7 +14,6 @@ from enum import StrEnum
 from typing import Any, Final
 
 from openpai.backends.host.capabilities import kept_capabilities
-from openpai.backends.host.mounts import variable
 from openpai.backends.kubernetes.bundles import ENTRY_FILE, WRAPPER_FILE, Bundle, job_labels
 from openpai.backends.kubernetes.claims import SCHEDULER
 from openpai.backends.kubernetes.devices import DeviceRequest
@@ -32,39 +31,32 @@ from openpai.backends.kubernetes.names import (
     service_name,
 )
 from openpai.backends.kubernetes.seals import Identity, Seals
+from openpai.backends.kubernetes.variables import (
+    CHECKPOINTS,
+    FILES,
+    TASK,
+    checkpoint_path,
+    checkpoint_variable,
+    environment,
+    job_variables,
+)
 from openpai.backends.kubernetes.volumes import PodVolumes
 from openpai.kube.objects.kinds import PODS, SERVICES
 from openpai.lifecycle.model import ExitReport
 from openpai.ports.backend import LaunchTask
-from openpai.runtime.notice import CHECKPOINT_VARIABLE, NO_CHECKPOINTS_VARIABLE, NOTICE_FILE, NOTICE_VARIABLE
-from openpai.runtime.outputs import HAND_OVER_VARIABLE, LEFT_FILE, OUTPUTS_VARIABLE, find_words
-from openpai.runtime.progress import PROGRESS_FILE, PROGRESS_VARIABLE
-from openpai.runtime.script import HOSTS_FILE, SCRIPT_FILE
-from openpai.runtime.unpacking import CODE_FILE, CODE_VARIABLE
+from openpai.runtime.outputs import LEFT_FILE
+from openpai.runtime.script import SCRIPT_FILE
 
-TASK: Final = "/usr/local/pai"
-"""Where the wrapper keeps its ticket and its report."""
-WORK: Final = f"{TASK}/work"
-PROGRESS: Final = f"{TASK}/{PROGRESS_FILE}"
-"""Where tasks with code start, since an image's own directory may be closed to its user."""
-FILES: Final = "/usr/local/pai-files"
 MESSAGE_FILE: Final = "/dev/termination-log"
 CONTAINER: Final = "task"
 PORTS_MAX: Final = 64
 """How many ports of the node a pod on the cluster's network may have."""
-CHECKPOINTS: Final = "/usr/local/pai-checkpoints"
-STORAGE_FOLDER: Final = ".pai-checkpoints"
-"""Where checkpoints are on a storage that the job mounts."""
 NOTICE_PART: Final = "notice"
-_NO_PLACE: Final = (
-    "no place for checkpoints is shared by the nodes: mount a storage that the job may write to, or ask the "
-    "administrator for one (pai up --kube-checkpoint-claim)"
-)
 _NODE_GONE: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-HAND_OVER_S: Final = (120, 900)
-"""How long a container whose task has ended waits for the server to begin to fetch its files, and to end that."""
 _LEFT: Final = ("/bin/sh", "-c", f"[ -e {TASK}/{LEFT_FILE} ]")
 _LEFT_EVERY_S: Final = 2
+# The kubelet enforces the grace period, which may differ from that of the launch.
+_RUN: Final = (f"{FILES}/{WRAPPER_FILE}", TASK, "-", "", "-", "probe", "", f"{FILES}/{SCRIPT_FILE}")
 _NO_DEVICES: Final = DeviceRequest()
 _NO_VOLUMES: Final = PodVolumes()
 
@@ -115,12 +107,21 @@ class Parts:
     """The claims for devices, as `spec.resourceClaims`."""
 
 
-def task_pod(launch: LaunchTask, options: PodOptions, seals: Seals, parts: Parts) -> dict[str, Any]:
-    """Return the pod of a task attempt."""
-    identity = Identity(launch.key, launch.grant, launch.node, launch.devices, is_unique=launch.is_unique)
+@dataclass(frozen=True, slots=True)
+class RolePod:
+    """What the pods of a role in a job attempt have in common: their labels, their spec and their container.
+
+    A value may be JSON that was encoded before.
+    """
+
+    labels: Mapping[str, str]
+    spec: Mapping[str, Any]
+    container: Mapping[str, Any]
+
+
+def role_pod(launch: LaunchTask, options: PodOptions, parts: Parts) -> RolePod:
+    """Return what the pod of a task has in common with those of its role that get as many devices."""
     spec: dict[str, Any] = {
-        **_on_node(launch.node, options.placement, has_claims=bool(parts.claims)),
-        **_on_network(launch, options),
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": grace_seconds(launch.grace_s),
         # Without a token, a task cannot act on the cluster; without these variables, it does not see other services.
@@ -129,17 +130,39 @@ def task_pod(launch: LaunchTask, options: PodOptions, seals: Seals, parts: Parts
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "tolerations": [*_when_silent(), *map(dict, options.tolerations)],
         "volumes": [*_own_volumes(launch, parts.bundle, options), *parts.storages.volumes],
-        "containers": [_container(launch, options, parts)],
     }
+    if has_peers(launch):
+        spec["subdomain"] = service_name(launch.key.job)
+    if options.host_network:
+        spec |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     if options.priority_class:
         spec["priorityClassName"] = options.priority_class
     secrets = [*options.pull_secrets, *([parts.bundle.registry] if parts.bundle.registry else [])]
     if secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in secrets]
+    labels = {**people_labels(launch.labels), EPOCH_LABEL: str(options.epoch)}
+    return RolePod(labels, spec, _role_container(launch, options, parts))
+
+
+def task_pod(
+    launch: LaunchTask, options: PodOptions, seals: Seals, parts: Parts, role: RolePod | None = None
+) -> dict[str, Any]:
+    """Return the pod of a task attempt; `role` is what `role_pod` returned for one like it."""
+    role = role or role_pod(launch, options, parts)
+    spec: dict[str, Any] = {
+        **_on_node(launch.node, options.placement, has_claims=bool(parts.claims)),
+        "hostname": host_name(launch.key),
+        **role.spec,
+        "containers": [{**role.container, **_task_container(launch, options, parts)}],
+    }
     if parts.claims:
         spec["resourceClaims"] = [dict(claim) for claim in parts.claims]
-    labels = {**people_labels(launch.labels), EPOCH_LABEL: str(options.epoch)}
-    return _pod(identity, seals, "task", labels, spec)
+    return _pod(task_identity(launch), seals, "task", {**role.labels, **people_labels(launch.labels)}, spec)
+
+
+def task_identity(launch: LaunchTask) -> Identity:
+    """Return what the pod of a task attempt is."""
+    return Identity(launch.key, launch.grant, launch.node, launch.devices, is_unique=launch.is_unique)
 
 
 def fence_pod(identity: Identity, image: str, report: ExitReport, seals: Seals, epoch: int = 0) -> dict[str, Any]:
@@ -183,7 +206,8 @@ def network_service(launch: LaunchTask, scope: str) -> dict[str, Any]:
 
 def has_peers(launch: LaunchTask) -> bool:
     """Return whether the job has other tasks."""
-    return launch.hosts.count("\n") > 1
+    # The text of a large job is long, and each of its pods asks.
+    return launch.hosts.find("\n", launch.hosts.find("\n") + 1) > 0
 
 
 def grace_seconds(grace_s: float) -> int:
@@ -217,15 +241,6 @@ def _on_node(node: str, placement: Placement, *, has_claims: bool) -> dict[str, 
     }
 
 
-def _on_network(launch: LaunchTask, options: PodOptions) -> dict[str, Any]:
-    found: dict[str, Any] = {"hostname": host_name(launch.key)}
-    if has_peers(launch):
-        found["subdomain"] = service_name(launch.key.job)
-    if options.host_network:
-        found |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
-    return found
-
-
 def _when_silent() -> list[dict[str, Any]]:
     """Return tolerations that keep a task on a node that does not answer: it may run on, and may be heard of again."""
     return [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in _NODE_GONE]
@@ -245,26 +260,13 @@ def _own_volumes(launch: LaunchTask, bundle: Bundle, options: PodOptions) -> lis
     ]
 
 
-def _container(launch: LaunchTask, options: PodOptions, parts: Parts) -> dict[str, Any]:
+def _role_container(launch: LaunchTask, options: PodOptions, parts: Parts) -> dict[str, Any]:
     container: dict[str, Any] = {
         "name": CONTAINER,
         "image": launch.image,
-        "command": ["/bin/sh", *_arguments(launch, options)],
-        "env": [
-            # Kubernetes would replace $(NAME).
-            {"name": name, "value": text.replace("$", "$$")}
-            for name, text in _environment(launch, options, parts).items()
-        ],
         "resources": _resources(launch, options, parts),
         "securityContext": _security(launch, options),
         "terminationMessagePath": MESSAGE_FILE,
-        "volumeMounts": [
-            {"name": "pai-task", "mountPath": TASK},
-            {"name": "pai-files", "mountPath": FILES, "readOnly": True},
-            {"name": "pai-shm", "mountPath": "/dev/shm"},  # noqa: S108
-            *_checkpoint_mount(launch, options),
-            *parts.storages.mounts,
-        ],
     }
     if options.fetch_mb_max:
         # Ready to be read: its status says it to a server that starts later, too.
@@ -272,57 +274,61 @@ def _container(launch: LaunchTask, options: PodOptions, parts: Parts) -> dict[st
         container["readinessProbe"] = {**probe, "initialDelaySeconds": 1, "failureThreshold": 1}
     if parts.bundle.env:
         container["envFrom"] = [{"secretRef": {"name": parts.bundle.env}}]
-    if launch.ports and not options.host_network:
-        # The platform allocates ports of the node, so a port has the same number inside and outside.
-        container["ports"] = [{"containerPort": port, "hostPort": port} for port in launch.ports]
+    if not _listens_on_node(launch, options):
+        container["command"] = ["/bin/sh", *_RUN]
+    if not options.checkpoint_claim:
+        container["volumeMounts"] = _volume_mounts(launch, options, parts)
     return container
 
 
-def _arguments(launch: LaunchTask, options: PodOptions) -> list[str]:
-    # The kubelet enforces the grace period, which may differ from that of the launch.
-    run = [f"{FILES}/{WRAPPER_FILE}", TASK, "-", "", "-", "probe", "", f"{FILES}/{SCRIPT_FILE}"]
-    if not (options.host_network and launch.ports):
-        return run
-    ports = " ".join(f"{port}:{port:04X}" for port in launch.ports)
-    return [f"{FILES}/{ENTRY_FILE}", MESSAGE_FILE, ports, *run]
+def _task_container(launch: LaunchTask, options: PodOptions, parts: Parts) -> dict[str, Any]:
+    container: dict[str, Any] = {
+        "env": [
+            # Kubernetes would replace $(NAME).
+            {"name": name, "value": text.replace("$", "$$")}
+            for name, text in _environment(launch, options, parts).items()
+        ]
+    }
+    if _listens_on_node(launch, options):
+        ports = " ".join(f"{port}:{port:04X}" for port in launch.ports)
+        container["command"] = ["/bin/sh", f"{FILES}/{ENTRY_FILE}", MESSAGE_FILE, ports, *_RUN]
+    elif launch.ports:
+        # The platform allocates ports of the node, so a port has the same number inside and outside.
+        container["ports"] = [{"containerPort": port, "hostPort": port} for port in launch.ports]
+    if options.checkpoint_claim:
+        container["volumeMounts"] = _volume_mounts(launch, options, parts)
+    return container
+
+
+def _listens_on_node(launch: LaunchTask, options: PodOptions) -> bool:
+    return options.host_network and bool(launch.ports)
+
+
+def _volume_mounts(launch: LaunchTask, options: PodOptions, parts: Parts) -> list[Mapping[str, Any]]:
+    return [
+        {"name": "pai-task", "mountPath": TASK},
+        {"name": "pai-files", "mountPath": FILES, "readOnly": True},
+        {"name": "pai-shm", "mountPath": "/dev/shm"},  # noqa: S108
+        *_checkpoint_mount(launch, options),
+        *parts.storages.mounts,
+    ]
 
 
 def _checkpoint_mount(launch: LaunchTask, options: PodOptions) -> list[dict[str, Any]]:
     if not options.checkpoint_claim:
         return []
-    return [{"name": "pai-checkpoints", "mountPath": CHECKPOINTS, "subPath": _checkpoint_path(launch)}]
-
-
-def _checkpoint_path(launch: LaunchTask) -> str:
-    return f"{launch.key.job}/{launch.key.role}.{launch.key.index}"
-
-
-def _checkpoints(launch: LaunchTask, options: PodOptions) -> dict[str, str]:
-    """Return the variable with the task's checkpoint directory, or the one that says why there is none."""
-    if options.checkpoint_claim:
-        return {CHECKPOINT_VARIABLE: CHECKPOINTS}
-    shared = next((mount for mount in launch.mounts if not mount.is_read_only), None)
-    if shared is not None:
-        place = f"{shared.mount_path.rstrip('/')}/{STORAGE_FOLDER}/{_checkpoint_path(launch)}"
-        return {CHECKPOINT_VARIABLE: place}
-    return {NO_CHECKPOINTS_VARIABLE: _NO_PLACE}
+    return [{"name": "pai-checkpoints", "mountPath": CHECKPOINTS, "subPath": checkpoint_path(launch)}]
 
 
 def _environment(launch: LaunchTask, options: PodOptions, parts: Parts) -> Mapping[str, str]:
-    shared = {} if parts.bundle.env else launch.shared_env
-    environment = {**shared, **launch.env, **{variable(mount): mount.mount_path for mount in launch.mounts}}
-    environment |= {NOTICE_VARIABLE: f"{TASK}/{NOTICE_FILE}", PROGRESS_VARIABLE: PROGRESS}
-    environment |= _checkpoints(launch, options)
-    if launch.code:
-        environment |= {CODE_VARIABLE: f"{FILES}/{CODE_FILE}", "PAI_WORK_DIR": WORK}
-    if options.fetch_mb_max:
-        waits_s = f"{HAND_OVER_S[0]} {HAND_OVER_S[1]}"
-        environment |= {"PAI_WORK_DIR": WORK, HAND_OVER_VARIABLE: waits_s, OUTPUTS_VARIABLE: find_words(launch.outputs)}
-    if launch.hosts:
-        environment["PAI_HOSTS_FILE"] = f"{FILES}/{HOSTS_FILE}"
-    for name in parts.devices.unset:
-        environment.pop(name, None)
-    return {**environment, **parts.devices.env}
+    has_claim = bool(options.checkpoint_claim)
+    of_job = variables_of_job(launch, options) | checkpoint_variable(launch, has_claim=has_claim)
+    return environment(launch, of_job, parts.bundle.variables if parts.bundle.env else None, parts.devices)
+
+
+def variables_of_job(launch: LaunchTask, options: PodOptions) -> dict[str, str]:
+    """Return the variables that the containers of all tasks of a job attempt have, beside `shared_env`."""
+    return job_variables(launch, has_claim=bool(options.checkpoint_claim), is_fetched=options.fetch_mb_max > 0)
 
 
 def _resources(launch: LaunchTask, options: PodOptions, parts: Parts) -> dict[str, Any]:

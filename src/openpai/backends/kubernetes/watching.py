@@ -138,9 +138,9 @@ class Watcher:
             # One strange pod must not leave all the others unwatched.
             log.exception("a pod could not be checked", pod=pod.name)
 
-    def look(self, attempt: PodAttempt, pod: Pod) -> None:
-        """Record whether an attempt has begun or ended."""
-        if not self._is_of(attempt, pod):
+    def look(self, attempt: PodAttempt, pod: Pod, known: Identity | None = None) -> None:
+        """Record whether an attempt has begun or ended. `known` is what the pod is, if its seal need not be opened."""
+        if not self._is_of(attempt, pod, known):
             return
         attempt.is_deleted = attempt.is_deleted or pod.is_deleting
         if attempt.exit is not None:
@@ -218,11 +218,11 @@ class Watcher:
                 message = f"its pod {pod.name} was to be gone, and node {attempt.node} has not reported its end"
                 self._register.progressed(attempt, message, "StuckTerminating")
 
-    def _is_of(self, attempt: PodAttempt, pod: Pod) -> bool:
+    def _is_of(self, attempt: PodAttempt, pod: Pod, known: Identity | None = None) -> bool:
         """Return whether a pod is the attempt's; the first under our seal is."""
         if attempt.uid:
             return attempt.uid == pod.uid
-        identity = self._identity(pod)
+        identity = known or self._identity(pod)
         if identity is None or identity.key != attempt.key:
             return False
         self._take(attempt, pod, identity)

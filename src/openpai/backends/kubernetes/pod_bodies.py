@@ -1,0 +1,74 @@
+"""Encodes the pods of tasks. What the pods of a role have in common is most of them, and encoded once for all."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from openpai.backends.kubernetes.pods import Parts, PodOptions, RolePod, role_pod, task_identity, task_pod
+from openpai.backends.kubernetes.seals import Identity, Seals
+from openpai.kube.objects.pods import Pod
+from openpai.ports.backend import LaunchTask
+
+_CACHED: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PodBody:
+    """A pod of ours as it is sent to the API, and what it is."""
+
+    content: bytes
+    identity: Identity
+    annotations: Mapping[str, str]
+    """Its identity under our seal."""
+
+    @classmethod
+    def of(cls, pod: Mapping[str, Any], identity: Identity) -> PodBody:
+        """Return a pod, encoded."""
+        return cls(msgspec.json.encode(pod), identity, pod["metadata"]["annotations"])
+
+    def identity_of(self, created: Pod) -> Identity | None:
+        """Return what the pod that was created of it is; None if it is not certain that it is the same."""
+        kept = created.metadata.annotations or {}
+        return self.identity if all(kept.get(name) == text for name, text in self.annotations.items()) else None
+
+
+class PodBodies:
+    """Makes the pods of tasks."""
+
+    def __init__(self, options: PodOptions, seals: Seals) -> None:
+        self._options = options
+        self._seals = seals
+        self._roles: OrderedDict[tuple[object, ...], tuple[RolePod, Parts]] = OrderedDict()
+
+    def of(self, launch: LaunchTask, parts: Parts) -> PodBody:
+        """Return the pod of a task."""
+        pod = task_pod(launch, self._options, self._seals, parts, self._role(launch, parts))
+        return PodBody.of(pod, task_identity(launch))
+
+    def _role(self, launch: LaunchTask, parts: Parts) -> RolePod:
+        # The tasks of a role have the same bundle, and what is kept beside the common part keeps its identity taken.
+        key, resources = launch.key, tuple(parts.devices.resources.items())
+        made_from = (
+            key.job, key.job_attempt, key.role, id(parts.bundle), launch.mounts, bool(parts.claims), resources,
+            launch.image, launch.cpus, launch.memory_mb, launch.shm_mb, launch.grace_s, launch.infiniband,
+            bool(launch.ports),
+        )  # fmt: skip
+        found = self._roles.get(made_from)
+        if found is None:
+            found = self._roles[made_from] = (_encoded(role_pod(launch, self._options, parts)), parts)
+            if len(self._roles) > _CACHED:
+                self._roles.popitem(last=False)
+        return found[0]
+
+
+def _encoded(role: RolePod) -> RolePod:
+    return RolePod(role.labels, _values(role.spec), _values(role.container))
+
+
+def _values(fields: Mapping[str, Any]) -> dict[str, msgspec.Raw]:
+    return {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in fields.items()}
