@@ -123,3 +123,16 @@ def test_a_login_that_ends_loses_nothing(visitor: Visitor, server: Server) -> No
     page.get_by_role("button", name="Log in", exact=True).click()
     page.get_by_role("dialog").wait_for(state="detached")
     assert page.get_by_label("Search by name, user or virtual cluster").input_value() == "typed"
+
+
+def test_what_is_wrong_for_people_with_disabilities_is_found_in_each_theme(server: Server, browser: Any) -> None:
+    visitor = Visitor(browser, server.url, themes=BOTH)
+    visitor.log_in()
+    visitor.open("/profile", "admin")
+    pale = "Object.assign(document.createElement('p'), {textContent: 'pale', style: 'color: #777; background: #888'})"
+    visitor.page.evaluate(f"document.querySelector('main').append(new Image(), {pale})")
+    found = [each.partition(":")[0] for each in visitor.examine()]
+    visitor.close()
+    assert "image-alt" in found
+    assert "color-contrast" in found
+    assert "in the dark theme" in found
