@@ -164,11 +164,15 @@ def _options(files: Sequence[Path], sets: Sequence[str]) -> list[str]:
 
 
 def _failed(command: str, stderr: str) -> Refused:
-    lines = [line for line in stderr.splitlines() if not line.startswith(("WARNING", "level="))]
-    reason = harmless_line("; ".join(line.strip() for line in lines if line.strip()))
+    noise = ("WARNING", "level=", "Use --debug flag")
+    lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith(noise)]
+    if "the specifications of the schema" in stderr:
+        # Around what the schema of the values refuses there are only the names of charts.
+        lines = [line.removeprefix("- ").removeprefix("(root): ") for line in lines if line.startswith("- ")] or lines
+    reason = harmless_line("; ".join(lines))
     reason = reason.removeprefix("Error: ").removeprefix("UPGRADE FAILED: ").removeprefix("INSTALLATION FAILED: ")
     # What the chart itself refuses comes wrapped in where in the templates that was.
-    if found := re.search(r"error calling fail: (.*)", reason):
+    if found := re.search(r"(?:error calling fail|execution error at \([^)]*\)): (.*)", reason):
         reason = found[1]
     advice = "correct what it names, and run the command again: it goes on where it was"
     return BadConfiguration(f"helm {command}: {reason[:_MESSAGE_MAX] or 'it failed without a message'}", advice)
