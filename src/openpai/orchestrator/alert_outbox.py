@@ -97,7 +97,8 @@ async def serve_subscribers(leader: Leader) -> None:
             continue
         wanted = subscription_of(user)
         if wanted.on.isdisjoint(ASKED[event.reason]):
-            if not await _is_asked_by_file(leader, parts, event):
+            # The file of a job that is over is in the store. It is not read for a message that could not be sent.
+            if not (user.email and mail) or not await _is_asked_by_file(leader, parts, event):
                 continue
             wanted = replace(wanted, url="")
         message = Message(
