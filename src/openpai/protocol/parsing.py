@@ -87,8 +87,7 @@ def parse(text: str) -> Parsed:
     source = as_yaml(text) if is_json(text) else text
     builder = _Builder()
     try:
-        for event in yaml.parse(source, Loader=_LOADER):
-            builder.take(event)
+        _take_all(source, builder)
     except yaml.MarkedYAMLError as error:
         if error.problem == TOO_DEEP and error.problem_mark is not None:
             fault = Fault("", f"the file {_IS_TOO_DEEP}", error.problem_mark.line + 1)
@@ -104,6 +103,16 @@ def parse(text: str) -> Parsed:
         tuple(Lines(document, builder.lines) for document in builder.documents),
         tuple(builder.faults),
     )
+
+
+def _take_all(source: str, builder: _Builder) -> None:
+    loader = _LOADER(source)
+    try:
+        # `yaml.parse` asks before each event whether there is one, which is as much work again.
+        while (event := loader.get_event()) is not None:
+            builder.take(event)
+    finally:
+        loader.dispose()
 
 
 @dataclass(slots=True)
@@ -135,7 +144,9 @@ class _Builder:
     def take(self, event: Any) -> None:
         kind = type(event)
         if kind is yaml.ScalarEvent:
-            self._weigh(len(event.value) + 1, event)
+            self._weight += len(event.value) + 1
+            if self._weight > EXPANDED_MAX:
+                self._weigh(0, event)
             self._scalar(event)
         elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
             self._begin(event, is_mapping=kind is yaml.MappingStartEvent)

@@ -27,6 +27,9 @@ _INDEX: Final = re.compile(r"_(\d+)(?:_|$)")
 
 def missing_peers(spec: JobSpec) -> Iterator[Finding]:
     """Yield warnings for commands that use a variable that is probably not set in so large a job."""
+    # Most commands name none, and all job files come here.
+    if not any("PAI_" in command for role in spec.task_roles for command in role.commands):
+        return
     sizes = [(role.instances, _bytes_of_one(role)) for role in spec.task_roles]
     if sum(instances * size for instances, size in sizes) <= PEERS_BYTES_MAX:
         return

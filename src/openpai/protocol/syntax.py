@@ -76,6 +76,9 @@ def unfit_in(text: str) -> str:
 
 def unfit_texts(document: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield the place of each unfit text or key in a document, and what is wrong with it."""
+    # All texts are searched at once: hardly any document has such a text, and only then its place is needed.
+    if _UNFIT.search("\n".join(_texts_in(document))) is None:
+        return
     left: list[tuple[tuple[str | int, ...], Any]] = [((), document)]
     while left:
         path, value = left.pop()
@@ -89,3 +92,16 @@ def unfit_texts(document: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
                     left.append(((*path, key), part))
         elif isinstance(value, list):
             left.extend(((*path, number), part) for number, part in enumerate(value))
+
+
+def _texts_in(document: Any) -> Iterator[str]:
+    left = [document]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            left.extend(value)
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)

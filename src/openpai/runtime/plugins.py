@@ -51,14 +51,16 @@ def uses(spec: JobSpec) -> tuple[Use, ...]:
     """Return the plugins that task roles of a job use, in the order in which they run."""
     found = []
     for index, prerequisite in enumerate(spec.prerequisites):
-        roles = frozenset(role.name for role in spec.task_roles if prerequisite.name in role.prerequisites)
-        if roles and prerequisite.plugin and prerequisite.plugin.startswith(PLUGIN_PREFIX):
+        if not prerequisite.plugin or not prerequisite.plugin.startswith(PLUGIN_PREFIX):
+            continue
+        if roles := frozenset(role.name for role in spec.task_roles if prerequisite.name in role.prerequisites):
             parameters = {key: value for key, value in prerequisite.extra.items() if key != "failurePolicy"}
             is_ignored = prerequisite.extra.get("failurePolicy") == "ignore"
             name = prerequisite.plugin.removeprefix(f"{PLUGIN_PREFIX}.")
             found.append(Use(name, ("prerequisites", index), parameters, is_ignored, roles))
-    every = frozenset(role.name for role in spec.task_roles)
-    for index, entry in enumerate(map(mapping, entries(spec.extras.get(PLUGIN_PREFIX)))):
+    of_extras = entries(spec.extras.get(PLUGIN_PREFIX))
+    every = frozenset(role.name for role in spec.task_roles) if of_extras else frozenset()
+    for index, entry in enumerate(map(mapping, of_extras)):
         named = entry.get("taskroles")
         roles = every if named is None else every.intersection(map(str, entries(named)))
         if entry and roles:

@@ -7,6 +7,7 @@ Under the event loop one timer waits for the next event. A simulator that contro
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -167,7 +168,11 @@ class LogFiles:
         directory = self._root / key.path()
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            with (directory / "stdout.log").open("a") as log:
-                log.write(text)
+            # On the event loop, for every task: a file of text takes twice as long to open as one of bytes.
+            log = os.open(directory / "stdout.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            try:
+                os.write(log, text.encode())
+            finally:
+                os.close(log)
         except OSError:
             return
