@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from openpai.backends.host.checkpoints import CheckpointDirectories
+from openpai.backends.host.checkpoints import SPARE_PREFIX, SPARES_MAX, CheckpointDirectories
 from openpai.lifecycle.model import AttemptKey
 
 KEY = AttemptKey("j" * 32, 0, "train", 3, 0)
@@ -77,3 +77,26 @@ def test_directories_without_files_go_with_their_job_and_others_stay(directories
     directories.remove_unused(KEY.job)
     directories.remove_unused(KEY.job)
     assert not used.parent.exists()
+
+
+def test_an_empty_directory_of_a_job_is_used_for_the_next(directories: CheckpointDirectories) -> None:
+    first = Path(directories.make(KEY)).parent
+    made, root = first.stat().st_ino, first.parent
+    directories.remove_unused(KEY.job)
+    second = Path(directories.make(replace(KEY, job="k" * 32, index=0)))
+    assert second.parent.stat().st_ino == made
+    assert [path.name for path in second.parent.iterdir()] == [second.name]
+    assert (second.stat().st_mode & 0o777, second.parent.stat().st_mode & 0o777) == (0o700, 0o711)
+    jobs = [f"{number:032}" for number in range(SPARES_MAX + 5)]
+    for job in jobs:
+        directories.make(replace(KEY, job=job))
+    for job in jobs:
+        directories.remove_unused(job)
+    assert len([path for path in root.iterdir() if path.name.startswith(SPARE_PREFIX)]) == SPARES_MAX
+    # Removed behind the server's back, it is made afresh; the next server removes what is left.
+    for path in root.glob(f"{SPARE_PREFIX}*"):
+        path.rmdir()
+    assert Path(directories.make(KEY)).is_dir()
+    directories.remove_unused(KEY.job)
+    directories.open()
+    assert [path.name for path in root.iterdir()] == [second.parent.name]
