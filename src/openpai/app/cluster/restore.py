@@ -76,7 +76,8 @@ def restore(
             say(
                 f"restore release {release} of cluster {at.cluster} from {file}, of openpai {about['version']}, {taken}"
             )
-            say(f"  its servers stop meanwhile, and {plural(tasks, 'task')} end; jobs of that time start again")
+            ended = plural(tasks, "task") + (" ends" if tasks == 1 else " end")
+            say(f"  its servers stop meanwhile, and {ended}; jobs of that time start again")
         require_name(at, confirm)
         at.run(lambda client: _restore(client, at, about, inner, timeout_s))
     if as_json(json, {**at.about(), "version": about["version"], "time": about["time"], "tasksEnded": tasks}):
