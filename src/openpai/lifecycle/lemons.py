@@ -34,8 +34,6 @@ UNSURE_WEIGHT: Final = 0.65
 """What a failure of unknown cause counts, if the same job succeeded elsewhere: four of these alone drain nothing."""
 OTHERS_MIN: Final = 1.5
 """What must be left of a score without the user who counts most: no user drains a node with a single other failure."""
-RULE_CAUSE: Final = "alert rule "
-"""How the cause begins where an alert rule keeps a job from a node: no failure, so it counts for no score."""
 _EACH_OF_FEW: Final = {1: 3, 2: 2}
 """How often each user counts for a node, by the number of users."""
 
@@ -54,6 +52,8 @@ class Strike:
     virtual_cluster: str = ""
     is_sure: bool = True
     """Whether the cause is the node's hardware; False: it is unknown, and the job succeeded elsewhere."""
+    rule: str = ""
+    """The alert rule that keeps the job from the node: no failure, so it counts for no score. Else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def counted(strikes: Iterable[Strike], now_ms: int, population: Population = MAN
     """Return the failures that count for one node, oldest first: the last of each user, one in each incident."""
     last: dict[str, list[Strike]] = {}
     for strike in sorted(strikes, key=lambda each: (-each.at_ms, each.job)):
-        if strike.cause.startswith(RULE_CAUSE):
+        if strike.rule:
             continue
         own = last.setdefault(strike.user, [])
         is_apart = all(each.job != strike.job and each.at_ms - strike.at_ms >= AGAIN_MS for each in own)

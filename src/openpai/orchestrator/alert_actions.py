@@ -18,7 +18,7 @@ import structlog
 from openpai.alerts.actions import ActionCause, Done, limit, target_of
 from openpai.alerts.rules import Rule
 from openpai.alerts.states import Alert
-from openpai.lifecycle.lemons import RULE_CAUSE, Strike
+from openpai.lifecycle.lemons import Strike
 from openpai.orchestrator.alert_state import AlertParts
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.lemons import save_lemons
@@ -135,7 +135,7 @@ async def _on_job(leader: Leader, parts: AlertParts, row: ActionRow, because: st
         await parts.platform.restart(record.user, record.name, f"alert rule {row.rule}", because)
         return "stopped, and queued again"
     node = row.cause.labels["node_name"]
-    strike = Strike(node, record.user, id_, f"{RULE_CAUSE}{row.rule}", row.at_ms)
+    strike = Strike(node, record.user, id_, "", row.at_ms, rule=row.rule)
     if strike not in leader.lemons.strikes:
         leader.lemons.strikes.append(strike)
         leader.lemons.is_changed = True

@@ -32,8 +32,6 @@ from openpai.ports.store import JobRecord
 from openpai.ports.usage import AuditEntry, UsageStore
 
 BY: Final = "platform"
-MARK: Final = "lemon: "
-"""How the reason of a drain for a node's score begins."""
 STRIKES_MAX: Final = 2000
 SUSPECTS_MAX: Final = 1000
 LATELY_MS: Final = 28 * 86_400_000
@@ -50,6 +48,8 @@ class Lemons:
     strikes: list[Strike] = field(default_factory=list)
     suspects: dict[str, Strike] = field(default_factory=dict)
     """By job, the last failure of unknown cause of one that may yet succeed."""
+    drained: set[str] = field(default_factory=set)
+    """The nodes that were drained for their score."""
     threshold: float = THRESHOLD
     """The score at which a node is drained; 0: never."""
     population: Population = MANY
@@ -63,6 +63,11 @@ class Lemons:
         if not self.is_changed and setting is not None:
             rows = setting.body.get("strikes", ())
             self.strikes = [Strike(**{**row, "devices": tuple(row["devices"])}) for row in rows]
+            self.drained = set(setting.body.get("drained", ()))
+
+    def body(self) -> dict[str, Any]:
+        """Return the document that the store keeps."""
+        return {"strikes": [asdict(each) for each in self.strikes], "drained": sorted(self.drained)}
 
     def set_threshold(self, threshold: float) -> None:
         """Change the score at which a node is drained; 0 switches that off."""
@@ -104,7 +109,7 @@ class Lemons:
     def forget(self, node: str) -> None:
         """Forget what a node is blamed for, because an administrator put it back into service."""
         kept = [each for each in self.strikes if each.node != node]
-        self.is_changed |= len(kept) != len(self.strikes)
+        self.is_changed |= len(kept) != len(self.strikes) or node in self.drained
         self.strikes = kept
         self.suspects = {job: each for job, each in self.suspects.items() if each.node != node}
 
@@ -117,19 +122,20 @@ class Lemons:
         return score(own, now_ms, self.population), len(users)
 
     def found(self, notes: Iterable[NodeNote], now_ms: int) -> list[Lemon]:
-        """Return the nodes and devices to take out of service now."""
+        """Return the nodes and devices to take out of service now; the nodes are added to `drained`."""
         known = {note.name: note for note in notes}
-        drained = sum(note.is_drained and note.reason.startswith(MARK) for note in known.values())
+        self.drained = {name for name in self.drained if name in known and known[name].is_drained}
         lemons = []
         for node in sorted({each.node for each in self.strikes} & known.keys()):
             lemon = find_lemon(node, self.strikes, now_ms, self.threshold, self.population)
             if lemon is None or known[node].is_drained or lemon.device in known[node].bad_devices:
                 continue
             if lemon.device is None:
-                if not may_drain(drained, len(known)):
+                if not may_drain(len(self.drained), len(known)):
                     log.warning("a node fails many users, but too many are drained for that already", node=node)
                     continue
-                drained += 1
+                self.drained.add(node)
+                self.is_changed = True
             lemons.append(lemon)
         return lemons
 
@@ -140,14 +146,14 @@ async def save_lemons(
     """Save new failures, and take lemons out of service; return whether nodes changed."""
     if not lemons.is_changed and not (lemons.must_judge and lemons.strikes):
         return False
-    if lemons.is_changed:
-        body = {"strikes": [asdict(each) for each in lemons.strikes]}
-        await settings.set_setting(LEMONS, body, by=BY, at_ms=now_ms, epoch=epoch)
-        lemons.is_changed = False
     if usage is not None:
         lemons.population = await population_of(usage, now_ms)
     notes = await settings.node_notes()
     found = lemons.found(notes, now_ms)
+    if lemons.is_changed:
+        # Before the nodes: one that is in `drained` and is not drained yet does not count.
+        await settings.set_setting(LEMONS, lemons.body(), by=BY, at_ms=now_ms, epoch=epoch)
+        lemons.is_changed = False
     changed = tuple(_out_of_service(lemon, notes) for lemon in found)
     if changed:
         await settings.set_node_notes(changed, epoch)
@@ -167,18 +173,22 @@ async def population_of(usage: UsageStore, now_ms: int) -> Population:
 
 def _entry(lemon: Lemon, now_ms: int) -> AuditEntry:
     what: dict[str, Any] = {"drained": True} if lemon.device is None else {"badDevices": [lemon.device]}
-    detail = {**what, "reason": MARK + lemon.reason, "jobs": list(lemon.jobs)}
+    detail = {**what, "reason": _reason(lemon), "jobs": list(lemon.jobs)}
     return AuditEntry(now_ms, BY, _AUDITED, lemon.node, via="lemon score", detail=detail)
 
 
 def _out_of_service(lemon: Lemon, notes: Iterable[NodeNote]) -> NodeNote:
     note = next(note for note in notes if note.name == lemon.node)
-    reason = MARK + lemon.reason
+    reason = _reason(lemon)
     if lemon.device is None:
         return replace(note, is_drained=True, reason=reason, changed_by=BY)
     bad = note.bad_devices | {lemon.device}
     because = f"{note.bad_because}; GPU {lemon.device} is a {reason}" if note.bad_because else reason
     return replace(note, bad_devices=bad, bad_because=because, changed_by=BY)
+
+
+def _reason(lemon: Lemon) -> str:
+    return f"lemon: {lemon.reason}"
 
 
 def _strikes(record: JobRecord, facts: Sequence[Fact], now_ms: int) -> Iterator[Strike]:

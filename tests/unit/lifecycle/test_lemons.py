@@ -11,7 +11,6 @@ from openpai.lifecycle.lemons import (
     HALF_LIFE_MS,
     INCIDENT_MS,
     KEPT_MS,
-    RULE_CAUSE,
     Population,
     Strike,
     excluded_nodes,
@@ -38,7 +37,7 @@ def test_three_users_in_three_incidents_make_a_lemon_and_its_reason_is_said() ->
 
 
 def test_an_alert_rule_that_keeps_jobs_from_a_node_makes_no_lemon_of_it() -> None:
-    strikes = [replace(strike(user, at), cause=f"{RULE_CAUSE}Hot") for at, user in enumerate(("ann", "bob", "eve"))]
+    strikes = [replace(strike(user, at), rule="Hot") for at, user in enumerate(("ann", "bob", "eve"))]
     assert excluded_nodes(strikes, "eve-job", 2 * DAY_MS, 4) == {"n1"}
     assert score(strikes, 2 * DAY_MS) == 0
     assert find_lemon("n1", strikes, 2 * DAY_MS) is None

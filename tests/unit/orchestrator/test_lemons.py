@@ -11,7 +11,7 @@ from openpai.backends.simulated.backend import virtual_nodes
 from openpai.lifecycle.lemons import Strike
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.lemons import Lemons
-from openpai.ports.cluster_settings import LEMON_POLICY
+from openpai.ports.cluster_settings import LEMON_POLICY, NodeNote, Setting
 from openpai.ports.logs import LogChunk
 from openpai.ports.platform import NodeChange, NodeView
 from openpai.ports.usage import AuditFilter
@@ -91,6 +91,24 @@ def test_the_threshold_is_set_while_the_platform_runs_and_0_switches_it_off() ->
         assert (await node(servers)).is_drained
 
     live(story, ONE)
+
+
+def test_only_nodes_drained_for_their_score_count_for_the_share_that_may_be() -> None:
+    note, now_ms = NodeNote("n0", is_drained=True, reason="lemon: a lookalike"), 10 * DAY_MS
+    notes = [note, *(NodeNote(f"n{at}") for at in range(1, 10))]
+    lemons = Lemons()
+    for node in ("n1", "n2"):
+        for at, user in enumerate(("ann", "bob", "eve")):
+            lemons.keep(Strike(node, user, f"{user}-{node}", "xid_hardware", now_ms - at * DAY_MS // 12), now_ms)
+    # What an administrator wrote about n0 makes it no lemon.
+    assert [each.node for each in lemons.found(notes, now_ms)] == ["n1"]
+    again = Lemons()
+    again.learn(Setting("lemons", lemons.body(), 1, 0, ""))
+    drained = [replace(each, is_drained=each.is_drained or each.name == "n1") for each in notes]
+    # The share is used up, also for a server that reads it from the store, until n1 is back.
+    assert again.found(drained, now_ms) == []
+    again.forget("n1")
+    assert [each.node for each in again.found(notes, now_ms)] == ["n2"]
 
 
 @pytest.mark.parametrize(("command", "blamed"), [("exit 0", True), ("exit 1", False)], ids=["succeeded", "failed"])
