@@ -23,7 +23,7 @@ from openpai.kube.objects import NAMESPACES, PODS, SECRETS, SERVICES, kind
 from openpai.kube.objects.kinds import Kind
 from openpai.kube.objects.pods import Pod
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
-from openpai.ports.backend import FILES_LOST, Backend, KillTask, Mount, RegistryAuth
+from openpai.ports.backend import Backend, KillTask, Mount, RegistryAuth, TaskStep
 from tests.contracts.kubernetes_harness import KubernetesHarness
 from tests.contracts.seen import PATIENCE_S, Watch, a_key, a_launch, forget, observed
 from tests.kube import fake_nodes
@@ -133,7 +133,7 @@ async def test_what_a_pod_removed_by_force_takes_along_is_reported(world: World)
     await world.kube.delete(PODS, pod.name, world.namespace, grace_s=0)
     assert (await the_end(watch)).reason is ExitReason.LOST
     seen = watch.seen[a_key()]
-    assert (seen.step, "before the server could fetch it" in seen.message) == (FILES_LOST, True)
+    assert (seen.step, "before the server could fetch it" in seen.message) == (TaskStep.FILES_LOST, True)
 
 
 async def test_a_pod_deleted_while_no_server_runs_is_reported_by_the_next(world: World) -> None:

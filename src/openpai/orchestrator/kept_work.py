@@ -16,7 +16,7 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import KeptLimit, Leader
 from openpai.orchestrator.recording import change_jobs
-from openpai.ports.backend import FILES_LOST
+from openpai.ports.backend import TaskStep
 from openpai.ports.kept_work import KeptAttempt, KeptWork
 from openpai.ports.queries import JobQueries
 from openpai.ports.store import Event
@@ -80,7 +80,7 @@ async def _miss_outputs(leader: Leader, kept: KeptLimit) -> None:
             names = ", ".join(outputs[:_NAMED]) + (", ..." if len(outputs) > _NAMED else "")
             why = kept.why_none or "its tasks wrote none to the directory where they start, or to PAI_WORK_DIR"
             message = f"none of the job's outputs is kept ({names}): {why}"
-            event = Event(job, now_ms, FILES_LOST, message, attempt, is_warning=True)
+            event = Event(job, now_ms, TaskStep.FILES_LOST.value, message, attempt, is_warning=True)
             await change_jobs(leader, {job: JobUpdate(notes=(event,))})
 
 

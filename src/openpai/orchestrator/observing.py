@@ -17,7 +17,7 @@ from openpai.orchestrator.node_sync import sync_nodes
 from openpai.orchestrator.recording import change_jobs
 from openpai.orchestrator.search_time import SearchTime
 from openpai.orchestrator.secrets import WITHHELD, without_secrets
-from openpai.ports.backend import FILES_LOST, ForgetTask, KillTask, TaskSeen
+from openpai.ports.backend import ForgetTask, KillTask, TaskSeen
 from openpai.ports.logs import LogReader
 from openpai.ports.store import Event, JobRecord
 from openpai.protocol.errors import PaiError, Refused
@@ -125,12 +125,12 @@ def _notes(leader: Leader, found: JobRecord, seen: TaskSeen) -> Iterator[Event]:
     yield Event(
         job.id,
         leader.clock.now_ms(),
-        seen.step,
+        seen.step.value,
         _shown(leader, found, seen.message),
         job.attempt,
         seen.key,
         slot.node if (slot := found.slots.get(seen.key.task)) else None,
-        seen.step.endswith("Failed") or seen.step == FILES_LOST,
+        seen.step.is_warning,
     )
 
 

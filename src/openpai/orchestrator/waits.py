@@ -11,7 +11,7 @@ from openpai.lifecycle.model import Job, JobPhase, TaskPhase
 from openpai.orchestrator import gangs
 from openpai.orchestrator.dependencies import waits_for
 from openpai.orchestrator.leader import Leader
-from openpai.ports.backend import NODE_SILENT, TaskSeen
+from openpai.ports.backend import TaskSeen, TaskStep
 from openpai.ports.store import JobRecord
 from openpai.protocol.wording import duration
 from openpai.scheduler.model import Wait, Why
@@ -39,7 +39,7 @@ def starting(found: JobRecord, observed: Iterable[TaskSeen]) -> tuple[Wait, ...]
     mine = {job.key(task): task for task in job.tasks.values() if task.phase is TaskPhase.STARTING}
     if not mine:
         return ()
-    steps = {seen.key: seen.message for seen in observed if seen.key in mine and seen.step != NODE_SILENT}
+    steps = {seen.key: seen.message for seen in observed if seen.key in mine and seen.step is not TaskStep.NODE_SILENT}
     reasons = Counter((found.slots[task.id].node, steps.get(key, "")) for key, task in mine.items())
     return tuple(
         Wait(
@@ -56,7 +56,7 @@ def silent(found: JobRecord, observed: Iterable[TaskSeen]) -> tuple[Wait, ...]:
     """Return for which nodes the job waits because its tasks there may still run, each once."""
     job = found.job
     mine = {job.key(task) for task in job.tasks.values() if task.is_alive}
-    messages = {seen.message: None for seen in observed if seen.step == NODE_SILENT and seen.key in mine}
+    messages = {seen.message: None for seen in observed if seen.step is TaskStep.NODE_SILENT and seen.key in mine}
     advice = "wait until the node answers, or take it out of service as above"
     return tuple(Wait(f"{job.id}/{job.attempt}", Why.NODE_SILENT, message, advice) for message in messages)
 

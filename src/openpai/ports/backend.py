@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final, Literal, Protocol, runtime_checkable
 
 from openpai.lifecycle.actions import EndNotice
@@ -114,10 +115,32 @@ class ForgetTask:
 Action = LaunchTask | KillTask | ForgetTask
 
 
-NODE_SILENT: Final = "NodeSilent"
-FILES_LOST: Final = "FilesLost"
-"""The step of a task attempt whose files are lost; it is reported with its end, too, because that follows at once."""
-"""The step of a task whose node does not answer: it may run on there."""
+class TaskStep(StrEnum):
+    """What happens to a task attempt beside its start and end: the reason of an event of its job."""
+
+    NONE = ""
+    """Mere progress, which is no event."""
+    PULLING_IMAGE = "PullingImage"
+    IMAGE_PULLED = "ImagePulled"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    CREATION_FAILED = "ContainerCreationFailed"
+    SCHEDULING_FAILED = "SchedulingFailed"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    STUCK_TERMINATING = "StuckTerminating"
+    NODE_SILENT = "NodeSilent"
+    """The node does not answer: the task may run on there."""
+    FILES_LOST = "FilesLost"
+    """It is reported with the end of the attempt, too, because that follows at once."""
+
+    @property
+    def is_warning(self) -> bool:
+        """Return whether its event is a warning."""
+        return self in _WARNINGS
+
+
+_WARNINGS: Final = frozenset(
+    {TaskStep.IMAGE_PULL_FAILED, TaskStep.CREATION_FAILED, TaskStep.SCHEDULING_FAILED, TaskStep.FILES_LOST}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +153,7 @@ class TaskSeen:
     exit: ExitReport | None = None
     message: str = ""
     """The current step of its start, or what is wrong with its node, in a sentence; may be empty."""
-    step: str = ""
-    """A CamelCase word for a step that becomes an event of the job; empty for mere progress."""
+    step: TaskStep = TaskStep.NONE
 
 
 STORAGE_CHECK: Final = "storage "

@@ -53,8 +53,8 @@ ANNOUNCEMENTS: Final = "announcements"
 
 LEMONS: Final = "lemons"
 """`{"strikes": [{"node", "user", "job", "cause", "at_ms", "devices", "virtual_cluster", "is_sure", "rule"}, ...],
-"drained": [NODE, ...]}`: failures that nodes are blamed for, the oldest first, and the nodes that were drained for their
-score; written by the leader."""
+"drained": [NODE, ...]}`: failures that nodes are blamed for, the oldest first, and the nodes that were drained for
+their score; written by the leader."""
 LEMON_POLICY: Final = "lemon-policy"
 """`{"threshold": NUMBER}`: the score at which a node is drained; 0 for never."""
 

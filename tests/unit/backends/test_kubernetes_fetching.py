@@ -11,7 +11,7 @@ import pytest
 from openpai.backends.kubernetes.attempts import PodAttempt
 from openpai.backends.kubernetes.fetching import BEGUN_MAX, WorkFetcher
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
-from openpai.ports.backend import FILES_LOST
+from openpai.ports.backend import TaskStep
 from tests.unit.backends.test_kubernetes_verdicts import BEGAN, a_pod
 
 
@@ -83,7 +83,7 @@ async def test_files_that_are_lost_are_a_step_of_their_task_before_its_container
         fetcher.fetch(pod(number))
         await asyncio.gather(*fetcher._tasks.values())
     assert fetcher.printed == [
-        ("u0", "sentence 0", FILES_LOST), ("u0", "sentence 0"), ("u1", "sentence 1"),
+        ("u0", "sentence 0", TaskStep.FILES_LOST), ("u0", "sentence 0"), ("u1", "sentence 1"),
     ]  # fmt: skip
 
 
@@ -103,7 +103,7 @@ async def test_a_container_that_ends_before_its_files_are_packed_left_them_or_no
     assert fetcher.printed == []
     fetcher.ended(ends, ExitReport(137, ExitReason.LOST))
     ((_, sentence, step),) = fetcher.printed
-    assert ("if anything, is lost" in sentence, step) == (True, FILES_LOST)
+    assert ("if anything, is lost" in sentence, step) == (True, TaskStep.FILES_LOST)
 
 
 def test_files_that_went_with_their_pod_are_a_step_unless_they_were_fetched(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_files_that_went_with_their_pod_are_a_step_unless_they_were_fetched(tmp_
     # Its wrapper has waited for the server.
     fetcher.ended(begun, ExitReport(1))
     ((name, sentence, step),) = fetcher.printed
-    assert (name, "is lost" in sentence, step) == ("u0", True, FILES_LOST)
+    assert (name, "is lost" in sentence, step) == ("u0", True, TaskStep.FILES_LOST)
 
 
 @pytest.mark.parametrize(("grace_s", "begun"), [(30, ["u0"]), (0, [])])
@@ -136,7 +136,7 @@ async def test_a_pod_deleted_by_others_is_fetched_within_its_grace_period(
 
 def test_the_step_that_files_are_lost_is_reported_with_the_end_and_no_other_one_is() -> None:
     attempt = pod(0)
-    attempt.message, attempt.step, attempt.exit = "lost", FILES_LOST, ExitReport(0)
-    assert (attempt.seen().message, attempt.seen().step) == ("lost", FILES_LOST)
-    attempt.step = "PullingImage"
+    attempt.message, attempt.step, attempt.exit = "lost", TaskStep.FILES_LOST, ExitReport(0)
+    assert (attempt.seen().message, attempt.seen().step) == ("lost", TaskStep.FILES_LOST)
+    attempt.step = TaskStep.PULLING_IMAGE
     assert (attempt.seen().message, attempt.seen().step) == ("", "")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from openpai.backends.docker.engine import Engine, EngineError
-from openpai.ports.backend import RegistryAuth
+from openpai.ports.backend import RegistryAuth, TaskStep
 
 TRIES: Final = 3
 TRY_AGAIN_S: Final = 2.0
@@ -29,11 +29,8 @@ _WILL_NEVER_COME: Final = re.compile(
     re.IGNORECASE,
 )
 
-Note = Callable[[str, str], None]
-"""Receives a message and the kind of step: a CamelCase word, or nothing for mere progress."""
-PULLING: Final = "PullingImage"
-PULLED: Final = "ImagePulled"
-PULL_FAILED: Final = "ImagePullFailed"
+Note = Callable[[str, TaskStep], None]
+"""Receives a message and the kind of step."""
 
 
 class ImageMissing(EngineError):
@@ -44,7 +41,7 @@ class ImageMissing(EngineError):
 class _Pull:
     task: asyncio.Task[None]
     notes: list[Note] = field(default_factory=list)
-    message: tuple[str, str] | None = None
+    message: tuple[str, TaskStep] | None = None
     """The last report, for tasks that join later."""
 
 
@@ -118,13 +115,15 @@ class Images:
                 if tries == TRIES:
                     # The type is kept: the launcher decides by it whether to try again.
                     raise type(error)(f"image {image!r} cannot be pulled: {error}") from error
-                self._report(image, auth, f"pulling {image} failed and is tried again: {error}", PULL_FAILED)
+                self._report(
+                    image, auth, f"pulling {image} failed and is tried again: {error}", TaskStep.IMAGE_PULL_FAILED
+                )
                 await asyncio.sleep(TRY_AGAIN_S * tries)
             else:
                 return
 
     async def _pull_once(self, image: str, auth: RegistryAuth | None) -> None:
-        self._report(image, auth, f"pulling image {image}", PULLING)
+        self._report(image, auth, f"pulling image {image}", TaskStep.PULLING_IMAGE)
         began = reported = noted = time.monotonic()
         progress = _Progress()
         header = None if auth is None else {"username": auth.username, "password": auth.password}
@@ -139,13 +138,16 @@ class Images:
                         is_event = reported - noted > _NOTE_EVERY_S
                         noted = reported if is_event else noted
                         self._report(
-                            image, auth, f"pulling {image}: {progress.describe()}", PULLING if is_event else ""
+                            image,
+                            auth,
+                            f"pulling {image}: {progress.describe()}",
+                            TaskStep.PULLING_IMAGE if is_event else TaskStep.NONE,
                         )
         except TimeoutError as error:
             raise EngineError(f"the pull of {image} made no progress for {SILENCE_S:g} s") from error
-        self._report(image, auth, f"image {image} pulled in {time.monotonic() - began:.0f} s", PULLED)
+        self._report(image, auth, f"image {image} pulled in {time.monotonic() - began:.0f} s", TaskStep.IMAGE_PULLED)
 
-    def _report(self, image: str, auth: RegistryAuth | None, message: str, step: str = "") -> None:
+    def _report(self, image: str, auth: RegistryAuth | None, message: str, step: TaskStep) -> None:
         pull = self._pulls.get((image, auth))
         if pull is None:
             return

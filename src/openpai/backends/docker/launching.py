@@ -35,7 +35,7 @@ from openpai.backends.host.hosts import SharedHosts
 from openpai.backends.host.mounts import local_source
 from openpai.backends.host.register import KILLED_BEFORE_START
 from openpai.lifecycle.model import ExitReason, ExitReport
-from openpai.ports.backend import LaunchTask
+from openpai.ports.backend import LaunchTask, TaskStep
 from openpai.ports.clock import Clock
 from openpai.runtime.progress import PROGRESS_FILE
 from openpai.runtime.script import user_script, wrapper
@@ -61,7 +61,7 @@ class Launcher:
         checkpoints: CheckpointDirectories,
         limits: Limits,
         clock: Clock,
-        progressed: Callable[[HostAttempt, str, str], None],
+        progressed: Callable[[HostAttempt, str, TaskStep], None],
     ) -> None:
         """`progressed` records a message and a step of an attempt that is being started."""
         self._progressed = progressed
@@ -158,7 +158,7 @@ class Launcher:
         """Return a function that reports a step: in the attempt's log, in its state, and as an event."""
         write = _writing(logs)
 
-        def note(message: str, step: str) -> None:
+        def note(message: str, step: TaskStep) -> None:
             message = without_passwords(message, action)
             write(message)
             self._progressed(attempt, message, step)

@@ -16,7 +16,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from openpai.backends.host.grants import NewestGrants
 from openpai.lifecycle.actions import EndNotice
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
-from openpai.ports.backend import FILES_LOST, Action, ForgetTask, KillTask, LaunchTask, TaskSeen
+from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, TaskSeen, TaskStep
 from openpai.ports.clock import Clock
 
 KILLED: Final = ExitReport(137, ExitReason.EXITED, "killed: it had not ended within its grace period")
@@ -68,8 +68,8 @@ class Attempt:
     exit: ExitReport | None = None
     message: str = ""
     """The current step of starting it, or what is wrong with it while it runs."""
-    step: str = ""
-    """The kind of that step, for the events of the job; empty for mere progress."""
+    step: TaskStep = TaskStep.NONE
+    """The kind of that step, for the events of the job."""
     grace_s: float = 0.0
     """The shortest grace period of all requests to kill it."""
     notice: EndNotice | None = None
@@ -88,8 +88,8 @@ class Attempt:
 
     def seen(self) -> TaskSeen:
         """Return the observation of the attempt."""
-        is_told = self.exit is None or self.step == FILES_LOST
-        message, step = (self.message, self.step) if is_told else ("", "")
+        is_reported = self.exit is None or self.step is TaskStep.FILES_LOST
+        message, step = (self.message, self.step) if is_reported else ("", TaskStep.NONE)
         return TaskSeen(self.key, self.grant, self.started_at_ms, self.exit, message, step)
 
     def cancel_deadline(self) -> None:
@@ -217,7 +217,7 @@ class AttemptRegister(Generic[A]):
             attempt.exit = replace(report, started_at_ms=attempt.started_at_ms)
         self._announce(attempt)
 
-    def progressed(self, attempt: A, message: str, step: str) -> None:
+    def progressed(self, attempt: A, message: str, step: TaskStep) -> None:
         """Record the progress of an attempt that is not over; it is news if there is a `step`."""
         attempt.message, attempt.step = message, step
         if step:
@@ -226,7 +226,7 @@ class AttemptRegister(Generic[A]):
     def started(self, attempt: A, started_at_ms: int) -> None:
         """Record that an attempt runs, and stop it if that was requested meanwhile."""
         attempt.started_at_ms = started_at_ms
-        attempt.message = attempt.step = ""
+        attempt.message, attempt.step = "", TaskStep.NONE
         self._announce(attempt)
         self.stop_if_requested(attempt)
 

@@ -30,7 +30,7 @@ from openpai.kube.errors import KubeError
 from openpai.kube.exec import STDOUT
 from openpai.kube.objects.pods import Pod
 from openpai.lifecycle.model import ExitReason, ExitReport
-from openpai.ports.backend import FILES_LOST
+from openpai.ports.backend import TaskStep
 from openpai.protocol.shown_text import shown_line
 from openpai.runtime.outputs import COLLECT, TAKEN
 from openpai.system.supervision import background
@@ -55,7 +55,7 @@ _HANDED_OVER: Final = frozenset({ExitReason.EXITED, ExitReason.PORT_TAKEN})
 """Ends before which the wrapper itself has waited for the server, or has not run the task at all."""
 _NOTHING: Final = 3
 _NO_TAR: Final = 5
-Report = Callable[[PodAttempt, str, str], None]
+Report = Callable[[PodAttempt, str, TaskStep], None]
 
 
 class WorkFetcher:
@@ -111,7 +111,7 @@ class WorkFetcher:
         """Report that the files are lost if a task that ran ended with its pod, before anything could be fetched."""
         ran = attempt.started_at_ms is not None and report.reason not in _HANDED_OVER
         if ran and not attempt.is_fetched and not os.path.lexists(self._goal(attempt)):
-            self._report(attempt, _TAKEN_ALONG, FILES_LOST)
+            self._report(attempt, _TAKEN_ALONG, TaskStep.FILES_LOST)
 
     def _begin(self) -> None:
         while (waiting := self._ending or self._ready) and len(self._tasks) < BEGUN_MAX:
@@ -144,7 +144,7 @@ class WorkFetcher:
                 sentence, is_lost = f"the files are lost: they could not be fetched ({_reason(error)})", True
                 await asyncio.sleep(again_s)
         if is_lost:
-            self._report(attempt, sentence, FILES_LOST)
+            self._report(attempt, sentence, TaskStep.FILES_LOST)
         if sentence:
             await self._end(attempt, sentence)
 

@@ -14,6 +14,7 @@ from openpai.backends.kubernetes.verdicts import container
 from openpai.kube.objects.pods import Pod
 from openpai.kube.objects.rest import Event
 from openpai.lifecycle.model import ExitReason, ExitReport
+from openpai.ports.backend import TaskStep
 
 IMAGE_PATIENCE_S: Final = 600.0
 PATIENCE_S: Final = 120.0
@@ -41,10 +42,10 @@ _NO_DIRECTORY: Final = re.compile(r"hostPath type check failed: (\S+) is not a d
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a pod waits for: a sentence, the word for an event of the job, and how the attempt ends because of it."""
+    """What a pod waits for: a sentence, the step for an event of the job, and how the attempt ends because of it."""
 
     message: str = ""
-    step: str = ""
+    step: TaskStep = TaskStep.NONE
     exit: ExitReport | None = None
 
 
@@ -57,24 +58,24 @@ def progress(pod: Pod, waited_s: float, event: Event | None = None) -> Progress:
     if reason in _PULL_FAILED:
         return _pulling(text or reason, waited_s)
     if reason in _NOT_CREATED:
-        return _patient(_NOT_CREATED[reason], f"{reason}: {text}", "ContainerCreationFailed", waited_s)
+        return _patient(_NOT_CREATED[reason], f"{reason}: {text}", TaskStep.CREATION_FAILED, waited_s)
     scheduled = pod.status.condition("PodScheduled")
     if not pod.spec.node_name and scheduled is not None and scheduled.reason == "Unschedulable":
         message = f"kube-scheduler does not place it: {scheduled.message}"
-        return _patient(ExitReason.OUT_OF_RESOURCES, message, "SchedulingFailed", waited_s)
+        return _patient(ExitReason.OUT_OF_RESOURCES, message, TaskStep.SCHEDULING_FAILED, waited_s)
     return _by_event(event, waited_s) if event is not None else Progress("its container is being created")
 
 
 def _by_event(event: Event, waited_s: float) -> Progress:
     if event.reason == "Pulling":
-        return Progress(_sentence(event.message), "PullingImage")
+        return Progress(_sentence(event.message), TaskStep.PULLING_IMAGE)
     if event.reason not in _TROUBLE:
         return Progress(_sentence(event.message))
     missing = _NO_DIRECTORY.search(event.message)
     if missing is not None:
         message = f"a storage cannot be mounted: there is no directory {missing[1]} on this machine"
         return _ended(ExitReason.LAUNCH_FAILED, message)
-    return _patient(ExitReason.LAUNCH_FAILED, f"{event.reason}: {event.message}", "ContainerCreationFailed", waited_s)
+    return _patient(ExitReason.LAUNCH_FAILED, f"{event.reason}: {event.message}", TaskStep.CREATION_FAILED, waited_s)
 
 
 def _pulling(text: str, waited_s: float) -> Progress:
@@ -82,7 +83,7 @@ def _pulling(text: str, waited_s: float) -> Progress:
         return _ended(ExitReason.IMAGE_MISSING, text)
     if waited_s > IMAGE_PATIENCE_S:
         return _ended(ExitReason.LAUNCH_FAILED, f"its image could not be pulled in {waited_s / 60:.0f} minutes: {text}")
-    return Progress(_sentence(text), "ImagePullFailed")
+    return Progress(_sentence(text), TaskStep.IMAGE_PULL_FAILED)
 
 
 def _without_names(text: str) -> str:
@@ -92,7 +93,7 @@ def _without_names(text: str) -> str:
     return _NAMED.sub("", text)
 
 
-def _patient(reason: ExitReason, message: str, step: str, waited_s: float) -> Progress:
+def _patient(reason: ExitReason, message: str, step: TaskStep, waited_s: float) -> Progress:
     return _ended(reason, message) if waited_s > PATIENCE_S else Progress(_sentence(message), step)
 
 

@@ -31,7 +31,7 @@ from openpai.kube.objects.rest import Event
 from openpai.kube.reflector import Reflector
 from openpai.lifecycle.diagnosis import needs_log
 from openpai.lifecycle.model import ExitReason, ExitReport
-from openpai.ports.backend import NODE_SILENT
+from openpai.ports.backend import TaskStep
 from openpai.ports.clock import Clock
 from openpai.system.supervision import Background
 
@@ -209,14 +209,14 @@ class Watcher:
             self._register.end(attempt, lost(message, ExitReason.NODE_LOST))
         elif is_silent is not attempt.is_silent:
             attempt.is_silent = is_silent
-            message, step = (_waits_for(attempt.node), NODE_SILENT) if is_silent else ("", "")
-            self._register.progressed(attempt, message, step)
+            step = TaskStep.NODE_SILENT if is_silent else TaskStep.NONE
+            self._register.progressed(attempt, _waits_for(attempt.node) if is_silent else "", step)
         elif pod.metadata.deletion_timestamp is not None and not is_silent and not attempt.is_stuck:
             late_s = self._clock.now_ms() / 1000 - pod.metadata.deletion_timestamp.timestamp()
             if late_s > STUCK_S:
                 attempt.is_stuck = True
                 message = f"its pod {pod.name} was to be gone, and node {attempt.node} has not reported its end"
-                self._register.progressed(attempt, message, "StuckTerminating")
+                self._register.progressed(attempt, message, TaskStep.STUCK_TERMINATING)
 
     def _is_of(self, attempt: PodAttempt, pod: Pod, known: Identity | None = None) -> bool:
         """Return whether a pod is the attempt's; the first under our seal is."""
