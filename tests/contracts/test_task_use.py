@@ -75,7 +75,7 @@ async def test_a_stopped_process_is_counted_and_its_stack_kept(harness: Harness)
         while (await sample_of(backend)).stopped != 1:  # noqa: ASYNC110  # a process has no events
             await asyncio.sleep(0.05)
     found = await backend.keep_stacks([a_key()])
-    assert "is stopped" in found[a_key()]
+    assert "is stopped" in found[a_key()].text
     assert "is stopped" in noted(harness)
     assert await backend.keep_stacks([]) == {}
     await backend.apply([KillTask(a_key(), 0.0)])

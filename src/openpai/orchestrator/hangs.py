@@ -26,13 +26,14 @@ from openpai.ports.store import Event, JobRecord
 from openpai.ports.task_usage import KeepsEvidence, TaskUse
 from openpai.protocol.placement import HangDetection, hang_detection
 from openpai.protocol.wording import duration
-from openpai.runtime.inspecting import WAITS_IN
+from openpai.runtime.inspecting import ProcessSummary
 
 BY: Final = "openpai"
 LOOKS: Final = 3
 """How many looks, in as many rounds of measuring, have to agree that ranks wait for others."""
 UNKNOWN_MS: Final = 900_000
 """A job with a task that was not measured for this long is reported as not watched."""
+_NO_PROCESS: Final = ProcessSummary()
 _NAMED_MAX: Final = 5
 
 
@@ -144,7 +145,7 @@ async def _spinning(
     tasks: Mapping[TaskId, Activity],
     keys: Mapping[TaskId, AttemptKey],
     timeout_ms: int,
-) -> tuple[Hang, Mapping[AttemptKey, str], str] | None:
+) -> tuple[Hang, Mapping[AttemptKey, ProcessSummary], str] | None:
     """Look at what the tasks of a job do that may spin; return its hang once several looks agree.
 
     A look that shows work ends the suspicion until the time has passed once more.
@@ -157,7 +158,7 @@ async def _spinning(
     if now_ms <= again_ms:
         return None
     evidence = await _stacks(leader, tuple(keys.values()))
-    waiting = {id_: name for id_, key in keys.items() if (name := evidence.get(key, "").partition(WAITS_IN)[2])}
+    waiting = {id_: name for id_, key in keys.items() if (name := evidence.get(key, _NO_PROCESS).collective)}
     if looks:
         waiting = {id_: name for id_, name in waiting.items() if before.get(id_) == name}
     ras = await _ask_nccl(leader, keys.values()) if looks + 1 >= LOOKS else ""
@@ -170,7 +171,7 @@ async def _spinning(
     return None
 
 
-async def _stacks(leader: Leader, keys: tuple[AttemptKey, ...]) -> Mapping[AttemptKey, str]:
+async def _stacks(leader: Leader, keys: tuple[AttemptKey, ...]) -> Mapping[AttemptKey, ProcessSummary]:
     return await leader.backend.keep_stacks(keys) if isinstance(leader.backend, KeepsEvidence) else {}
 
 
@@ -182,14 +183,20 @@ async def _ask_nccl(leader: Leader, keys: Iterable[AttemptKey]) -> str:
 
 
 async def _report(
-    leader: Leader, record: JobRecord, hang: Hang, evidence: Mapping[AttemptKey, str], ras: str, *, is_restarted: bool
+    leader: Leader,
+    record: JobRecord,
+    hang: Hang,
+    evidence: Mapping[AttemptKey, ProcessSummary],
+    ras: str,
+    *,
+    is_restarted: bool,
 ) -> None:
     job, now_ms = record.job, leader.clock.now_ms()
     message = describe(hang, job.plan.tasks_total)
     first = hang.blamed[0] if hang.blamed else None
     key = job.key(job.tasks[first]) if first is not None else None
-    if key is not None and (summary := evidence.get(key)):
-        message += f"; {summary}"
+    if key is not None and (text := evidence.get(key, _NO_PROCESS).text):
+        message += f"; {text}"
     if evidence:
         message += "; the stacks of its tasks are in their runtime logs"
     if ras:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from openpai.lifecycle.model import AttemptKey
+from openpai.runtime.inspecting import ProcessSummary
 from openpai.runtime.progress import Progress
 
 
@@ -137,8 +138,8 @@ class MeasuresInTurns(Protocol):
 class KeepsEvidence(Protocol):
     """A backend that can look into the processes of running tasks."""
 
-    async def keep_stacks(self, keys: Sequence[AttemptKey]) -> Mapping[AttemptKey, str]:
-        """Write what the processes of these tasks do to their runtime logs; return it of each in a few words."""
+    async def keep_stacks(self, keys: Sequence[AttemptKey]) -> Mapping[AttemptKey, ProcessSummary]:
+        """Write what the processes of these tasks do to their runtime logs; return it of each in short."""
         ...
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from openpai.protocol.wording import cut, harmless_line
 from openpai.runtime.progress import TAIL_BYTES, Progress, read_progress
@@ -308,8 +308,13 @@ def collective_of(stack: Iterable[str]) -> str:
     return next((found["name"] for line in stack if (found := _COLLECTIVE.search(line))), "")
 
 
-WAITS_IN: Final = "; it waits in "
-"""Comes before the collective operation in a sentence about a process."""
+class ProcessSummary(NamedTuple):
+    """What the process of a task that says most does."""
+
+    text: str = ""
+    """A sentence; empty if the task has no process."""
+    collective: str = ""
+    """The collective operation in which it waits; empty for none."""
 
 
 def described(process: ProcessState) -> str:
@@ -318,13 +323,14 @@ def described(process: ProcessState) -> str:
     what = STATES.get(process.state, f"in state {process.state}")
     command = cut(harmless_line(process.command), _COMMAND_MAX)
     collective = collective_of(process.stack)
-    waits = f"{WAITS_IN}{collective}" if collective else ""
+    waits = f"; it waits in {collective}" if collective else ""
     return f"process {process.pid} ({command}) is {harmless_line(what + where)}{waits}"
 
 
-def most_telling(processes: Sequence[ProcessState]) -> str:
-    """Return the sentence about the process that says most: a stopped one, then one that works or waits for a disk."""
-    return max(((_weight(each), described(each)) for each in processes), default=(0, ""))[1]
+def most_telling(processes: Sequence[ProcessState]) -> ProcessSummary:
+    """Return what the process that says most does: a stopped one, then one that works or waits for a disk."""
+    summaries = ((_weight(each), ProcessSummary(described(each), collective_of(each.stack))) for each in processes)
+    return max(summaries, default=(0, ProcessSummary()))[1]
 
 
 def _weight(process: ProcessState) -> int:

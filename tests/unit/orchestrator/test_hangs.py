@@ -10,6 +10,7 @@ from openpai.orchestrator.hangs import UNKNOWN_MS, HangWatch, watch_hangs
 from openpai.orchestrator.measuring import TaskMeasures
 from openpai.ports.cluster_settings import ORDERS
 from openpai.ports.task_usage import Counters, TaskSample
+from openpai.runtime.inspecting import ProcessSummary
 from openpai.runtime.progress import Progress
 from tests.unit.orchestrator.servers import Servers, live
 
@@ -23,7 +24,7 @@ class Hanging:
         self.sent: int | None = None
         """The network counter of the tasks; None: they share the network of their node."""
         self.cpu_s = 0.0
-        self.summary = "process 7 (train) is stopped"
+        self.summary = ProcessSummary("process 7 (train) is stopped")
         self.stacks: list[Sequence[AttemptKey]] = []
         self._servers = servers
 
@@ -58,7 +59,7 @@ class Hanging:
             leader.measures.learn(samples)
             await watch_hangs(leader, self.watch)
 
-    async def _keep_stacks(self, keys: Sequence[AttemptKey]) -> dict[AttemptKey, str]:
+    async def _keep_stacks(self, keys: Sequence[AttemptKey]) -> dict[AttemptKey, ProcessSummary]:
         self.stacks.append(keys)
         return dict.fromkeys(keys, self.summary)
 
@@ -180,7 +181,8 @@ def test_ranks_that_spin_in_a_collective_operation_are_found_by_their_stacks() -
             await servers.submit(name, instances=2, gpus=0, extras={"hangDetection": {"minutes": 1}})
             await servers.in_phase(name, "running")
             row, hanging = await servers.row(name), Hanging(servers)
-            hanging.summary = "process 7 (python) is running" + "; it waits in all_reduce" * is_waiting
+            # Only the operation counts: a program may write anything into its command line.
+            hanging.summary = ProcessSummary("process 7 (; it waits in barrier)", "all_reduce" * is_waiting)
             # They report for a while, and spin from then on.
             await hanging.look(row.id, 0, times=6, tasks=2, reports=True)
             await hanging.look(row.id, 0, times=20, tasks=2)

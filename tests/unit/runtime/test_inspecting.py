@@ -130,7 +130,7 @@ def test_what_processes_do_is_described() -> None:
         ProcessState(7, "T", "python train.py", "do_signal_stop", ["  main (train.py:3)"]),
         ProcessState(8, "S", "sh", "do_wait"),
     ]
-    assert most_telling(found) == "process 7 (python train.py) is stopped, in do_signal_stop"
+    assert most_telling(found).text == "process 7 (python train.py) is stopped, in do_signal_stop"
     assert described(ProcessState(5, "S", "a\x1b[2Jb")).isprintable()
 
 
@@ -143,7 +143,7 @@ def test_a_rank_that_waits_for_others_is_named_with_its_operation() -> None:
     ]
     waits = ProcessState(7, "R", "python", stack=stack)
     shell = ProcessState(6, "S", "sh", "do_wait")
-    assert most_telling([shell, waits]) == "process 7 (python) is running; it waits in all_reduce"
+    assert most_telling([shell, waits]) == ("process 7 (python) is running; it waits in all_reduce", "all_reduce")
     assert collective_of(stack[3:]) == ""
     # A stopped process says more.
-    assert "stopped" in most_telling([waits, ProcessState(8, "T", "python")])
+    assert "stopped" in most_telling([waits, ProcessState(8, "T", "python")]).text

@@ -53,6 +53,7 @@ from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, LaunchTask, NodeSeen
 from openpai.ports.clock import Clock
 from openpai.ports.task_usage import Device, TaskSample
+from openpai.runtime.inspecting import ProcessSummary
 from openpai.system.supervision import background, note_failure, supervise
 
 log: Final = structlog.get_logger(__name__)
@@ -214,7 +215,7 @@ class DockerBackend(HostBackend[HostAttempt], RunsShells[HostAttempt]):
         """Return the GPUs of this machine; none where several nodes share it."""
         return self._devices.read() if len(self._nodes) == 1 else ()
 
-    async def keep_stacks(self, keys: Sequence[AttemptKey]) -> Mapping[AttemptKey, str]:
+    async def keep_stacks(self, keys: Sequence[AttemptKey]) -> Mapping[AttemptKey, ProcessSummary]:
         """Write what the processes of these tasks do to their runtime logs."""
         chosen = [attempt for attempt in self._register if attempt.key in keys and attempt.is_running]
         return await self._measuring.keep_stacks(chosen, str(self._logs_root))

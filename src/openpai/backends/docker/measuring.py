@@ -10,6 +10,7 @@ from openpai.backends.host.measuring import HostMeasuring
 from openpai.backends.host.task_use import Place, cgroup_mounts, cgroup_places
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.task_usage import TaskSample
+from openpai.runtime.inspecting import ProcessSummary
 
 
 class ContainerMeasuring:
@@ -27,7 +28,7 @@ class ContainerMeasuring:
         self._places = await self._known(attempts)
         return await self._measuring.measure(tuple(self._places.values()), attempts)
 
-    async def keep_stacks(self, attempts: Sequence[HostAttempt], logs_root: str) -> Mapping[AttemptKey, str]:
+    async def keep_stacks(self, attempts: Sequence[HostAttempt], logs_root: str) -> Mapping[AttemptKey, ProcessSummary]:
         """Write what the processes of containers do to their runtime logs; return it of each in a few words."""
         places = await self._known(attempts)
         return await self._measuring.keep_stacks(tuple(places.values()), attempts, logs_root)

@@ -20,6 +20,7 @@ from openpai.backends.host.task_use import Measuring, Place
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.clock import Clock
 from openpai.ports.task_usage import DeviceUse, TaskSample
+from openpai.runtime.inspecting import ProcessSummary
 
 log: Final = structlog.get_logger(__name__)
 
@@ -52,8 +53,8 @@ class HostMeasuring:
 
     async def keep_stacks(
         self, places: Sequence[Place], attempts: Iterable[HostAttempt], logs_root: str
-    ) -> dict[AttemptKey, str]:
-        """Write what the processes of tasks do to their runtime logs; return it of each in a few words."""
+    ) -> dict[AttemptKey, ProcessSummary]:
+        """Write what the processes of tasks do to their runtime logs; return it of each in short."""
         found = await asyncio.to_thread(_stacks, self._measuring, places)
         for attempt in attempts:
             if attempt.key in found:
@@ -79,7 +80,7 @@ class HostMeasuring:
         return self._gpus.reader().read(self._wanted)
 
 
-def _stacks(measuring: Measuring, places: Sequence[Place]) -> dict[AttemptKey, tuple[str, str]]:
+def _stacks(measuring: Measuring, places: Sequence[Place]) -> dict[AttemptKey, tuple[str, ProcessSummary]]:
     return {
         place.key: stacks_of([process.pid for process in processes])
         for place, processes in measuring.processes(places)

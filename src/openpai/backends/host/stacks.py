@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from openpai.protocol.wording import harmless
-from openpai.runtime.inspecting import ProcessState, described, most_telling
+from openpai.runtime.inspecting import ProcessState, ProcessSummary, described, most_telling
 
 PROCESSES_MAX: Final = 20
 SPIED_MAX: Final = 4
@@ -22,8 +22,8 @@ _SPY_S: Final = 5.0
 _STACK_BYTES: Final = 16 * 1024
 
 
-def stacks_of(pids: Sequence[int], proc: str = "/proc") -> tuple[str, str]:
-    """Return what processes do as text, and in a few words that of the one that says most."""
+def stacks_of(pids: Sequence[int], proc: str = "/proc") -> tuple[str, ProcessSummary]:
+    """Return what processes do as text, and in short that of the one that says most."""
     spy = shutil.which("py-spy")
     lines: list[str] = []
     found: list[ProcessState] = []

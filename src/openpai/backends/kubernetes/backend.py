@@ -52,6 +52,7 @@ from openpai.ports.backend import Action, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.ports.task_usage import TaskSample
 from openpai.protocol.errors import Unavailable
+from openpai.runtime.inspecting import ProcessSummary
 from openpai.system.supervision import Background, supervise
 
 log: Final = structlog.get_logger(__name__)
@@ -225,7 +226,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         """Measure the tasks of these jobs before those of others, where not all can be measured at once."""
         self._measuring.measure_first(jobs)
 
-    async def keep_stacks(self, keys: Sequence[AttemptKey]) -> Mapping[AttemptKey, str]:
+    async def keep_stacks(self, keys: Sequence[AttemptKey]) -> Mapping[AttemptKey, ProcessSummary]:
         """Write what the processes of these tasks do to their runtime logs; return it of each in a few words."""
         return await self._measuring.keep_stacks([self._register.get(key) for key in keys], self._logs)
 

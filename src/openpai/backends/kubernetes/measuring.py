@@ -29,6 +29,7 @@ from openpai.protocol.wording import harmless
 from openpai.runtime.inspecting import (
     GpuUse,
     InsideSample,
+    ProcessSummary,
     SampleReader,
     described,
     most_telling,
@@ -209,17 +210,19 @@ class PodMeasuring:
             progress_at_ms if inside.progress is not None else 0,
         )
 
-    async def keep_stacks(self, attempts: Sequence[PodAttempt | None], notes: Notes | None) -> dict[AttemptKey, str]:
-        """Write what the processes of tasks do to their runtime logs; return it of each in a few words."""
+    async def keep_stacks(
+        self, attempts: Sequence[PodAttempt | None], notes: Notes | None
+    ) -> dict[AttemptKey, ProcessSummary]:
+        """Write what the processes of tasks do to their runtime logs; return it of each in short."""
         limit = asyncio.Semaphore(STACKS_AT_ONCE)
-        found: dict[AttemptKey, str] = {}
+        found: dict[AttemptKey, ProcessSummary] = {}
 
         async def look(attempt: PodAttempt) -> None:
             async with limit:
                 with contextlib.suppress(KubeError, TimeoutError):
                     async with asyncio.timeout(STACKS_S):
                         text, summary = await self._stacks(attempt)
-                        if summary:
+                        if summary.text:
                             found[attempt.key] = summary
                         if text and notes is not None:
                             await notes.note(attempt.key, attempt.name, f"what its processes do now:\n{text}")
@@ -227,7 +230,7 @@ class PodMeasuring:
         await asyncio.gather(*(look(each) for each in attempts if each is not None and each.is_running))
         return found
 
-    async def _stacks(self, attempt: PodAttempt) -> tuple[str, str]:
+    async def _stacks(self, attempt: PodAttempt) -> tuple[str, ProcessSummary]:
         pieces, size = [], 0
         async with await self._client.exec(attempt.name, self._namespace, stack_words(), container=CONTAINER) as run:
             async for piece in run:
