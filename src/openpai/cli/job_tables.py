@@ -182,7 +182,9 @@ def diagnosis(job: JobDetail) -> str:
     if job.cause:
         return cause_text(job)
     which = f"task {job.trigger_role}-{job.trigger_index}" if job.trigger_role else "the job"
-    text = job.exit_diagnostics.strip() or "\n".join(filter(None, [job.trigger_message, *_advice(job)]))
+    text = job.exit_diagnostics.strip() or "\n".join(
+        filter(None, [job.trigger_message, *(f"advice: {line}" for line in _advice(job))])
+    )
     return f"[bold red]Why:[/] {shown(which)}: {shown(text or job.exit_phrase or 'no diagnosis')}"
 
 
@@ -205,16 +207,17 @@ def other_failures(job: JobDetail) -> str:
         return ""
     first = failed[0]
     lines = [f"[bold]{len(failed)} tasks failed[/], {shown(first.name)} first, at {clock_time(first.ended_at_ms)}:"]
-    message = set(job.exit_diagnostics.splitlines())
-    causes: dict[str, list[str]] = {}
+    causes: dict[str, list[TaskView]] = {}
     for task in failed:
-        causes.setdefault(task.exit_diagnostics.strip(), []).append(task.name)
-    for text, names in list(causes.items())[:CAUSES_SHOWN]:
+        causes.setdefault(_failure(task), []).append(task)
+    printed = set(_advice(job))
+    for text, tasks in list(causes.items())[:CAUSES_SHOWN]:
+        names = [task.name for task in tasks]
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
         # Do not repeat advice that is above, or under another task.
-        why = [line for line in text.splitlines() if not line.startswith("advice: ") or line not in message]
-        message.update(why)
-        text = "\n".join(why) or "no diagnosis"
+        advice = [line for line in (tasks[0].cause.advice if tasks[0].cause else ()) if line not in printed]
+        printed.update(advice)
+        text = "\n".join([text, *(f"advice: {line}" for line in advice)])
         listed = shown(", ".join(names[:NAMES_SHOWN]))
         lines.append(f"  {listed}{more}: {shown(text)}".replace("\n", "\n    "))
     if len(causes) > CAUSES_SHOWN:
@@ -222,10 +225,18 @@ def other_failures(job: JobDetail) -> str:
     return "\n".join(lines)
 
 
-def _advice(job: JobDetail) -> list[str]:
-    spec = (job.document.get("jobStatus") or {}).get("appExitSpec") or {}
-    solution = spec.get("solution") or ()
-    return [f"advice: {line}" for line in ([solution] if isinstance(solution, str) else solution)]
+def _failure(task: TaskView) -> str:
+    """Return why a task failed, without advice."""
+    if not task.cause:
+        return task.exit_diagnostics.strip() or "no diagnosis"
+    summary = f"{task.exit_phrase}: {task.cause.summary}" if task.cause.summary else task.exit_phrase
+    return f"{summary}\nlog: {task.cause.line}" if task.cause.line else summary
+
+
+def _advice(job: JobDetail) -> tuple[str, ...]:
+    if job.cause:
+        return job.cause.advice
+    return job.exit_spec.solution if job.exit_spec else ()
 
 
 def task_list(tasks: Sequence[TaskView], now_ms: int) -> Table:
@@ -259,7 +270,7 @@ def kept_work(kept: Sequence[WorkKept], now_ms: int) -> Table:
     rows = [
         (
             one.name,
-            # Of the job and of the task: a retried task has a line for each attempt.
+            # The attempts of the job and of the task: a retried task has a line for each.
             f"{one.job_attempt + 1}/{one.attempt + 1}",
             f"{one.files}{'' if one.is_counted else '+'}",
             f"{size(one.bytes)}{'' if one.is_counted else '+'}",
@@ -325,7 +336,7 @@ def _expected(estimate: Estimate, now_ms: int) -> str:
     earliest, latest = estimate.earliest_ms, estimate.latest_ms
     basis = shown(estimate.basis)
     if earliest is None:
-        return basis if basis.startswith("unknown") else f"unknown: {basis}"
+        return f"unknown: {basis}"
     soonest_s, last_s = ((at_ms - now_ms) / 1000 if at_ms is not None else None for at_ms in (earliest, latest))
     if soonest_s is None or soonest_s <= 0:
         when = "at any moment" if last_s is None or last_s <= 0 else f"within {span(last_s)}"

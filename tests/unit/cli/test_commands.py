@@ -49,8 +49,9 @@ def test_show_says_why_an_attempt_failed_that_is_tried_again(pai, platform):
 
 def test_show_names_the_first_of_several_failures_and_the_cause_of_each(pai, platform):
     def task(index, ended_at_ms, quoted):
-        message = f"ContainerUncaughtException: The program ended.\nlog: {quoted}\nadvice: Mend [it]."
-        state = {"taskState": "FAILED", "containerExitCode": 1, "containerExitDiagnostics": message}
+        cause = {"name": "unknown", "summary": "The program ended.", "line": quoted, "advice": ["Mend [it]."]}
+        spec = {"phrase": "ContainerUncaughtException"}
+        state = {"taskState": "FAILED", "containerExitCode": 1, "containerExitSpec": spec, "containerExitCause": cause}
         return {"taskIndex": index, "attemptId": 0, "completedTime": ended_at_ms, **state}
 
     failed = detail("FAILED", appExitTriggerTaskRoleName="w", appExitTriggerTaskIndex=0, appExitDiagnostics="advice: x")

@@ -235,7 +235,7 @@ def wait(**more):
         (1_060_000, None, "run times", "in 1m 00s at the earliest (run times)"),
         (1_000, 1_060_000, "run times", "within 1m 00s (run times)"),
         (1_000, 2_000, "run times", "at any moment (run times)"),
-        (None, None, "unknown: nothing ended yet", "may start: unknown: nothing ended yet"),
+        (None, None, "nothing ended yet", "may start: unknown: nothing ended yet"),
     ],
 )
 def test_why_shows_the_jobs_ahead_what_would_change_it_and_when(

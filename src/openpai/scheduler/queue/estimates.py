@@ -37,7 +37,7 @@ def estimate(state: SchedulerState, waiting: Waiting, ahead: GangsAhead, now_ms:
     good = _Course(state, waiting, nearest_first, now_ms, is_good=True)
     earliest_ms = good.play()
     if earliest_ms is None:
-        return Estimate(None, None, "unknown: too few of the running jobs have a time limit or finished jobs like them")
+        return Estimate(None, None, "too few of the running jobs have a time limit or finished jobs like them")
     bad = _Course(state, waiting, nearest_first, now_ms, is_good=False)
     latest_ms = bad.play()
     basis = " and ".join(sorted(good.sources | bad.sources)) or "what is free now"
@@ -53,7 +53,7 @@ def _from_counts(state: SchedulerState, waiting: Waiting, ahead: GangsAhead, now
     typical = state.running.run_times.of_all(name)
     size = sum(share.size for share in state.core.cluster.shares_of(name))
     if typical is None or not size:
-        message = f"unknown: {len(ahead)} jobs go first, and too few have finished to say how long that takes"
+        message = f"{len(ahead)} jobs go first, and too few have finished to say how long that takes"
         return Estimate(None, None, message)
     wanted = ahead.devices() + waiting.devices
     rounds = wanted / size

@@ -150,7 +150,7 @@ def test_an_estimate_rests_on_time_limits_and_on_how_long_others_ran(scheduler: 
     why = scheduler.why("next", 1)
     assert why is not None
     assert why.estimate is not None
-    assert (why.estimate.earliest_ms, why.estimate.basis[:8]) == (None, "unknown:")
+    assert (why.estimate.earliest_ms, why.estimate.basis[:7]) == (None, "too few")
     scheduler.change(gang("runs", 4, 4, user="ann", time_limit_ms=5_000))
     limited = scheduler.why("next", 1_000)
     assert limited is not None
