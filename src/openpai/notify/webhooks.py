@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal, NotRequired, TypedDict
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
 from openpai.notify.addresses import Network, check_url, reachable
-from openpai.ports.alerts import Channel, Message
+from openpai.ports.alerts import Channel, Message, ReportedAlert
 from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.times import iso_time
 
 TIMEOUT_S: Final = 20.0
 TEXT_MAX: Final = 3_000
@@ -26,8 +27,25 @@ SUBJECT_MAX: Final = 150
 """The longest header of a message of Slack."""
 _MENTION: Final = re.compile(r"@(?=(?:all|channel|here)\b)")
 _CUT_ESCAPE: Final = re.compile(r"&[a-z]{0,3}$")
-NEVER: Final = "0001-01-01T00:00:00Z"
+_NEVER: Final = "0001-01-01T00:00:00Z"
 _COLOURS: Final = {"firing": "attention", "resolved": "good"}
+
+
+class PostedAlert(TypedDict):
+    """An alert as Alertmanager's API takes it."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    startsAt: str
+    endsAt: NotRequired[str]
+
+
+class WebhookAlert(PostedAlert):
+    """An alert as Alertmanager sends it to webhooks, where the end of one that fires is the year 1."""
+
+    status: Literal["firing", "resolved"]
+    generatorURL: Literal[""]
+    fingerprint: str
 
 
 async def post(
@@ -121,12 +139,12 @@ def webhook(message: Message) -> dict[str, Any]:
         "status": message.status,
         "subject": message.subject,
         "text": message.text,
-        "alerts": list(message.alerts),
+        "alerts": [_alert(each) for each in message.alerts],
         "groupKey": message.key,
         "receiver": "webhook",
         "groupLabels": {},
-        "commonLabels": _common(message, "labels"),
-        "commonAnnotations": _common(message, "annotations"),
+        "commonLabels": _common([each.labels for each in message.alerts]),
+        "commonAnnotations": _common([each.annotations for each in message.alerts]),
         "externalURL": "",
         "truncatedAlerts": 0,
     }
@@ -176,7 +194,19 @@ def _for_teams(text: str) -> str:
     return text.replace("\n", "\n\n")
 
 
-def alertmanager(message: Message) -> list[dict[str, Any]]:
+def _alert(alert: ReportedAlert) -> WebhookAlert:
+    return {
+        "status": "firing" if alert.ends_at_ms is None else "resolved",
+        "labels": alert.labels,
+        "annotations": alert.annotations,
+        "startsAt": iso_time(alert.starts_at_ms),
+        "endsAt": _NEVER if alert.ends_at_ms is None else iso_time(alert.ends_at_ms),
+        "generatorURL": "",
+        "fingerprint": alert.fingerprint,
+    }
+
+
+def alertmanager(message: Message) -> list[PostedAlert]:
     """Return the alerts of a message for Alertmanager's API."""
     if not message.alerts:
         now = datetime.now(UTC).isoformat()
@@ -185,15 +215,17 @@ def alertmanager(message: Message) -> list[dict[str, Any]]:
     return [_for_alertmanager(each) for each in message.alerts]
 
 
-def _for_alertmanager(alert: Mapping[str, Any]) -> dict[str, Any]:
-    found = {key: alert[key] for key in ("labels", "annotations", "startsAt") if alert.get(key)}
-    ends = str(alert.get("endsAt", ""))
+def _for_alertmanager(alert: ReportedAlert) -> PostedAlert:
+    found: PostedAlert = {
+        "labels": alert.labels, "annotations": alert.annotations, "startsAt": iso_time(alert.starts_at_ms)
+    }  # fmt: skip
     # Without an end it would be over for Alertmanager after five minutes.
-    end = alert.get("validUntil") if ends in ("", NEVER) else ends
-    return {**found, "endsAt": end} if end else found
+    end_ms = alert.valid_until_ms if alert.ends_at_ms is None else alert.ends_at_ms
+    if end_ms is not None:
+        found["endsAt"] = iso_time(end_ms)
+    return found
 
 
-def _common(message: Message, part: str) -> dict[str, str]:
-    pairs = [dict(each.get(part, {})) for each in message.alerts]
+def _common(pairs: Sequence[Mapping[str, str]]) -> dict[str, str]:
     first = pairs[0] if pairs else {}
     return {name: text for name, text in first.items() if all(each.get(name) == text for each in pairs)}

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 from openpai.access.accounts import User
 from openpai.alerts.grouping import Notice
 from openpai.alerts.rules import Rule
 from openpai.alerts.states import Alert, State
-from openpai.ports.alerts import Channel, Message
-from openpai.protocol.times import iso_time
+from openpai.ports.alerts import Channel, Message, ReportedAlert
 
 ALERTS_MAX: Final = 100
-"""Of one message; the text says how many more there are."""
+"""The most alerts in one message; its text says how many more there are."""
 LINES_MAX: Final = 30
 _HOUR_MS: Final = 3_600_000
-NEVER: Final = "0001-01-01T00:00:00Z"
 ADMINS: Final = "admins"
 OWNER: Final = "owner"
 
@@ -96,24 +94,15 @@ def message_of(notice: Notice, rule: Rule, status: str = "") -> Message:
         subject=f"[{word}] {rule.name} ({rule.severity}): {first}",
         text="\n".join(lines),
         status=status or ("resolved" if is_over else "firing"),
-        alerts=tuple(
-            {**document(alert), "validUntil": iso_time(notice.at_ms + rule.repeat_ms + _HOUR_MS)}
-            for alert in alerts[:ALERTS_MAX]
-        ),
+        alerts=tuple(_reported(alert, notice.at_ms + rule.repeat_ms + _HOUR_MS) for alert in alerts[:ALERTS_MAX]),
     )
 
 
-def document(alert: Alert) -> dict[str, Any]:
-    """Return an alert in Alertmanager's shape."""
-    return {
-        "status": "resolved" if alert.state is State.RESOLVED else "firing",
-        "labels": dict(alert.labels),
-        "annotations": dict(alert.annotations),
-        "startsAt": iso_time(alert.fired_at_ms or alert.since_ms),
-        "endsAt": iso_time(alert.resolved_at_ms) if alert.resolved_at_ms is not None else NEVER,
-        "generatorURL": "",
-        "fingerprint": alert.fingerprint,
-    }
+def _reported(alert: Alert, valid_until_ms: int) -> ReportedAlert:
+    starts_at_ms = alert.fired_at_ms or alert.since_ms
+    return ReportedAlert(
+        dict(alert.labels), alert.annotations, starts_at_ms, alert.resolved_at_ms, valid_until_ms, alert.fingerprint
+    )
 
 
 def _of_owners(notice: Notice, rule: Rule, mail: str, users: Mapping[str, User]) -> Iterable[tuple[str, Message]]:

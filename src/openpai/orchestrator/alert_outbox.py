@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -17,7 +17,7 @@ from openpai.access.accounts import User
 from openpai.lifecycle.model import JobPhase
 from openpai.orchestrator.alert_state import AlertParts, AlertWatch
 from openpai.orchestrator.leader import Leader
-from openpai.ports.alerts import Changes, Channel, Message, Notice
+from openpai.ports.alerts import Changes, Channel, Message, Notice, ReportedAlert
 from openpai.ports.store import Event, LeaseLost
 from openpai.protocol.errors import PaiError, Refused, Unavailable
 from openpai.protocol.placement import asks_for_notice
@@ -103,7 +103,7 @@ async def serve_subscribers(leader: Leader) -> None:
             wanted = replace(wanted, url="")
         message = Message(
             f"event/{number}", f"job {owner}~{name} {_WORDS[event.reason]}", _text(event, f"{owner}~{name}"), "firing",
-            _as_alert(event, owner, name), user=owner,
+            (_as_alert(event, owner, name),), user=owner,
         )  # fmt: skip
         outgoing += _addressed(watch, user, wanted, mail, message, now_ms)
     outgoing += _waiting(leader, users, mail, now_ms)
@@ -162,12 +162,12 @@ def _text(event: Event, name: str) -> str:
     return f"job {name}: {event.message}{where}\nnext: pai job show {name}"
 
 
-def _as_alert(event: Event, owner: str, name: str) -> tuple[Mapping[str, Any], ...]:
+def _as_alert(event: Event, owner: str, name: str) -> ReportedAlert:
     labels = {
         "alertname": "PAIJobStatusChange", "severity": "warn", "job_name": f"{owner}~{name}", "username": owner,
         "state": event.reason.upper(),
     }  # fmt: skip
-    return ({"status": "firing", "labels": labels, "annotations": {"summary": event.message}},)
+    return ReportedAlert(labels, {"summary": event.message}, event.at_ms)
 
 
 async def deliver(leader: Leader) -> None:

@@ -28,7 +28,7 @@ from openpai.orchestrator.alert_messages import admins_unreached, messages, unre
 from openpai.orchestrator.alert_rules import last_rule, learn_alert_rules
 from openpai.orchestrator.alert_state import AlertParts, AlertWatch
 from openpai.orchestrator.leader import Leader
-from openpai.ports.alerts import ActionRow, Changes, Message
+from openpai.ports.alerts import ActionRow, Changes, Message, ReportedAlert
 from openpai.ports.cluster_settings import ALERT_RULES
 
 EVERY_S: Final = 15.0
@@ -180,7 +180,7 @@ def _is_webhook(row: ActionRow) -> bool:
 
 def _robot_message(row: ActionRow) -> Message:
     text = row.cause.summary or row.rule
-    alert = {"labels": row.cause.labels, "annotations": {"summary": text}, "status": "firing"}
+    alert = ReportedAlert(row.cause.labels, {"summary": text}, row.at_ms)
     return Message(f"action/{row.key}", f"{row.rule}: {text}", text, "firing", (alert,))
 
 

@@ -43,6 +43,19 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportedAlert:
+    """An alert as messages report it; it fires until it ends."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    starts_at_ms: int
+    ends_at_ms: int | None = None
+    valid_until_ms: int | None = None
+    """When a receiver may take it for over, unless it is reported again; None: as the receiver likes."""
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """A message, whatever the channel."""
 
@@ -52,8 +65,7 @@ class Message:
     text: str
     status: str = "firing"
     """`firing` or `resolved`, as Alertmanager says."""
-    alerts: tuple[Mapping[str, Any], ...] = ()
-    """In Alertmanager's shape."""
+    alerts: tuple[ReportedAlert, ...] = ()
     to: tuple[str, ...] = ()
     """Addresses of mail; empty: those of the channel."""
     url: str = ""

@@ -13,7 +13,7 @@ from sqlalchemy import exc
 from openpai.alerts.actions import ActionCause, ActionSpec
 from openpai.alerts.states import Alert, State
 from openpai.lifecycle.model import AttemptKey
-from openpai.ports.alerts import NOTICES_MAX, ActionRow, Changes, Channel, Message, Notice
+from openpai.ports.alerts import NOTICES_MAX, ActionRow, Changes, Channel, Message, Notice, ReportedAlert
 from openpai.ports.store import Event, Sealed
 from openpai.store.database import Stored
 from openpai.store.forgetting import forget_where
@@ -223,7 +223,8 @@ def _action(row: Mapping[Any, Any]) -> ActionRow:
 
 def _message(body: str) -> Message:
     read = json.loads(body)
-    return Message(**{**read, "alerts": tuple(read["alerts"]), "to": tuple(read["to"])})
+    alerts = tuple(ReportedAlert(**each) for each in read["alerts"])
+    return Message(**{**read, "alerts": alerts, "to": tuple(read["to"])})
 
 
 def _event(row: Any) -> Event:

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,16 +18,14 @@ from openpai.notify.channels import split
 from openpai.notify.mail import mail_of
 from openpai.notify.service import Messenger
 from openpai.notify.webhooks import body_of
-from openpai.ports.alerts import Channel, Message
+from openpai.ports.alerts import Channel, Message, ReportedAlert
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 
-ALERT = {
-    "labels": {"alertname": "A", "severity": "warn"},
-    "annotations": {"summary": "s"},
-    "startsAt": "2026-01-31T12:00:00.000Z",
-    "endsAt": "0001-01-01T00:00:00Z",
-    "validUntil": "2026-02-01T13:00:00.000Z",
-}
+LABELS, TEXTS = {"alertname": "A", "severity": "warn"}, {"summary": "s"}
+STARTS, UNTIL = "2026-01-31T12:00:00.000Z", "2026-02-01T13:00:00.000Z"
+ALERT = ReportedAlert(
+    LABELS, TEXTS, starts_at_ms=1769860800000, valid_until_ms=1769950800000, fingerprint="0d7c2a52c1f64e2f"
+)
 MESSAGE = Message("k/1", "[firing] A", "job <!channel> & [x](http://evil)", "firing", (ALERT,))
 
 
@@ -154,11 +153,19 @@ async def test_alertmanager_gets_alerts_that_last() -> None:
         await messenger.send(Channel("am", "alertmanager", {"url": f"http://127.0.0.1:{port}/"}), {}, MESSAGE)
         head, _, body = received[0].partition(b"\r\n\r\n")
         assert head.startswith(b"POST /api/v2/alerts HTTP/1.1")
-        assert json.loads(body) == [
-            {"labels": ALERT["labels"], "annotations": ALERT["annotations"], "startsAt": ALERT["startsAt"],
-             "endsAt": ALERT["validUntil"]}
-        ]  # fmt: skip
+        assert json.loads(body) == [{"labels": LABELS, "annotations": TEXTS, "startsAt": STARTS, "endsAt": UNTIL}]
     await messenger.close()
+
+
+def test_webhooks_get_alerts_as_alertmanager_sends_them() -> None:
+    over = replace(ALERT, labels={**LABELS, "severity": "error"}, ends_at_ms=1769950800000)
+    sent: Any = body_of("webhook", replace(MESSAGE, alerts=(ALERT, over)))
+    shared = {"annotations": TEXTS, "startsAt": STARTS, "generatorURL": "", "fingerprint": ALERT.fingerprint}
+    assert sent["alerts"] == [
+        {**shared, "labels": LABELS, "status": "firing", "endsAt": "0001-01-01T00:00:00Z"},
+        {**shared, "labels": over.labels, "status": "resolved", "endsAt": UNTIL},
+    ]
+    assert (sent["commonLabels"], sent["commonAnnotations"]) == ({"alertname": "A"}, TEXTS)
 
 
 def test_text_of_jobs_is_neither_a_mention_nor_a_link() -> None:

@@ -18,7 +18,7 @@ from openpai.api.services import Services
 from openpai.api.sessions import Caller
 from openpai.api.shapes import alert_channels as shapes
 from openpai.notify.channels import split
-from openpai.ports.alerts import Channel, Message
+from openpai.ports.alerts import Channel, Message, ReportedAlert
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 from openpai.wire.alert_channels import AlertChannel
 
@@ -100,7 +100,8 @@ async def test_alert_channel(request: Request, caller: Annotated[Caller, needs("
     if found is None:
         raise no_channel(name)
     text = f"{caller.user} sent this message to test channel {name} of OpenPAI."
-    alert = {"labels": {"alertname": "PaiTest", "severity": "info"}, "annotations": {"summary": text}}
+    labels = {"alertname": "PaiTest", "severity": "info"}
+    alert = ReportedAlert(labels, {"summary": text}, services.clock.now_ms())
     message = Message(f"test/{secrets.token_hex(8)}", "a test message of OpenPAI", text, "firing", (alert,))
     if to:
         split("test", "mail", {"host": "x", "from": to})
