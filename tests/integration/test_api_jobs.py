@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from openpai.api.job_actions import TAGS_MAX
 from openpai.api.routes import jobs as routes
 from openpai.api.task_cache import TASKS_OF_SMALL
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator import commands
+from openpai.orchestrator.stored_jobs import TAGS_MAX
 from openpai.ports.cluster_settings import CLUSTER
 from openpai.ports.task_usage import Counters, DeviceUse, TaskSample
 from openpai.store.cluster_settings import SqlSettingsStore

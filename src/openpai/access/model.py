@@ -49,6 +49,8 @@ class Action:
     """Refused with an application token."""
     scope: Scope = Scope.ALL
     """The narrowest scope that allows it."""
+    reaches_archived: bool = False
+    """Whether it changes an archived job, too; that has given up its name, which may be another job's now."""
     widens: str = ""
     """An action whose answers show more to callers who may do this one; this one has no routes of its own."""
 

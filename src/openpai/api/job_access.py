@@ -23,8 +23,6 @@ from openpai.protocol.errors import Refused
 
 _NAME: Final = re.compile(r"[\w.~-]{1,255}")
 _ID: Final = re.compile(r"[0-9a-f]{32}")
-# An archived job has given up its name, which may be another job's now, so only these actions still reach it.
-_WITH_ARCHIVED: Final = frozenset({"job.archive", "job.delete", "job.tag"})
 
 
 def no_job(name: str) -> Refused:
@@ -73,7 +71,7 @@ def check_job(caller: Caller, row: JobRow, action: str | None = None) -> None:
     """Raise ForbiddenUserError if the caller may not do the action of the route, or `action`, to a job."""
     caller.check(thing_of(row, row.name), action)
     rule = ACTIONS[action or caller.action]
-    if row.archived_at_ms is not None and rule.scope is not Scope.READ and rule.name not in _WITH_ARCHIVED:
+    if row.archived_at_ms is not None and rule.scope is not Scope.READ and not rule.reaches_archived:
         message = f"job {row.user}~{row.name} ({row.id}) is archived"
         raise Refused("ReadOnlyJobError", message, "take it out of the archive first: pai job unarchive")
 

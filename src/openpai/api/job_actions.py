@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from openpai.api.context import ApiContext
+from openpai.orchestrator import stored_jobs
 from openpai.ports.queries import JobRow
-from openpai.protocol.errors import InvalidParameters, Refused
-from openpai.protocol.sweeps import is_reserved
-
-TAGS_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,34 +47,21 @@ async def restart(context: ApiContext, row: JobRow, by: str, reason: str = "") -
     return f"job {row.full_name}: a restart was requested"
 
 
-def _refuse_reserved(word: str) -> None:
-    if is_reserved(word):
-        raise InvalidParameters(f"the tag {word!r} is one that only the platform gives", "choose another tag")
-
-
 async def tag(context: ApiContext, row: JobRow, _: str, word: str) -> str:
     """Put a tag on a job."""
-    _refuse_reserved(word)
-    # The list of jobs contains every tag of each job.
-    if word not in row.tags and len(row.tags) >= TAGS_MAX:
-        message = f"job {row.full_name} has {len(row.tags)} tags, and no job may have more than {TAGS_MAX}"
-        raise InvalidParameters(message, "take one off first: `pai job untag`")
-    await context.services.jobs.set_tag(row.id, word)
+    await stored_jobs.tag(context.services.jobs, row, word)
     return f"tag {word} was put on job {row.full_name}"
 
 
 async def untag(context: ApiContext, row: JobRow, _: str, word: str) -> str:
     """Remove a tag from a job."""
-    _refuse_reserved(word)
-    if not await context.services.jobs.remove_tag(row.id, word):
-        raise Refused("NoTagError", f"job {row.full_name} has no tag {word!r}")
+    await stored_jobs.untag(context.services.jobs, row, word)
     return f"tag {word} was taken off job {row.full_name}"
 
 
 async def archive(context: ApiContext, row: JobRow, _: str = "", __: str = "") -> str:
     """Archive a finished job, so that its name is free."""
-    if not await context.services.jobs.archive(row.id, context.services.clock.now_ms()):
-        raise _unfinished(row)
+    await stored_jobs.archive(context.services.jobs, row, context.services.clock.now_ms())
     return f"job {row.full_name} was archived; it is reached by its id {row.id} from now on"
 
 
@@ -90,17 +74,8 @@ async def unarchive(context: ApiContext, row: JobRow, _: str = "", __: str = "")
 async def delete(context: ApiContext, row: JobRow, _: str = "", __: str = "") -> str:
     """Delete a finished job with its logs."""
     services = context.services
-    # An archived job cannot start while its logs are removed, and an interrupted deletion can be repeated.
-    if not await services.jobs.archive(row.id, services.clock.now_ms()):
-        raise _unfinished(row)
-    await services.logs.remove(await services.jobs.attempt_keys(row.id))
-    if not await services.jobs.delete(row.id):
-        raise _unfinished(row)
+    await stored_jobs.delete(services.jobs, services.logs, row, services.clock.now_ms())
     return f"job {row.full_name} was deleted"
-
-
-def _unfinished(row: JobRow) -> Refused:
-    return Refused("ConflictJobError", f"job {row.full_name} has not finished", "stop it first, or wait until it ends")
 
 
 JOB_ACTIONS: Final = {

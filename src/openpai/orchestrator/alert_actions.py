@@ -19,6 +19,7 @@ from openpai.alerts.actions import ActionCause, Done, limit, target_of
 from openpai.alerts.rules import Rule
 from openpai.alerts.states import Alert
 from openpai.lifecycle.lemons import Strike
+from openpai.orchestrator import stored_jobs
 from openpai.orchestrator.alert_state import AlertParts
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.lemons import save_lemons
@@ -121,8 +122,8 @@ async def _act(leader: Leader, parts: AlertParts, row: ActionRow) -> str:
 async def _on_job(leader: Leader, parts: AlertParts, row: ActionRow, because: str) -> str:
     kind, id_ = row.action.kind, row.cause.job
     record = leader.active.records.get(id_)
-    if kind == "tag" and id_:
-        await parts.jobs.set_tag(id_, row.action.argument)
+    if kind == "tag" and (found := await parts.jobs.job_of_id(id_) if id_ else None) is not None:
+        await stored_jobs.tag(parts.jobs, found, row.action.argument)
         return f"tagged {row.action.argument}"
     if record is None or record.job.is_final or record.job.is_stop_requested:
         return "the job is over or is being stopped already"

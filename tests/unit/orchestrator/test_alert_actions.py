@@ -93,6 +93,19 @@ def test_an_action_with_a_lost_record_is_repeated_without_a_second_effect(
     story(tell)
 
 
+def test_a_rule_puts_no_tag_on_a_job_that_a_user_could_not_put() -> None:
+    async def tell(servers: Servers, alerting: Alerting) -> None:
+        facts = await running(servers)
+        now_ms = servers.clock.now_ms()
+        actions = [recorded("tag sweep:another", "ann~train", facts, now_ms)]
+        await alerting.store.save(Changes(actions=actions), now_ms, None)
+        row = await carried_out(alerting)
+        assert (row.state, "only the platform gives" in row.detail) == ("failed", True)
+        assert (await servers.row("train")).tags == ()
+
+    story(tell)
+
+
 async def effect(servers: Servers, action: str) -> None:
     """Check that an action had its effect, and had it once."""
     events = [each.event.reason for each in await servers.events("train")]
