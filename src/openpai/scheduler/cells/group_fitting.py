@@ -31,7 +31,7 @@ class Area(NamedTuple):
     mask: int
 
 
-class Place(NamedTuple):
+class MemberDevices(NamedTuple):
     """Where a member goes: into an area, onto some of these devices."""
 
     area: int
@@ -51,9 +51,9 @@ class GroupFit:
         self._areas: Sequence[Area] = ()
         self._taken: list[list[tuple[int, int]]] = []
         """By area, the places in it that are given away, and how many devices of each."""
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, MemberDevices] = {}
 
-    def fit(self, areas: Sequence[Area]) -> dict[int, Place] | None:
+    def fit(self, areas: Sequence[Area]) -> dict[int, MemberDevices] | None:
         """Return a place for each member, None if there is no way to fit all."""
         self._areas = areas
         self._taken = [[] for _ in areas]
@@ -121,7 +121,7 @@ class GroupFit:
             if mask.bit_count() < size or not self._has_room(at, mask, size):
                 continue
             self._taken[at].append((mask, size))
-            self._places[member] = Place(at, mask)
+            self._places[member] = MemberDevices(at, mask)
             if self._put(others, cell, at if is_alike else 0, rest):
                 return True
             self._taken[at].pop()
@@ -144,7 +144,7 @@ class GroupSolver(Solver):
         super().__init__(share, within, sorted(request.sizes(), reverse=True), may_cost=may_cost)
         self._request = request
         self._fit = GroupFit(share.chain, request)
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, MemberDevices] = {}
 
     def place(self, journal: Journal, price: Price) -> list[Part] | None:
         """Claim devices for every member; None, without a trace, if no way was found."""

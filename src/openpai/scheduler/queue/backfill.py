@@ -53,7 +53,7 @@ KEEPER: Final = "\0kept"
 """The name under which kept devices are claimed while other gangs are considered."""
 
 
-class Place(NamedTuple):
+class PromisedNode(NamedTuple):
     """A node, or part of one, of what a virtual cluster was promised, whichever physical cell serves it."""
 
     chain: str
@@ -64,10 +64,10 @@ class Place(NamedTuple):
     """The number of the node among those of its size."""
 
 
-def place_of(share: VcShare, level: int, number: int, node: int) -> Place:
-    """Return the place of a node of the promised cell with that level and number."""
+def promised_node(share: VcShare, level: int, number: int, node: int) -> PromisedNode:
+    """Return a node of the promised cell with that level and number."""
     size = share.chain.spec.leaves(min(level, share.chain.node_level))
-    return Place(share.chain.spec.name, share.pin or "", size, share.first_unit(level, number) + node)
+    return PromisedNode(share.chain.spec.name, share.pin or "", size, share.first_unit(level, number) + node)
 
 
 class Piece(NamedTuple):
@@ -88,9 +88,9 @@ class Piece(NamedTuple):
         pin = self.pin
         return cluster.shares[virtual_cluster][self.chain] if pin is None else cluster.pins[virtual_cluster, pin]
 
-    def place_in(self, cluster: Cluster, virtual_cluster: str) -> Place:
-        """Return the place of the node."""
-        return place_of(self.share_in(cluster, virtual_cluster), self.level, self.number, self.node)
+    def node_in(self, cluster: Cluster, virtual_cluster: str) -> PromisedNode:
+        """Return the promised node."""
+        return promised_node(self.share_in(cluster, virtual_cluster), self.level, self.number, self.node)
 
     def unit_in(self, share: VcShare) -> Unit | None:
         """Return the node or part of a node that serves it; None if no cell serves the promised cell now."""
@@ -252,8 +252,8 @@ def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_m
             else:
                 pieces, most = fewer, middle
     gang = waiting.gang
-    chosen = {piece.place_in(cluster, gang.virtual_cluster) for piece in pieces}
-    awaited = [end for end in ends[:most] if not chosen.isdisjoint(_places(cluster, end))]
+    chosen = {piece.node_in(cluster, gang.virtual_cluster) for piece in pieces}
+    awaited = [end for end in ends[:most] if not chosen.isdisjoint(_promised_nodes(cluster, end))]
     free_ms = max(now_ms, _all_left_ms(awaited)) if awaited else now_ms
     names = tuple([end.gang for end in awaited])
     return Kept(gang.id, gang.virtual_cluster, gang.priority, pieces, now_ms, free_ms, names)
@@ -271,14 +271,14 @@ def _least_idle_first(cluster: Cluster, ends: list[Leaving], now_ms: int) -> lis
     A gang of several members that starts when the last of its nodes is free leaves the others idle until then: a node
     whose gangs end together costs less than one that is free sooner but for one gang.
     """
-    found: dict[Place, list[int]] = {}
-    idle_ms: dict[Place, int] = {}
+    found: dict[PromisedNode, list[int]] = {}
+    idle_ms: dict[PromisedNode, int] = {}
     for at, end in enumerate(ends):
-        for place, devices in _places(cluster, end).items():
+        for place, devices in _promised_nodes(cluster, end).items():
             found.setdefault(place, []).append(at)
             idle_ms[place] = idle_ms.get(place, 0) - devices * (end.at_ms - now_ms)
 
-    def cost(place: Place) -> tuple[int, int, Place]:
+    def cost(place: PromisedNode) -> tuple[int, int, PromisedNode]:
         last_ms = _all_left_ms([ends[at] for at in found[place]])
         return idle_ms[place] + place.size * (last_ms - now_ms), last_ms, place
 
@@ -286,16 +286,16 @@ def _least_idle_first(cluster: Cluster, ends: list[Leaving], now_ms: int) -> lis
     return [ends[at] for at in dict.fromkeys([*order, *range(len(ends))])]
 
 
-def _places(cluster: Cluster, end: Leaving) -> dict[Place, int]:
+def _promised_nodes(cluster: Cluster, end: Leaving) -> dict[PromisedNode, int]:
     """Return the nodes that a gang has a guarantee for, and how many devices it has on each."""
-    found: dict[Place, int] = {}
+    found: dict[PromisedNode, int] = {}
     for request in end.requests:
         record = cluster.gangs.get(request.id)
         for part in record.parts if record is not None else ():
             if part is not None and part.guarantee is not None:
                 share, level, cell, number = part.guarantee
                 node = part.node_cell.index - share.chain.nodes_of(level, cell).start
-                place = place_of(share, level, number, node)
+                place = promised_node(share, level, number, node)
                 found[place] = found.get(place, 0) + part.mask.bit_count()
     return found
 

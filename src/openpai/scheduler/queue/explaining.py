@@ -14,6 +14,7 @@ from openpai.scheduler.queue.borrowing import may_borrow
 from openpai.scheduler.queue.estimates import GangsAhead, estimate
 from openpai.scheduler.queue.lending import lent_from
 from openpai.scheduler.queue.limits import gpus_of
+from openpai.scheduler.queue.moves import job_key
 from openpai.scheduler.queue.state import SchedulerState
 from openpai.scheduler.queue.waiting_queue import Waiting, group_of
 
@@ -64,7 +65,7 @@ def _explain(state: SchedulerState, gang: str, now_ms: int) -> Wait | None:
 
 def never(gang: str, reason: Reason) -> Wait:
     """Return that a gang never fits, for this reason; all others pass it."""
-    return Wait(gang, *reason, estimate=Estimate(None, None, "unknown: it does not fit"))
+    return Wait(gang, *reason, estimate=Estimate(None, None, "it does not fit"))
 
 
 def in_queue(state: SchedulerState, waiting: Waiting, reason: Reason, now_ms: int) -> Wait:
@@ -84,7 +85,7 @@ def _nearest(ahead: GangsAhead) -> tuple[str, ...]:
     """Return the names of the jobs directly ahead, the nearest first."""
     names: dict[str, None] = {}
     for other in ahead.nearest_first():
-        names[_name(other.gang)] = None
+        names[job_key(other.gang)] = None
         if len(names) == AHEAD_MAX:
             break
     return tuple(names)
@@ -97,7 +98,7 @@ def explain_reserved(state: SchedulerState, gang: str, now_ms: int) -> Wait:
         record = state.core.cluster.gangs.get(request.id)
         victims |= {state.gang_name(victim) for victim in record.victims} if record is not None else set()
     held = state.running.gangs
-    names = sorted({_name(held[victim].gang) if victim in held else victim for victim in victims})
+    names = sorted({job_key(held[victim].gang) if victim in held else victim for victim in victims})
     moved_for = state.reserving[gang].moved_for
     if moved_for and not names:
         message = f"it was moved to make room for {moved_for}; its other resources are reserved"
@@ -181,7 +182,7 @@ def _kept_from(state: SchedulerState, waiting: Waiting) -> Reason | None:
     other = state.queue.get(kept.gang) if kept is not None else None
     if other is None or other is waiting:
         return None
-    message = f"what is free is kept for {_name(other.gang)}, which has waited for long in the same virtual cluster"
+    message = f"what is free is kept for {job_key(other.gang)}, which has waited for long in the same virtual cluster"
     code = Why.BEHIND_HIGHER_PRIORITY if other.gang.priority > waiting.gang.priority else Why.BEHIND_OLDER_JOB
     return code, message, "that job starting or leaving"
 
@@ -212,7 +213,3 @@ def limit_reason(state: SchedulerState, gang: Gang, limit: Limit) -> Reason:
     if gpus_of(gang) > (limit.gpus or 0):
         return Why.USER_LIMIT, message, "an administrator raising the limit"
     return Why.USER_LIMIT, message, f"jobs of {user} ending"
-
-
-def _name(gang: Gang) -> str:
-    return gang.job or gang.id

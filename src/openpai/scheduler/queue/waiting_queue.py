@@ -18,7 +18,7 @@ from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.requests import GangRequests
 
-Place = tuple[int, int, int, int]
+LaneKey = tuple[int, int, int, int]
 OrderKey = tuple[int, float, int, int, int, int]
 """The smallest goes first: priority, what the virtual cluster borrows, rank, use, age, number."""
 
@@ -39,7 +39,7 @@ class Waiting:
     """The name of the job that it was moved for, while other cells are reserved for it."""
 
     @property
-    def order(self) -> Place:
+    def order(self) -> LaneKey:
         """Return the sort key of gangs of one user in one lane: rank, turn, then age."""
         return -self.gang.rank, self.turn, self.gang.submitted_at_ms, self.number
 
@@ -52,7 +52,7 @@ class Waiting:
 Freed = tuple[int, int]
 """How often something was freed in a virtual cluster, and anywhere, or -1 if that does not matter."""
 
-Line = list[tuple[Place, Waiting]]
+Line = list[tuple[LaneKey, Waiting]]
 """The waiting gangs of one user in one lane, in order."""
 
 
