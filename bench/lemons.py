@@ -19,7 +19,7 @@ import sys
 from dataclasses import replace
 from typing import Any, Final
 
-from openpai.simulator.faults import FaultSpec, replay_faults
+from bench.lemon_faults import FaultSpec, replay_faults
 
 _FEW: Final = 20
 SCENARIOS: Final[dict[str, tuple[FaultSpec, dict[str, Any]]]] = {

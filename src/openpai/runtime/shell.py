@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-SHELL_VARIABLE: Final = "PAI_SHELL"
-"""Marks every process of a session: the session's id, a dot, and the number of its first process."""
-
+# PAI_SHELL marks every process of a session: the session's id, a dot, and the number of its first process.
 # Called as `sh -c TEXT pai-shell ID DIRECTORY TERM [WORD...]`. Descriptors 7 to 9 are those of namespaces.
 _START: Final = r"""exec 7<&- 8<&- 9<&-
 if [ -n "$3" ]; then TERM=$3 && export TERM; fi

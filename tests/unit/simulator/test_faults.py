@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openpai.simulator.faults import FaultSpec, replay_faults
+from bench.lemon_faults import FaultSpec, replay_faults
 
 SMALL = {"jobs": 1200, "days": 40.0, "nodes": 63, "lemons": 3}
 

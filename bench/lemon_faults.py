@@ -81,7 +81,7 @@ class FaultyReplay(Replay):
         super()._start(place)
         run = self.running[place.gang]
         # The same job meets the same luck in every replay.
-        dice = random.Random(f"{self._spec.seed} {run.job.id} {run.starts}")  # noqa: S311
+        dice = random.Random(f"{self._spec.seed} {run.job.id} {run.starts}")
         first: tuple[float, str] | None = None
         for node, _ in run.nodes:
             hours = self._spec.lemon_hours if node in self._lemons else self._spec.node_hours
@@ -105,7 +105,7 @@ class FaultyReplay(Replay):
         is_lemon = node in self._lemons
         self.faults.of_lemons += is_lemon
         self.faults.of_others += not is_lemon
-        dice = random.Random(f"{self._spec.seed} {run.job.id} {run.starts} log")  # noqa: S311
+        dice = random.Random(f"{self._spec.seed} {run.job.id} {run.starts} log")
         strike = Strike(
             node, run.job.user, run.job.id, "xid_hardware", self.now_ms, (), run.job.virtual_cluster,
             is_sure=dice.random() >= _HIDDEN,
@@ -126,7 +126,7 @@ class FaultyReplay(Replay):
 
     def _fail_itself(self, run: Run) -> None:
         self.faults.by_users += 1
-        dice = random.Random(f"{self._spec.seed} {run.job.id} forged")  # noqa: S311
+        dice = random.Random(f"{self._spec.seed} {run.job.id} forged")
         may = not self._spec.forgers or run.job.user in self._spec.forgers
         if may and dice.random() < self._spec.forged:
             node, _ = run.nodes[0]
@@ -166,7 +166,7 @@ def replay_faults(
     if users is not None:
         trace = Trace(tuple(_of_user(job, users) for job in trace.jobs))
     machines = nodes_of(config)
-    chosen = frozenset(random.Random(spec.seed).sample([node.name for node in machines], lemons))  # noqa: S311
+    chosen = frozenset(random.Random(spec.seed).sample([node.name for node in machines], lemons))
     population = Population(len({job.user for job in trace.jobs}), len({job.virtual_cluster for job in trace.jobs}))
     scheduler = HivedScheduler(config)
     for node in machines:
