@@ -45,7 +45,7 @@ class Notes:
         """When a decision was made, how long before it the last event arrived that it needed, and what the loop's
         thread computed meanwhile: neighbours on the machine do not change that."""
         self.longest_collection = 0.0
-        """Of the garbage collections since the notes were written last; one at the start visits everything."""
+        """The longest garbage collection since the notes were written last; one at the start visits everything."""
         self._freed: dict[str, tuple[float, float]] = {}
         self._ended: set[str] = set()
         self._collects_since = 0.0

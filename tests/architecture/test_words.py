@@ -38,6 +38,7 @@ _EARLIER: Final = re.compile(r'"wishes"|"told"|`told`')
 # What `make portal` writes from these is left out: it may be of an earlier tree.
 _PROSE: Final = [
     *(path for kind in ("*.py", "*.yaml") for path in SOURCE.rglob(kind)),
+    *(path for room in ("bench", "tests") for path in (ROOT / room).rglob("*.py") if path != Path(__file__)),
     *(
         path
         for kind in ("*.ts", "*.tsx", "zh.po")

@@ -313,7 +313,7 @@ async def test_limits_that_different_servers_set_at_once_are_all_there(database:
             )
             await asyncio.gather(*asked)
             assert await here.quotas() == (Quota("a", "ann", round_, None, round_),)
-            # Of several that replace it at once, one succeeds and none fails.
+            # If several replace it at once, one succeeds and none fails.
             await asyncio.gather(*(usage.set_quota(Quota("a", "ann", 1, 2, 3)) for usage in (here, there) * 3))
             assert await here.quotas() == (Quota("a", "ann", 1, 2, 3),)
             assert await there.remove_quota("a", "ann")

@@ -90,7 +90,7 @@ async def test_what_all_tasks_left_is_one_compressed_archive(world: World, tmp_p
         (top / "log").write_text("log")
         (top / "link").symlink_to("/etc/passwd")
     both = await world.ask("GET", f"{WORK}/archive")
-    # Of each task the newest attempt.
+    # The newest attempt of each task.
     assert members(both.content) == {"worker-0/model": b"weights", "worker-1/model": earlier.name.encode()}
     everything = await world.ask("GET", f"{WORK}/archive", params={"all": "true", "index": 1, "role": "worker"})
     assert set(members(everything.content)) == {"model", "log"}

@@ -1,8 +1,8 @@
 """The law that a restart from a snapshot changes no decision.
 
-Random histories are told to three schedulers: one that nobody ever takes a snapshot of, one of which snapshots are
-taken at random moments, and one that is then replaced by what was resumed from the snapshot. All three give the same
-decisions, reasons and hints at every step, and have the same state.
+Random histories are reported to three schedulers: one without any snapshot, one of which snapshots are taken at random
+moments, and one that is then replaced by what was resumed from the snapshot. All three give the same decisions, reasons
+and hints at every step, and have the same state.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PATIENCE_MS: Final = 5 * MINUTE_MS
 
 
 class History:
-    """What happens in one cluster, and the three schedulers that are told of it."""
+    """What happens in one cluster, and the three schedulers that hear of it."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)

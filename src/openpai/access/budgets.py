@@ -22,7 +22,7 @@ class Kind(StrEnum):
 
     USER = "user"
     GROUP = "group"
-    """Of its present members, in every virtual cluster."""
+    """The use of its present members, in every virtual cluster."""
     VC = "vc"
 
 

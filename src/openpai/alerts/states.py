@@ -17,7 +17,7 @@ from openpai.alerts.rules import Rule
 from openpai.alerts.series import Labels, Vector, as_labels
 
 ALERTS_MAX: Final = 1_000
-"""Of one rule."""
+"""The most alerts of one rule."""
 RESOLVED_KEPT_MS: Final = 3_600_000
 """How long a resolved alert is shown beside the others."""
 

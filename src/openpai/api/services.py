@@ -49,9 +49,9 @@ class Settings:
 
     version: str
     requests: Rate = field(default=Rate(1_000, 4_000))
-    """Of one client: of one user, or of one address for those without a login."""
+    """The requests of one user, or of one address without a login."""
     lists: Rate = field(default=Rate(100, 200))
-    """Of one user, for the list of jobs."""
+    """The requests of one user for the list of jobs."""
     login_failures_per_min: int = 5
     """Failed logins per minute for one user name from one address."""
     login_failures_per_min_of_address: int = 60
@@ -59,7 +59,7 @@ class Settings:
     """From addresses that the user has not logged in from, all together."""
     body_max_bytes: int = 1024 * 1024
     upload_max_bytes: int = 1024**4
-    """Of one file that is put into a storage."""
+    """The largest file that may be put into a storage."""
     token_lifetime_s: int = 86_400
     """How long a login lasts without an `expiration`."""
     token_cache_ms: int = 3_000

@@ -62,7 +62,7 @@ def onward(target: str, **values: str) -> str:
 
 
 async def admit(context: ApiContext, sign_on: SignOn, person: Vouched) -> User:
-    """Return the user of a person whom a provider authenticated; raise ForbiddenUserError if not admitted."""
+    """Return the user of a person that a provider authenticated; raise ForbiddenUserError if not admitted."""
     users, now_ms = context.services.users, context.services.clock.now_ms()
     # Their groups may have changed, and with them the rights of their other logins.
     changed, is_group_required = context.sessions.forget, sign_on.is_group_required

@@ -137,7 +137,7 @@ class _OpenTelemetry:
     @contextmanager
     def span(self, name: str, headers: Mapping[str, str] | None, attributes: Mapping[str, Value]) -> Iterator[Span]:
         context = self._propagator.extract(headers) if headers is not None else None
-        # The text of an error may hold what nobody else should read.
+        # The text of an error may hold what only its user may read.
         with self._tracer.start_as_current_span(
             name, context, attributes=attributes, record_exception=False, set_status_on_exception=False
         ) as begun:

@@ -192,7 +192,7 @@ def comes_from_elsewhere(method: str, headers: Mapping[bytes, bytes], origin: st
         return site not in _OWN and not (is_link and method in _SAFE)
     if sent is not None or _origin_of(headers.get(b"referer", b"")) == origin:
         return False
-    # Neither says anything: a page that was typed or linked is harmless, a script or image of it is not.
+    # Without both headers, a page that was typed or linked is harmless; a script or an image is not.
     return method not in _SAFE or b"text/html" not in headers.get(b"accept", b"")
 
 

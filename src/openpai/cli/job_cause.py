@@ -49,7 +49,7 @@ def _first(job: JobDetail) -> str:
 
 def log_lines(cause: Cause) -> list[str]:
     """Return the lines of the log as Rich markup, the one that shows the cause in bold."""
-    # Of an exception that was raised from another one, the log has the line without the other one.
+    # If an exception was raised from another one, its line in the log does not have the other one.
     own = [line for line in cause.lines if line and cause.line.startswith(line)]
     if not own:
         return [f"  log: [bold]{shown(cause.line)}[/]"] if cause.line else []

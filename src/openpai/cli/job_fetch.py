@@ -62,7 +62,7 @@ def fetch(
             try:
                 written += fetch_work(pai, name, one, target, paths or (), everything=everything, unfit=left_out.append)
             except Refused as error:
-                # Of several tasks, some may have left nothing of what is wanted.
+                # Some of several tasks may have left nothing of what is wanted.
                 if error.code != "NoFileError":
                     raise
                 missed = error

@@ -84,7 +84,7 @@ def _newest(rest: str) -> str:
 
 
 def emptied(lines: queue.SimpleQueue[T]) -> list[T]:
-    """Return everything in a queue that nobody else reads."""
+    """Return everything in a queue that has no other reader."""
     found = []
     while not lines.empty():
         found.append(lines.get())

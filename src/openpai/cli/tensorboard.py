@@ -123,7 +123,7 @@ def _fetch(pai: Client, name: str, there: Path) -> int:
         try:
             count += len(fetch_work(pai, name, one, there / one.name if len(newest) > 1 else there, (EVENTS,)))
         except Refused as error:
-            # Of several tasks, some may have left none.
+            # Some of several tasks may have left none.
             if error.code != "NoFileError":
                 raise
     return count

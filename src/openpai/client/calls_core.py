@@ -34,7 +34,7 @@ class Call(Generic[T]):
     path: str
     read: Callable[[httpx.Response], T]
     params: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
-    """Of its query; a list is a parameter that is given several times."""
+    """The parameters of its query; a list is one that is given several times."""
     json: Any = None
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -158,7 +158,7 @@ def after_refusal(call: Call[Any], attempt: int, response: httpx.Response, *, le
 
 
 def _took_s(response: httpx.Response) -> float:
-    """Return how long an answer took; 0 if nobody measured it."""
+    """Return how long an answer took; 0 if it was not measured."""
     try:
         return response.elapsed.total_seconds()
     except RuntimeError:

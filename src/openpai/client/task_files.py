@@ -208,7 +208,7 @@ def _is_below(path: Path, top: Path) -> bool:
 def _write(path: Path, content: Readable, mode: int, copied: Copied) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():
-        # Of this machine or of an earlier copy: writing must not follow it.
+        # Writing must not follow a link, whether it is from here or from an earlier copy.
         path.unlink()
     with path.open("wb") as file:
         shutil.copyfileobj(content, file)

@@ -286,7 +286,7 @@ def _others(lines: Sequence[Line], tracebacks: Sequence[_Found]) -> list[_Found]
             causes = (line[cause.end() :] or _message_after(lines, at), *found[-1].causes)
             found[-1] = replace(found[-1], end=at, causes=causes[:_CAUSES_MAX])
         elif line.lstrip().startswith(forms.WHAT) and found and found[-1].line.startswith(forms.TERMINATED):
-            # Of several processes that end at once, the lines before it are mixed.
+            # If several processes end at once, the lines before it are mixed.
             if forms.WHAT not in found[-1].line:
                 found[-1] = replace(found[-1], end=at, line=f"{found[-1].line} {line.strip()}")
         elif _is_crash(line):
@@ -300,7 +300,7 @@ def _others(lines: Sequence[Line], tracebacks: Sequence[_Found]) -> list[_Found]
             or _has_stack(lines, at)
         ):
             is_next = bool(found) and found[-1].end == at - 1
-            # Of reports one below the other the first names the cause, unless it only passes on another one's.
+            # The first of several reports in a row names the cause, unless it only passes on that of another.
             if is_next and (
                 _speaker(found[-1].line) == _speaker(line)
                 or (found[-1].kind is ErrorKind.MESSAGE and not forms.PASSED_ON.search(found[-1].line))

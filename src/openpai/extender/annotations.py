@@ -50,7 +50,7 @@ class PodSpec:
     """How many leaf cells the pod itself needs."""
     group: str
     members: tuple[tuple[int, int], ...]
-    """Of its affinity group: how many pods, and how many leaf cells each, the smallest first."""
+    """How many pods its affinity group has, and how many leaf cells each, the smallest first."""
     priority: int = 0
     leaf_type: str | None = None
     pinned_cell: str | None = None
@@ -79,8 +79,8 @@ class BindInfo:
     leaves: tuple[int, ...]
     chain: str
     placements: tuple[tuple[Spot, str], ...]
-    """Of the whole group, the pods with the fewest leaf cells first: the place, and the type of the promised cell that
-    serves it, NO_GUARANTEE where none does."""
+    """The place of each pod of the group, those with the fewest leaf cells first, and the type of the promised cell of
+    each, or NO_GUARANTEE."""
 
     def members(self) -> tuple[tuple[int, int], ...]:
         """Return how many pods of each size the group has, as in a request."""

@@ -36,7 +36,7 @@ SOON_S: Final = 1.0
 REFUSED_AGAIN_S: Final = 60.0
 """When a refused submission is tried again: a quota or a virtual cluster may have changed."""
 TASKS_PER_S: Final = 500
-"""Of how many tasks the states are read per second, at most, for one job."""
+"""How many tasks of one job have their states read per second at most."""
 log: Final = structlog.get_logger(__name__)
 
 

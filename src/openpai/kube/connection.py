@@ -32,7 +32,7 @@ PAUSE_MAX_S: Final = 10.0
 RETRY_AFTER_MAX_S: Final = 30.0
 JSON: Final = "application/json"
 METADATA: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""Of an object only its metadata, which costs the API server and its client less."""
+"""Asks for only the metadata of an object, which costs the API server and its client less."""
 METADATA_LIST: Final = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
 Params = Mapping[str, str] | list[tuple[str, str]] | None
 _NOW_BUSY: Final = frozenset({500, 502, 503, 504})

@@ -30,7 +30,7 @@ PAUSE_MAX_S: Final = 30.0
 SAME_VERSION_TRIES: Final = 5
 """How often a watch may fail from one version before everything is listed once more."""
 LIST_TRIES: Final = 3
-"""Of so many tries to list by a watch, the last is a list in pages, which needs no bookmark."""
+"""How often it tries to list by a watch; the last try is a list in pages, which needs no bookmark."""
 
 _log: Final = structlog.get_logger(__name__)
 

@@ -31,7 +31,7 @@ _PIECE: Final = 1 << 18
 ALL: Final = Wanted(())
 _BLOCK: Final = 512
 _LEVEL: Final = 3
-"""Of compression: weights hardly get smaller, and higher levels take several times as long."""
+"""How hard to compress: weights hardly get smaller, and higher levels take several times as long."""
 _GZIP: Final = 16
 _MINUTE_MS: Final = 60_000
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

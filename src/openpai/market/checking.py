@@ -150,7 +150,9 @@ def _check_labels(name: str, labels: tuple[str, ...]) -> None:
 def _check_shares(content: Content) -> None:
     shares = (*content.groups, *content.virtual_clusters)
     if content.visibility is Visibility.SHARED and not shares:
-        raise InvalidParameters("it is shared with nobody", "name groups or virtual clusters, or make it private")
+        raise InvalidParameters(
+            "it names no one to share it with", "name groups or virtual clusters, or make it private"
+        )
     if len(shares) > items.SHARES_MAX:
         raise InvalidParameters(f"it is shared with more than {items.SHARES_MAX} groups", "make it public")
     if any(len(group) > 255 or harmless(group) != group for group in content.groups):

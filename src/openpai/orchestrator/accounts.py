@@ -62,7 +62,7 @@ async def change_user(accounts: AccountStore, name: str, change: UserChange) -> 
 async def admit(
     accounts: AccountStore, person: Vouched, now_ms: int, changed: Callable[[str], None], *, is_group_required: bool
 ) -> User:
-    """Return the user of a person whom a provider authenticated; raise ForbiddenUserError if not admitted.
+    """Return the user of a person that a provider authenticated; raise ForbiddenUserError if not admitted.
 
     `changed` is called with the name of a user whose groups may have changed.
     """

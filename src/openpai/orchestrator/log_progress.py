@@ -123,7 +123,7 @@ def last_progress(pattern: str, data: bytes) -> Progress | None:
     try:
         expression = compiled(pattern)
     except InvalidPattern:
-        # Of a job from before patterns were checked.
+        # The job is older than the check of patterns.
         return None
     data = data.replace(b"\r", b"\n")
     end = len(data)

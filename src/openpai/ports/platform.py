@@ -128,7 +128,7 @@ class NodeView:
     """How many users these are."""
     checks: tuple[NodeCheck, ...] = ()
     temperatures_c: Mapping[int, float] = field(default_factory=dict)
-    """Of GPUs of running tasks, by their number, where they were measured."""
+    """By the number of each GPU of a running task, where it was measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Membership:
     max_running: int = 0
     """0 for no limit."""
     digest: str = ""
-    """Of the file that was submitted, by which a repeated submission is recognised."""
+    """The digest of the submitted file, by which a repeated submission is recognised."""
 
     def as_extra(self) -> dict[str, Any]:
         """Return it as `extras.sweep`."""

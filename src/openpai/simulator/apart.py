@@ -73,7 +73,7 @@ def answer(text: str) -> dict[str, Any]:
 def _limit(seconds: float) -> None:
     os.nice(_NICE)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX, MEMORY_MAX))
-    # Should the server die meanwhile, nobody else would end this process.
+    # If the server dies meanwhile, only this limit ends the process.
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
 
 

@@ -187,7 +187,7 @@ class TaskConnection(asyncssh.SSHServer, Opening):
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(min(limits.look_every_s, limits.idle_s))
-            # Of all of them together: an editor has a command that says nothing beside the ports that it works through.
+            # Count the activity of all: an editor keeps a silent command open beside the ports that it works through.
             active_at_s = max((each.active_at_s for each in self._open), default=loop.time())
             if loop.time() - active_at_s >= limits.idle_s:
                 message = f"the session was closed: nothing happened in it for {limits.idle_s / 60:g} minutes"

@@ -285,7 +285,7 @@ class SqlJobQueries:
             choose_line(connection, sweep)
             return True
 
-        # Of a job with thousands of tasks there are tens of thousands of rows.
+        # A job with thousands of tasks has tens of thousands of rows.
         return await self._database.write(work, _HOURS, is_long=True)
 
 

@@ -50,7 +50,7 @@ def test_a_hidden_tab_asks_once_somebody_looks_at_it(visitor: Visitor, server: S
         expect(one.locator("h1")).to_contain_text("Running")
     assert server.http.put("/jobs/admin~unseen/executionType", json={"value": "STOP"}).is_success
     expect(page.locator("h1")).to_contain_text("Stopped")
-    # A page that looks has been told and has asked since then; the hidden one was told at the same moment.
+    # A visible page heard of it and has asked since then; the hidden one heard at the same moment.
     expect(hidden.locator("h1")).to_contain_text("Running")
     hidden.evaluate("window.seen = 'visible'; document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))")
     expect(hidden.locator("h1")).to_contain_text("Stopped", timeout=(FALLBACK_S - 3) * 1000)

@@ -83,7 +83,7 @@ def test_the_editor_completes_keys_values_and_names_by_keyboard(browser: Any, se
         option = options.filter(has_text=re.compile(f"^{re.escape(name)}"))
         option.first.wait_for()
         expect(options.and_(page.locator("[aria-selected=true]"))).to_have_text(re.compile(f"^{re.escape(name)}"))
-        # The editor takes no key for a list that has just come, lest a letter too many chooses from it.
+        # The editor takes no key for a list that has just come, so that a letter too many chooses nothing from it.
         page.wait_for_function("until => Date.now() > until", arg=page.evaluate("Date.now() + 76"))
         page.keyboard.press("Enter")
 

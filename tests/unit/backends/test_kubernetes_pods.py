@@ -265,7 +265,7 @@ def test_names_are_dns_labels_that_no_other_attempt_has() -> None:
     hosts = {(key.role, key.index): host_name(key) for key in keys}
     assert len(set(hosts.values())) == len(hosts)
     assert all(map(is_dns_label, hosts.values()))
-    # Of another attempt, a task has the same host.
+    # A task has the same host in another attempt.
     assert len({host_name(key) for key in keys}) == len(hosts)
     assert pod_name("other", keys[0]) not in names
 

@@ -24,7 +24,7 @@ def test_a_directory_deeper_than_a_program_may_call_itself_is_taken_whole(tmp_pa
     ((path, goal),) = _files(Path("d"))
     assert goal == "d/" * (depth + 1) + "f"
     assert path.read_text() == "x"
-    # Or nobody gets rid of it.
+    # Other tools cannot remove a tree this deep.
     remove_tree(str(tmp_path / "d"))
 
 

@@ -22,7 +22,7 @@ RIGHT_MIN = 0.9
 BLAMED_MAX = 0.01
 QUOTED_MIN = 0.95
 REPORTED_RIGHT_MIN = 0.85
-"""Of what people report fewer are right: 58 % when these were first measured, before any rule was mended."""
+"""Fewer reports of people are right: 58 % when these were first measured, before any rule was mended."""
 REPORTED_LATER_RIGHT_MIN = 0.88
 """70 % before the rules were mended, 89 % after that."""
 

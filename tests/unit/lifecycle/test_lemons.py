@@ -128,7 +128,7 @@ def test_where_few_users_have_the_cluster_their_failures_of_several_days_count()
     assert find_lemon("n1", of("ann", 0, 0.2, 0.4), DAY_MS, population=alone) is None
     again = [replace(each, job="j") for each in of("ann", 0, 1.1, 2.2)]
     assert find_lemon("n1", again, 3 * DAY_MS, population=alone) is None
-    # Of two users, one cannot drain a node, nor with a single failure of the other one.
+    # One of two users cannot drain a node, nor with a single failure of the other one.
     assert find_lemon("n1", of("ann", *range(30)), 30 * DAY_MS, population=two) is None
     assert find_lemon("n1", [*of("ann", *range(30)), *of("bob", 28.5)], 30 * DAY_MS, population=two) is None
     both = [*of("ann", 0, 1.1), *of("bob", 0.5, 1.6)]

@@ -68,7 +68,7 @@ def test_a_rule_says_that_its_alert_reaches_no_administrator() -> None:
         await alerting.store.set_channel(Channel("mail", "mail", {"host": "mail", "from": "pai@example.org"}))
         await servers.submit("other")
         await servers.in_phase("other", "running")
-        # Virtual time: what joins a group that fires is told five minutes later.
+        # Virtual time: what joins a group that fires is notified five minutes later.
         await asyncio.sleep(120)
         [(_, message)] = await sent(alerting, 1)
         assert message.to == ("root@example.org",)

@@ -35,7 +35,7 @@ def test_the_job_with_the_newest_file_is_preempted_and_reads_why_with_its_own_gr
             await apply(actions)
 
         servers.leader.backend.apply = watched  # type: ignore[method-assign]
-        # Of equal jobs the youngest would leave, so the oldest is the one with a checkpoint.
+        # The youngest of equal jobs would leave, so the oldest is the one with a checkpoint.
         for name in ("saves", "second", "third", "fourth"):
             await servers.submit(name, gpus=4, extras={**OPPO, "gracePeriodSeconds": 90})
             await servers.in_phase(name, "running")

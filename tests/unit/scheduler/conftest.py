@@ -88,7 +88,7 @@ class Driver:
 
 @pytest.fixture
 def racks() -> Callable[..., Driver]:
-    """Return a maker of desks over clusters of racks."""
+    """Return a maker of drivers of clusters of racks."""
 
     def make(number: int, promises: Promises, **rest: Any) -> Driver:
         return Driver(racks_text(number, promises, **rest))

@@ -33,7 +33,7 @@ def test_files_at_any_depth_count_and_links_do_not(tmp_path: Path) -> None:
     os.close(fd)
     (top / "beside").write_bytes(os.urandom(MIB))
     assert 2 * MIB <= taken_by(str(top), 100 * MIB) < 2 * MIB + DEPTH * 5000
-    # Or nobody gets rid of it.
+    # Other tools cannot remove a tree this deep.
     remove_tree(str(top))
 
 

@@ -74,7 +74,7 @@ def _people() -> Iterable[tuple[Principal, Thing]]:
     yield GUEST, NOTHING
     yield Principal("viewer", Role.VIEWER), _THING
     yield Principal("user", Role.USER), _THING
-    # Of things that have an owner there are jobs and accounts; neither is a storage.
+    # Jobs and accounts have an owner, storages have none.
     yield Principal("owner", Role.USER), Thing("owner", "vc")
     yield Principal("mate", Role.USER, frozenset({"vc"}), storages=frozenset({"storage"})), _THING
     yield Principal("manager", Role.USER, frozenset({"vc"}), frozenset({"vc"})), _THING

@@ -59,7 +59,7 @@ class CheckpointDirectories:
         try:
             os.mkdir(path, 0o700)  # noqa: PTH102  # done for each task
         except FileExistsError:
-            # Of an earlier attempt. It may have been closed by its owner, and that is the owner's business.
+            # It is an earlier attempt's. Its owner may have closed it, which is the owner's business.
             if not stat.S_ISDIR(os.lstat(path).st_mode):
                 raise
             return path

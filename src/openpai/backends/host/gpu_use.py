@@ -104,7 +104,7 @@ class NvidiaGpus:
 
     def health(self, devices: Iterable[int]) -> dict[int, dict[str, float]]:
         """Return clocks, errors and states of these devices, by DCGM's names; what a card does not know is left out."""
-        # Of a slice the errors and the heat are those of its GPU.
+        # The errors and the heat of a slice are those of its GPU.
         found = {device: opened.whole for device in devices if (opened := self._opened(device)) is not None}
         return {device: self._health(whole) for device, whole in found.items() if whole is not None}
 

@@ -24,7 +24,7 @@ KILLED_BEFORE_START: Final = ExitReport(143, ExitReason.EXITED, "killed before i
 NOTHING_TO_KILL: Final = ExitReport(143, ExitReason.ABSENT, "there was no task to kill")
 """143 as for any task that SIGTERM ended: 0 would read as success where only the code is shown."""
 SEEN_AT_ONCE: Final = 500
-"""Of thousands of attempts, before others have their turn."""
+"""How many of thousands of attempts are looked at before others have their turn."""
 _KILL_DELAY_S: Final = 1.5
 """How much longer than the grace period a wrapper may take to end its task before the runner destroys it."""
 

@@ -60,7 +60,7 @@ class NodeLeases:
         known = self._renewals.get(lease.name)
         allowed_s = max((lease.spec.lease_duration_seconds or DURATION_S) / 4 * RENEWALS_MISSED, SILENCE_S_MIN)
         if known is None or known.stamp != lease.spec.renew_time:
-            # Of the first Lease nobody saw when it was renewed.
+            # When the first Lease was renewed is not known.
             seen = known is not None and wall_s is not None
             drift_s = lease.spec.renew_time.timestamp() - wall_s if seen and wall_s is not None else 0.0
             before_s = known.drift_s if known is not None else 0.0

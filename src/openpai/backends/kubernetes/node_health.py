@@ -10,7 +10,7 @@ from openpai.kube.objects.nodes import Node, Taint
 
 _CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 _OWN_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Taints by which Kubernetes reports the state of a node; others say whom the node is for."""
+"""Taints by which Kubernetes reports the state of a node; others say which pods the node is for."""
 _REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
 PRESSURE: Final = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
 OWN_TAINT: Final = "openpai/dedicated"

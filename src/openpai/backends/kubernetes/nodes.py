@@ -262,7 +262,7 @@ class NodeTable:
         capacity = {name: count for name, count in node.status.capacity.items() if self._counts(name) and count != "0"}
         pools = self._pools.get(node.name, {})
         known = self._remembered.get(node.name, ())
-        # Of other modes nothing is kept: their devices are the same cards under other names.
+        # Keep nothing of other modes: their devices are the same cards under other names.
         of_drivers = [was for was in known if was.source in self._device_rules.classes]
         if wanted == GpuMode.ENV:
             found = _named(GpuMode.ENV, [was for was in known if was.source == GpuMode.ENV], _labelled(node))

@@ -184,7 +184,7 @@ def fence_pod(identity: Identity, image: str, report: ExitReport, seals: Seals, 
             }
         ],
     }
-    # Of an earlier leader it is refused as its tasks are: its report would end a task of the one that leads.
+    # That of an earlier leader is refused as its tasks are: its report would end a task of the one that leads.
     return _pod(sealed, seals, "fence", {EPOCH_LABEL: str(epoch)}, spec)
 
 

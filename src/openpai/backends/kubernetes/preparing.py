@@ -118,7 +118,7 @@ class Preparer:
         except BaseException as error:
             self._there.pop(name, None)
             made.set_exception(error if isinstance(error, Exception) else Broken("the server is closing"))
-            made.exception()  # it is raised here, and perhaps nobody else waits for it
+            made.exception()  # it is raised here, and perhaps nothing else waits for it
             raise
         if refusal is not None:
             self._there.pop(name, None)

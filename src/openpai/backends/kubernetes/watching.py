@@ -187,7 +187,7 @@ class Watcher:
                     continue
                 if attempt.node not in gone:
                     gone[attempt.node] = self._nodes.is_certainly_gone(attempt.node)
-                # Of a pod that is new, each change is looked at as it comes, and nothing else is due yet.
+                # Each change of a new pod is looked at as it comes, and nothing else is due yet.
                 is_new = now_s - attempt.waits_since_s < EVENTS_AFTER_S
                 is_settled = attempt.started_at_ms is not None or is_new
                 is_quiet = is_settled and not attempt.is_silent and not attempt.is_deleted

@@ -22,7 +22,7 @@ from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, Node
 from openpai.ports.task_usage import Counters, DeviceUse, TaskSample
 
 MEASURED_MAX: Final = 1000
-"""Of how many tasks the use is imitated, so that ten thousand do not delay a server."""
+"""How many tasks have an imitated use at most, so that ten thousand do not delay a server."""
 DEFAULT_RUN_MS: Final = 1000
 FORGOTTEN_KEPT: Final = 100_000
 """How many forgotten attempts are remembered, so that a late launch does not start one of them again."""
