@@ -13,7 +13,7 @@ from openpai.backends.docker.engine import Engine, NoContainer
 from openpai.backends.host.directory import TaskDirectory
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Backend
-from tests.contracts.harness import Harness, Programs
+from tests.contracts.harness import Harness, Programs, processes_with_mount
 from tests.integration.docker_engine import IMAGE, engine
 
 _LOOK_EVERY_S: Final = 0.02
@@ -76,7 +76,7 @@ class DockerHarness(Harness):
         directory = Path(TaskDirectory(str(self.root), key).path).resolve()
         disk = next(place for place in directory.parents if place.is_mount())
         marker = f" /{directory.relative_to(disk)} /usr/local/pai "
-        return sum(marker in _mounts(process) for process in Path("/proc").glob("[0-9]*"))
+        return processes_with_mount(marker)
 
 
 async def _runs(asked: Engine, key: AttemptKey) -> bool:
@@ -84,11 +84,3 @@ async def _runs(asked: Engine, key: AttemptKey) -> bool:
         return (await asked.inspect(name_of(key))).status == "running"
     except NoContainer:
         return False
-
-
-def _mounts(process: Path) -> str:
-    # A container's mounts name the directory on this machine that lies at the task directory's place.
-    try:
-        return (process / "mountinfo").read_text()
-    except OSError:
-        return ""

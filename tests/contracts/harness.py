@@ -175,3 +175,21 @@ def harness_for(name: str) -> tuple[type[Harness] | None, str]:
             return None, f"the {name} backend needs the package {missing.name!r}, which is not installed"
         return None, f"the {name} backend has no harness yet"
     return cls, cls.why_not() or ""
+
+
+def needs_shell(harness: Harness) -> None:
+    """Skip the test on a backend that runs no shell."""
+    if not harness.runs_shell:
+        pytest.skip(f"{type(harness).__name__} runs no shell")
+
+
+def processes_with_mount(marker: str) -> int:
+    """Return how many processes here have a text in their mounts: a container's name its directory on this machine."""
+    return sum(marker in _mounts(process) for process in Path("/proc").glob("[0-9]*"))
+
+
+def _mounts(process: Path) -> str:
+    try:
+        return (process / "mountinfo").read_text()
+    except OSError:
+        return ""

@@ -24,7 +24,7 @@ from openpai.kube.reflector import Reflector
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import Backend
 from tests.contracts.docker_harness import ContainerPrograms
-from tests.contracts.harness import Harness
+from tests.contracts.harness import Harness, processes_with_mount
 from tests.contracts.kubernetes_harness import remove_pod
 from tests.kube.images import SHELL_IMAGE
 from tests.kube.node import RealNode, why_no_node
@@ -99,15 +99,8 @@ class KubernetesNodeHarness(Harness):
     def processes(self, key: AttemptKey) -> int:
         uid = self.uids.get(self.pod_of(key))
         marker = f"/pods/{uid}/volumes/kubernetes.io~empty-dir/pai-task /usr/local/pai "
-        return sum(marker in _mounts(process) for process in Path("/proc").glob("[0-9]*"))
+        return processes_with_mount(marker)
 
     def pod_of(self, key: AttemptKey) -> str:
         """Return the name of an attempt's pod."""
         return pod_name(self.make()._seals.scope, key)
-
-
-def _mounts(process: Path) -> str:
-    try:
-        return (process / "mountinfo").read_text()
-    except OSError:
-        return ""

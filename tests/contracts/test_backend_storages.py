@@ -9,18 +9,13 @@ import pytest
 from openpai.backends.process.mounting import unshare_program
 from openpai.lifecycle.model import ExitReason
 from openpai.ports.backend import Mount
-from tests.contracts.harness import Harness
+from tests.contracts.harness import Harness, needs_shell
 from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.seen import Watch, a_key, a_launch, ran
 
 
-def _needs_shell(harness: Harness) -> None:
-    if not harness.runs_shell:
-        pytest.skip(f"{type(harness).__name__} runs no shell")
-
-
 async def test_storages_are_there_and_read_only_ones_stay_as_they_are(harness: Harness, tmp_path: Path) -> None:
-    _needs_shell(harness)
+    needs_shell(harness)
     if isinstance(harness, ProcessHarness) and not unshare_program():
         pytest.skip("without rights to mount, the process backend links storages and cannot keep them from writing")
     (tmp_path / "shared").mkdir()
@@ -57,7 +52,7 @@ echo x >{seen}/free/more
 
 
 async def test_a_storage_that_is_not_there_is_reported(harness: Harness, tmp_path: Path) -> None:
-    _needs_shell(harness)
+    needs_shell(harness)
     missing = (Mount("data", str(tmp_path / "missing"), "/mnt/data"),)
     report = await ran(harness, "echo never", mounts=missing)
     assert report.reason is ExitReason.LAUNCH_FAILED
@@ -67,7 +62,7 @@ async def test_a_storage_that_is_not_there_is_reported(harness: Harness, tmp_pat
 
 
 async def test_what_only_pods_mount_is_refused_elsewhere(harness: Harness) -> None:
-    _needs_shell(harness)
+    needs_shell(harness)
     if "Kube" in type(harness).__name__:
         pytest.skip("pods mount volume claims")
     report = await ran(harness, "echo never", mounts=(Mount("team", "", "/mnt/team", claim="team-data"),))

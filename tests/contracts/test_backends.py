@@ -9,14 +9,9 @@ import pytest
 
 from openpai.lifecycle.model import ExitReason
 from openpai.ports.backend import KillTask
-from tests.contracts.harness import Harness
+from tests.contracts.harness import Harness, needs_shell
 from tests.contracts.seen import PATIENCE_S, Watch, a_key, a_launch, forget, observed, ran
 from tests.ports import free_port
-
-
-def _needs_shell(harness: Harness) -> None:
-    if not harness.runs_shell:
-        pytest.skip(f"{type(harness).__name__} runs no shell")
 
 
 @pytest.mark.parametrize("code", [0, 3, 255])
@@ -259,7 +254,7 @@ async def test_apply_returns_before_a_grace_period_is_over(harness: Harness) -> 
 
 
 async def test_logs_stay_when_the_attempt_is_forgotten(harness: Harness) -> None:
-    _needs_shell(harness)
+    needs_shell(harness)
     backend = await harness.start()
     await ran(harness, "echo to be kept\necho other >&2")
     await forget(backend, a_key())
@@ -272,14 +267,14 @@ async def test_logs_stay_when_the_attempt_is_forgotten(harness: Harness) -> None
 
 
 async def test_processes_left_in_the_background_neither_prolong_nor_outlive_the_task(harness: Harness) -> None:
-    _needs_shell(harness)
+    needs_shell(harness)
     report = await ran(harness, "sleep 1000 &\n(sleep 1000; echo never) &\necho done")
     assert report.code == 0
     await harness.until_gone(a_key())
 
 
 async def test_environment_reaches_the_task(harness: Harness) -> None:
-    _needs_shell(harness)
+    needs_shell(harness)
     backend = await harness.start()
     env = {"PAI_TASK_INDEX": "3", "PAI_Worker_A_0_http_PORT": "20001", "PAI_ODD": 'a\'b "c" $HOME `x` \\ é\nline'}
     await backend.apply(
@@ -290,7 +285,7 @@ async def test_environment_reaches_the_task(harness: Harness) -> None:
 
 
 async def test_the_complete_list_of_hosts_is_a_file(harness: Harness) -> None:
-    _needs_shell(harness)
+    needs_shell(harness)
     hosts = "Worker_A 0 127.0.0.1 ssh=20000 http=20001\n"
     command = 'while read -r line; do echo "$line"; done <"$PAI_HOSTS_FILE"'
     await ran(harness, command, hosts=hosts)
@@ -298,26 +293,26 @@ async def test_the_complete_list_of_hosts_is_a_file(harness: Harness) -> None:
 
 
 async def test_a_task_starts_in_an_empty_directory_it_may_write_to(harness: Harness) -> None:
-    _needs_shell(harness)
+    needs_shell(harness)
     commands = 'echo hello >file\nread -r word <file\necho "$word"\n[ "$PWD" = "$PAI_WORK_DIR" ]'
     report = await ran(harness, commands)
     assert (report.code, harness.output(a_key())) == (0, "hello\n")
 
 
 async def test_the_first_failing_command_ends_the_task_and_unset_variables_do_not(harness: Harness) -> None:
-    _needs_shell(harness)
+    needs_shell(harness)
     report = await ran(harness, 'echo "[$SURELY_UNSET]"\nfalse\necho never')
     assert (report.code, harness.output(a_key())) == (1, "[]\n")
 
 
 async def test_a_command_that_does_not_exist_ends_with_127(harness: Harness) -> None:
-    _needs_shell(harness)
+    needs_shell(harness)
     report = await ran(harness, "surely-no-such-command")
     assert (report.code, report.reason) == (127, ExitReason.EXITED)
 
 
 async def test_a_port_that_a_stranger_uses_is_reported(harness: Harness) -> None:
-    _needs_shell(harness)
+    needs_shell(harness)
     with socket.socket() as stranger:
         stranger.bind(("0.0.0.0", 0))
         stranger.listen()
@@ -328,7 +323,7 @@ async def test_a_port_that_a_stranger_uses_is_reported(harness: Harness) -> None
 
 
 async def test_an_allocated_port_can_be_served_by_the_task(harness: Harness) -> None:
-    _needs_shell(harness)
+    needs_shell(harness)
     backend = await harness.start()
     port = free_port()
     launches = [

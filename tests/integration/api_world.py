@@ -48,6 +48,7 @@ from openpai.store.queries import SqlJobQueries
 from openpai.store.storages import SqlStorageStore
 from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault
+from tests.clocks import HandClock
 from tests.newest import fill
 
 from .truth import truthful
@@ -56,16 +57,6 @@ PASSWORD = "correct horse"
 # Comparing a password with it costs next to nothing, as with one of the platform's own it does on purpose.
 _HASH = Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
 _ROUTES: list[BaseRoute] = []
-
-
-@dataclass(slots=True)
-class HandClock:
-    """A clock that stands still until it is moved."""
-
-    at_ms: int = 1_700_000_000_000
-
-    def now_ms(self) -> int:
-        return self.at_ms
 
 
 class Here(PlatformCommands):

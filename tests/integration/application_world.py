@@ -183,3 +183,8 @@ def _free_ports() -> str:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
     return f"{port}-{min(port + 50, 65535)}"
+
+
+def cookies_of(http: httpx.AsyncClient) -> str:
+    """Return the header of the cookies that a client keeps."""
+    return "; ".join(f"{cookie.name}={cookie.value}" for cookie in http.cookies.jar)

@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from .api_world import World
-from .application_world import ApplicationWorld, application_world
+from .application_world import ApplicationWorld, application_world, cookies_of
 
 
 @pytest_asyncio.fixture
@@ -59,7 +59,7 @@ async def test_a_page_of_another_address_opens_no_web_socket(place: ApplicationW
         url = str(http.base_url).rstrip("/")
         for origin in ("http://localhost:1", "null", url.replace("http", "https")):
             with pytest.raises(InvalidStatus) as refused:
-                async with connect(f"ws{url[4:]}/", additional_headers={"Cookie": _cookies(http), "Origin": origin}):
+                async with connect(f"ws{url[4:]}/", additional_headers={"Cookie": cookies_of(http), "Origin": origin}):
                     pass
             assert refused.value.response.status_code == 403
     assert place.sockets == []
@@ -72,7 +72,7 @@ async def test_a_session_is_worth_nothing_at_another_application_or_at_the_api(p
         chat.cookies.clear()
         assert (await chat.get("/", headers={"Cookie": f"{name}={value}"})).status_code == 401
         # Two different ones: one of them was set by a page of another application.
-        own = _cookies(http)
+        own = cookies_of(http)
         doubled = {"Cookie": f"{own}; {own.partition('=')[0]}=made-up"}
         http.cookies.clear()
         assert (await http.get("/", headers=doubled)).status_code == 401
@@ -90,7 +90,7 @@ async def test_a_session_is_worth_nothing_at_another_application_or_at_the_api(p
 
 async def test_made_up_sessions_and_hosts_are_refused(place: ApplicationWorld) -> None:
     async with place.browser() as http:
-        name, _, value = _cookies(http).partition("=")
+        name, _, value = cookies_of(http).partition("=")
         port = urlsplit(str(http.base_url)).port
         for cookie in ("", "x", value[:-4] + "AAAA", value[:40], "%00", "é"):
             head = f"GET / HTTP/1.1\r\nHost: localhost:{port}\r\nCookie: {name}={cookie}\r\nAccept: text/html\r\n\r\n"
@@ -128,7 +128,7 @@ async def test_no_request_hides_in_another(place: ApplicationWorld) -> None:
         port = urlsplit(str(http.base_url)).port
         for head in _SMUGGLED:
             place.heads.clear()
-            start = f"POST /first HTTP/1.1\r\nHost: localhost:{port}\r\nCookie: {_cookies(http)}\r\n"
+            start = f"POST /first HTTP/1.1\r\nHost: localhost:{port}\r\nCookie: {cookies_of(http)}\r\n"
             await _raw(port, f"{start}Sec-Fetch-Site: same-origin\r\n".encode() + head)
             seen = b"".join(place.heads)
             assert b"smuggled" not in seen, head
@@ -189,7 +189,7 @@ async def test_an_application_has_so_many_requests_and_sockets_at_a_time(place: 
         url = str(http.base_url).rstrip("/")
         place.entrance.proxy._sockets.update({f"chat-{place.job}": place.entrance.proxy._services.limits.sockets})
         with pytest.raises(InvalidStatus) as refused:
-            async with connect(f"ws{url[4:]}/", additional_headers={"Cookie": _cookies(http), "Origin": url}):
+            async with connect(f"ws{url[4:]}/", additional_headers={"Cookie": cookies_of(http), "Origin": url}):
                 pass
         assert refused.value.response.status_code == 429
 
@@ -200,7 +200,7 @@ async def test_no_service_worker_stays_at_a_port(place: ApplicationWorld) -> Non
         assert (await http.get("/sw.js", headers={"Sec-Fetch-Dest": "serviceworker"})).status_code == 403
         for method in ("TRACE", "CONNECT", "PRI"):
             port = urlsplit(str(http.base_url)).port
-            head = f"{method} / HTTP/1.1\r\nHost: localhost:{port}\r\nCookie: {_cookies(http)}\r\n\r\n"
+            head = f"{method} / HTTP/1.1\r\nHost: localhost:{port}\r\nCookie: {cookies_of(http)}\r\n\r\n"
             assert (await _raw(port, head.encode())).split(b" ")[1:2] in ([b"405"], [b"400"])
     assert place.heads == []
 
@@ -217,7 +217,3 @@ async def _raw(port: int | None, data: bytes) -> bytes:
         return b""
     finally:
         writer.close()
-
-
-def _cookies(http: httpx.AsyncClient) -> str:
-    return "; ".join(f"{cookie.name}={cookie.value}" for cookie in http.cookies.jar)

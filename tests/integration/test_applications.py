@@ -16,7 +16,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
 from .api_world import World
-from .application_world import TOKEN, ApplicationWorld, application_world
+from .application_world import TOKEN, ApplicationWorld, application_world, cookies_of
 
 
 @pytest_asyncio.fixture
@@ -73,7 +73,7 @@ async def test_an_application_gets_its_token_and_nothing_of_the_platform(place: 
             "Authorization": "Bearer secret-1",
             "X-Pai-Page-Key": "secret-2",
             "X_Pai_Page_Key": "secret-3",
-            "Cookie": f"{_cookies(http)}; pai_session=secret-4; token=secret-5; pa-0123456789abcdef-a=secret-6",
+            "Cookie": f"{cookies_of(http)}; pai_session=secret-4; token=secret-5; pa-0123456789abcdef-a=secret-6",
             "Forwarded": "for=secret-7",
             "X-Real-IP": "secret-8",
         }
@@ -103,7 +103,7 @@ async def test_cookies_of_an_application_are_its_own(place: ApplicationWorld) ->
         for name in ("clear-site-data", "x-accel-redirect", "strict-transport-security", "x-pai-page-key"):
             assert name not in given.headers
         assert given.headers["x-frame-options"] == "SAMEORIGIN"
-        await http.get("/api/again", headers={"Cookie": f"{_cookies(http)}; a=2"})
+        await http.get("/api/again", headers={"Cookie": f"{cookies_of(http)}; a=2"})
         assert b"cookie: pai_session=evil; a=1" in place.heads[-1].lower() or b"cookie: a=1" in place.heads[-1].lower()
         assert b"a=2" not in place.heads[-1]
 
@@ -225,7 +225,7 @@ async def test_an_application_that_is_gone_shows_its_job_and_the_next_step(place
 async def test_a_web_socket_passes_text_bytes_subprotocol_and_close(place: ApplicationWorld) -> None:
     async with place.browser("chat") as http:
         url = str(http.base_url).rstrip("/")
-        headers = {"Cookie": _cookies(http), "Origin": url, "Authorization": "Bearer secret-1"}
+        headers = {"Cookie": cookies_of(http), "Origin": url, "Authorization": "Bearer secret-1"}
         async with connect(
             f"ws{url[4:]}/x?y=1", additional_headers=headers, subprotocols=["v2.chat"], max_size=None  # type: ignore[list-item]
         ) as socket:  # fmt: skip
@@ -247,7 +247,3 @@ async def test_a_web_socket_passes_text_bytes_subprotocol_and_close(place: Appli
             async with connect(f"ws{url[4:]}/x", additional_headers={"Origin": url}):
                 pass
         assert refused.value.response.status_code == 401
-
-
-def _cookies(http: httpx.AsyncClient) -> str:
-    return "; ".join(f"{cookie.name}={cookie.value}" for cookie in http.cookies.jar)

@@ -20,12 +20,12 @@ from openpai.kube.config import cluster_access
 from openpai.kube.errors import KubeError
 from openpai.kube.objects import DEVICE_TAINT_RULES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from openpai.kube.objects.devices import ResourceClaim
-from openpai.kube.objects.meta import Resource
 from openpai.kube.objects.pods import Pod
 from openpai.kube.reflector import Reflector
 from tests.kube.fake_gpu_driver import GPUS, FakeGpuDriver
 from tests.kube.images import SHELL_IMAGE
 from tests.kube.node import RealNode
+from tests.unit.backends.kubernetes_objects import is_ours
 
 pytestmark = pytest.mark.full
 
@@ -54,10 +54,6 @@ async def pods(kube: KubeClient) -> AsyncIterator[Reflector[Pod]]:
         yield pods
         for pod in list(pods):
             await kube.delete(PODS, pod.name, SPACE, grace_s=0)
-
-
-def is_ours(thing: Resource) -> bool:
-    return thing.metadata.label("owner") == "us"
 
 
 async def table(kube: KubeClient, remembered: Any = None) -> NodeTable:

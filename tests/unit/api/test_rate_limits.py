@@ -11,19 +11,12 @@ from hypothesis import strategies as st
 from openpai.api import rate_limits
 from openpai.api.rate_limits import FailureLimiter, LoginLimiter, RateLimiter, TooManyRequests, network_of
 from openpai.api.services import Rate
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.at_ms = 0
-
-    def now_ms(self) -> int:
-        return self.at_ms
+from tests.clocks import HandClock
 
 
 @given(st.lists(st.integers(-500, 2000), max_size=200), st.integers(1, 20), st.integers(1, 50))
 def test_no_client_gets_more_than_its_rate_and_burst(waits_ms: list[int], burst: int, per_s: int) -> None:
-    clock = Clock()
+    clock = HandClock(0)
     buckets = RateLimiter(Rate(per_s, burst), clock, "too fast")
     granted = forward_ms = 0
     for wait_ms in waits_ms:
@@ -38,7 +31,7 @@ def test_no_client_gets_more_than_its_rate_and_burst(waits_ms: list[int], burst:
 
 
 def test_a_client_that_keeps_to_its_rate_is_never_refused() -> None:
-    clock = Clock()
+    clock = HandClock(0)
     buckets = RateLimiter(Rate(10, 1), clock, "too fast")
     for _ in range(100):
         assert buckets.take("client") == 0
@@ -46,7 +39,7 @@ def test_a_client_that_keeps_to_its_rate_is_never_refused() -> None:
 
 
 def test_a_refusal_says_when_the_next_request_may_come() -> None:
-    clock = Clock()
+    clock = HandClock(0)
     buckets = RateLimiter(Rate(0.25, 1), clock, "too fast")
     buckets.take("client")
     clock.at_ms += 2000
@@ -62,7 +55,7 @@ def test_a_refusal_says_when_the_next_request_may_come() -> None:
 
 def test_clients_do_not_share_and_the_least_recent_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limits, "CLIENTS_MAX", 2)
-    buckets = RateLimiter(Rate(1, 2), Clock(), "too fast")
+    buckets = RateLimiter(Rate(1, 2), HandClock(0), "too fast")
     assert [buckets.take(client) for client in ("a", "b", "a")] == [1, 1, 0]
     assert buckets.take("c") == 1
     with pytest.raises(TooManyRequests):
@@ -71,7 +64,7 @@ def test_clients_do_not_share_and_the_least_recent_is_forgotten_first(monkeypatc
 
 
 def test_failures_are_remembered_for_a_minute_and_successes_not_at_all() -> None:
-    clock = Clock()
+    clock = HandClock(0)
     failures = FailureLimiter(2, clock)
     for _ in range(10):
         failures.begin("ann")
@@ -91,7 +84,7 @@ def test_failures_are_remembered_for_a_minute_and_successes_not_at_all() -> None
 
 def test_of_clients_that_failed_the_least_recent_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limits, "CLIENTS_MAX", 2)
-    failures = FailureLimiter(1, Clock())
+    failures = FailureLimiter(1, HandClock(0))
     for client in ("a", "b", "c"):
         failures.begin(client)
     with pytest.raises(TooManyRequests):
@@ -100,7 +93,7 @@ def test_of_clients_that_failed_the_least_recent_is_forgotten_first(monkeypatch:
 
 
 def test_a_clock_that_is_set_back_locks_no_user_out() -> None:
-    clock = Clock()
+    clock = HandClock(0)
     clock.at_ms = 3_600_000
     failures = FailureLimiter(1, clock)
     failures.begin("ann")
@@ -127,12 +120,12 @@ def test_all_addresses_of_an_ipv6_network_count_as_one_client(address: str, plac
     assert network_of(address) == place
 
 
-def guesses(clock: Clock) -> LoginLimiter:
+def guesses(clock: HandClock) -> LoginLimiter:
     return LoginLimiter(clock, per_min=5, per_min_of_address=8, per_min_of_user=10)
 
 
 def test_guessing_is_bounded_for_a_pair_an_address_and_a_user() -> None:
-    clock = Clock()
+    clock = HandClock(0)
     one = guesses(clock)
     for _ in range(5):
         one.begin("ann", "here")
@@ -151,7 +144,7 @@ def test_guessing_is_bounded_for_a_pair_an_address_and_a_user() -> None:
 
 
 def test_where_a_user_has_logged_in_they_are_not_kept_waiting_by_others() -> None:
-    one = guesses(Clock())
+    one = guesses(HandClock(0))
     one.begin("ann", "home")
     one.succeeded("ann", "home")
     for at in range(10):
@@ -168,7 +161,7 @@ def test_where_a_user_has_logged_in_they_are_not_kept_waiting_by_others() -> Non
 
 
 def test_a_try_that_is_refused_counts_nowhere() -> None:
-    one = guesses(Clock())
+    one = guesses(HandClock(0))
     for at in range(10):
         one.begin("ann", f"there-{at}")
     for _ in range(20):
@@ -180,7 +173,7 @@ def test_a_try_that_is_refused_counts_nowhere() -> None:
 
 def test_a_refused_client_displaces_no_other_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limits, "CLIENTS_MAX", 20)
-    one = guesses(Clock())
+    one = guesses(HandClock(0))
     for _ in range(5):
         one.begin("ann", "here")
     for at in range(100):
@@ -192,7 +185,7 @@ def test_a_refused_client_displaces_no_other_from_memory(monkeypatch: pytest.Mon
 
 
 def test_an_attempt_of_unknown_result_is_taken_back() -> None:
-    one = guesses(Clock())
+    one = guesses(HandClock(0))
     for _ in range(20):
         one.begin("ann", "here")
         one.undecided("ann", "here")
@@ -203,7 +196,7 @@ def test_an_attempt_of_unknown_result_is_taken_back() -> None:
 
 
 def test_neither_capital_letters_nor_addresses_of_one_network_give_more_guesses() -> None:
-    one = guesses(Clock())
+    one = guesses(HandClock(0))
     for name, host in (("ann", 1), ("Ann", 2), ("aNN", 3), ("ANN", 4), ("anN", 5)):
         one.begin(name, f"2001:db8::{host}")
     with pytest.raises(TooManyRequests):
@@ -211,7 +204,7 @@ def test_neither_capital_letters_nor_addresses_of_one_network_give_more_guesses(
 
 
 def test_logins_that_succeed_are_never_counted() -> None:
-    one = guesses(Clock())
+    one = guesses(HandClock(0))
     for at in range(100):
         one.begin("ann", f"place-{at}")
         one.succeeded("ann", f"place-{at}")
@@ -221,7 +214,7 @@ def test_logins_that_succeed_are_never_counted() -> None:
 
 def test_the_oldest_known_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limits, "CLIENTS_MAX", 2)
-    one = guesses(Clock())
+    one = guesses(HandClock(0))
     for place in ("a", "b", "a", "c"):
         one.begin("ann", place)
         one.succeeded("ann", place)

@@ -14,13 +14,9 @@ from openpai.app.housekeeping import DAY_MS, KEYS_KEPT_MS, Housekeeping, limits_
 from openpai.app.settings import Settings
 from openpai.protocol.errors import Unavailable
 from openpai.system.supervision import failures
+from tests.clocks import HandClock
 
 NOW_MS = 1_700_000_000_000
-
-
-class Clock:
-    def now_ms(self) -> int:
-        return NOW_MS
 
 
 class Kept:
@@ -42,7 +38,7 @@ class Kept:
 
 def housekeeping(kept: Any, **settings: Any) -> Housekeeping:
     return Housekeeping(
-        Settings(Path("/data"), **settings), Clock(), kept, kept, kept, logs=kept, others=(kept.one, kept.two)
+        Settings(Path("/data"), **settings), HandClock(), kept, kept, kept, logs=kept, others=(kept.one, kept.two)
     )
 
 

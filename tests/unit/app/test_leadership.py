@@ -15,6 +15,7 @@ from openpai.orchestrator.leader import Nudges
 from openpai.protocol.errors import Unavailable
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
+from tests.clocks import HandClock
 
 
 class Away(SqlJobStore):
@@ -35,13 +36,6 @@ class Away(SqlJobStore):
         raise Unavailable("the database does not answer")
 
 
-class Clock:
-    """A clock that stands."""
-
-    def now_ms(self) -> int:
-        return 0
-
-
 class NobodyAsks:
     """Commands that no client calls."""
 
@@ -53,7 +47,7 @@ async def test_a_leader_without_its_database_retries_logs_it_once_and_ends_clean
 ) -> None:
     monkeypatch.setattr(leadership, "PAUSE_AFTER_ERROR_S", 0)
     store, none = Away(), cast("Any", None)
-    leads = Leadership(store, Clock(), cast("Any", NobodyAsks()), none, holder="h", housekeeping=none)
+    leads = Leadership(store, HandClock(0), cast("Any", NobodyAsks()), none, holder="h", housekeeping=none)
     with capture_logs() as logs:
         running = asyncio.create_task(leads.run())
         await asyncio.wait_for(store.is_enough.wait(), 60)

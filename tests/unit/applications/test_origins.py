@@ -11,15 +11,9 @@ from openpai.app.setting_values import ports_in
 from openpai.applications.labels import named, short
 from openpai.applications.origins import DomainOrigins, PortOrigins
 from openpai.protocol.errors import BadConfiguration, Unavailable
+from tests.clocks import HandClock
 
 LABELS = [f"lab-{number:032x}" for number in range(11)]
-
-
-class Clock:
-    at_ms = 1_000_000
-
-    def now_ms(self) -> int:
-        return self.at_ms
 
 
 def scope(host: str, port: int = 1) -> dict[str, Any]:
@@ -52,7 +46,7 @@ def test_each_application_has_a_host_of_its_own() -> None:
 
 
 def test_a_port_belongs_to_one_application_until_it_is_needed(tmp_path: Path) -> None:
-    clock, taken_by_others = Clock(), {7002}
+    clock, taken_by_others = HandClock(), {7002}
     listening: list[int] = []
 
     def listen(port: int) -> None:
@@ -86,7 +80,7 @@ def test_a_port_belongs_to_one_application_until_it_is_needed(tmp_path: Path) ->
 
 
 def test_one_user_does_not_get_all_ports(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = HandClock()
     origins = PortOrigins(range(7001, 7011), tmp_path / "ports", clock, listen=lambda port: None)
     origins.is_active = lambda label: label != LABELS[0]
     for label in (*LABELS[:8], LABELS[0]):
@@ -101,7 +95,7 @@ def test_one_user_does_not_get_all_ports(tmp_path: Path) -> None:
 
 
 def test_two_names_of_this_machine_share_no_cookies(tmp_path: Path) -> None:
-    origins = PortOrigins(range(7001, 7002), tmp_path / "ports", Clock(), listen=lambda port: None)
+    origins = PortOrigins(range(7001, 7002), tmp_path / "ports", HandClock(), listen=lambda port: None)
     for host, other in (("[::1]:80", "localhost"), ("127.0.0.1", "localhost"), ("LOCALHOST:1", "127.0.0.1")):
         assert origins.of(LABELS[0], host) == f"http://{other}:7001"
 

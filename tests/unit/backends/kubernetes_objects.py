@@ -6,11 +6,13 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from openpai.backends.kubernetes.nodes import NodeTable
 from openpai.kube.objects.devices import DeviceTaintRule, ResourceClaim, ResourceSlice
 from openpai.kube.objects.kinds import DEVICE_TAINT_RULES, LEASES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from openpai.kube.objects.meta import Resource
 from openpai.kube.objects.nodes import Lease, Node
 from openpai.kube.objects.pods import Pod
+from openpai.ports.backend import NodeSeen
 
 
 def is_ours(thing: Resource) -> bool:
@@ -103,3 +105,14 @@ def claim(uid: str, *devices: str, node: str = "n1", driver: str = "gpu.nvidia.c
 def taint_rule(name: str, selector: dict[str, str] | None, effect: str = "NoSchedule") -> DeviceTaintRule:
     spec = {"deviceSelector": selector, "taint": {"key": "xid", "value": "79", "effect": effect}}
     return DEVICE_TAINT_RULES.decoder.decode(json.dumps({"metadata": {"name": name}, "spec": spec}))
+
+
+def table(**options: Any) -> NodeTable:
+    """Return an empty table of nodes on which what is `is_ours` belongs to the platform."""
+    return NodeTable(is_ours, **options)
+
+
+def only(nodes: NodeTable) -> NodeSeen:
+    """Return the one node of a table."""
+    (seen,) = nodes.seen()
+    return seen

@@ -8,21 +8,21 @@ import pytest
 
 from openpai.backends.kubernetes.devices import GpuMode
 from openpai.backends.kubernetes.nodes import NodeTable
-from openpai.ports.backend import NodeSeen
-from tests.unit.backends.kubernetes_objects import asking, claim, device, is_ours, node, pod, resource_slice, taint_rule
-
-
-def table(**options: Any) -> NodeTable:
-    return NodeTable(is_ours, **options)
+from tests.unit.backends.kubernetes_objects import (
+    asking,
+    claim,
+    device,
+    node,
+    only,
+    pod,
+    resource_slice,
+    table,
+    taint_rule,
+)
 
 
 def got(nodes: NodeTable, uid: str, *uuids: str, is_proof: bool = True) -> bool:
     return nodes.got("n1", uid, {"nvidia.com/gpu": uuids}, is_proof=is_proof)
-
-
-def only(nodes: NodeTable) -> NodeSeen:
-    (seen,) = nodes.seen()
-    return seen
 
 
 GPUS = [device("gpu-1", "GPU-b", "0000:02:00.0"), device("gpu-0", "GPU-a", "0000:01:00.0")]

@@ -22,22 +22,15 @@ from tests.unit.backends.kubernetes_objects import (
     device,
     is_ours,
     node,
+    only,
     pod,
     resource_slice,
+    table,
     taint_rule,
 )
 
 NAMES = st.sampled_from(["n1", "n2"])
 UIDS = st.sampled_from(["a", "b"])
-
-
-def table(**options: Any) -> NodeTable:
-    return NodeTable(is_ours, **options)
-
-
-def only(nodes: NodeTable) -> NodeSeen:
-    (seen,) = nodes.seen()
-    return seen
 
 
 def test_a_node_shows_what_it_offers_and_where_it_is() -> None:

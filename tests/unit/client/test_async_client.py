@@ -13,6 +13,7 @@ import pytest
 from openpai.client import AsyncClient, Client
 from openpai.client.calls_core import _Mark
 from openpai.protocol.errors import Unavailable
+from tests.unit.client.sse_answers import log, stream
 
 BASE = "/api/v2/jobs/ann~hello/attempts/0/taskRoles/w/taskIndex/0/attempts/0/logs"
 PLACES = httpx.Response(200, json={"locations": [{"name": "all", "uri": f"{BASE}/all"}]})
@@ -46,14 +47,6 @@ class Script:
 
 def job(state: str) -> httpx.Response:
     return httpx.Response(200, json={"name": "hello", "jobStatus": {"username": "ann", "state": state}})
-
-
-def log(offset: int, text: str) -> str:
-    return f'id: {offset}\nevent: log\ndata: {{"stream": "stdout", "offset": {offset}, "text": "{text}"}}\n\n'
-
-
-def stream(*parts: str) -> httpx.Response:
-    return httpx.Response(200, headers={"Content-Type": "text/event-stream"}, text="".join(parts))
 
 
 def public(of: type) -> dict[str, Callable[..., object]]:

@@ -8,19 +8,12 @@ import pytest
 from openpai.client import Client
 from openpai.client.following import TRIES_IN_A_ROW
 from openpai.protocol.errors import Refused, Unavailable
+from tests.unit.client.sse_answers import log, stream
 
 BASE = "/api/v2/jobs/ann~hello/attempts/0/taskRoles/w/taskIndex/0/attempts/0/logs"
 PLACES = httpx.Response(
     200, json={"locations": [{"name": name, "uri": f"{BASE}/{name}"} for name in ("stdout", "stderr", "all")]}
 )
-
-
-def stream(*parts: str) -> httpx.Response:
-    return httpx.Response(200, headers={"Content-Type": "text/event-stream"}, text="".join(parts))
-
-
-def log(offset: int, text: str) -> str:
-    return f'id: {offset}\nevent: log\ndata: {{"stream": "stdout", "offset": {offset}, "text": "{text}"}}\n\n'
 
 
 END = "event: end\ndata: {}\n\n"

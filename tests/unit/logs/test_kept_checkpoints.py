@@ -9,13 +9,9 @@ from typing import Any
 import pytest
 
 from openpai.logs.checkpoints import KeptCheckpoints
+from tests.clocks import HandClock
 
 NOW_MS = 10_000
-
-
-class Clock:
-    def now_ms(self) -> int:
-        return NOW_MS
 
 
 @dataclass
@@ -44,7 +40,7 @@ async def test_what_is_archived_or_old_is_removed_and_nothing_else(tmp_path: Pat
     for name in (*rows, "stranger"):
         (tmp_path / name / "w.0").mkdir(parents=True)
     jobs: Any = Jobs(rows)
-    kept = KeptCheckpoints(tmp_path, jobs, Clock(), kept_ms)
+    kept = KeptCheckpoints(tmp_path, jobs, HandClock(NOW_MS), kept_ms)
     assert await kept.expire() == (2 if kept_ms else 1)
     assert ",".join(sorted(path.name for path in tmp_path.iterdir())) == left  # noqa: ASYNC240
     kept.remove(["new"])
@@ -53,4 +49,4 @@ async def test_what_is_archived_or_old_is_removed_and_nothing_else(tmp_path: Pat
 
 async def test_a_server_without_checkpoints_has_nothing_to_remove(tmp_path: Path) -> None:
     jobs: Any = Jobs({})
-    assert await KeptCheckpoints(tmp_path / "none", jobs, Clock(), 1).expire() == 0
+    assert await KeptCheckpoints(tmp_path / "none", jobs, HandClock(NOW_MS), 1).expire() == 0

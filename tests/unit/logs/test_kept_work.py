@@ -12,27 +12,20 @@ import pytest
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.kept_work import LEVELS_MAX, KeptDirectories
 from openpai.protocol.errors import Refused
+from tests.clocks import HandClock
 
 KEY = AttemptKey("a" * 32, 0, "worker", 0, 0)
 HOUR_MS = 3_600_000
-
-
-class Clock:
-    """A clock that the test sets."""
-
-    at_ms = 1_000_000_000_000
-
-    def now_ms(self) -> int:
-        return self.at_ms
+START_MS = 1_000_000_000_000
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> HandClock:
+    return HandClock(START_MS)
 
 
 @pytest.fixture
-def kept(tmp_path: Path, clock: Clock) -> KeptDirectories:
+def kept(tmp_path: Path, clock: HandClock) -> KeptDirectories:
     return KeptDirectories(tmp_path / "kept", clock, HOUR_MS)
 
 
@@ -41,7 +34,7 @@ def leave(tmp_path: Path, key: AttemptKey = KEY, **files: bytes) -> Path:
     top.mkdir(parents=True)
     for name, content in files.items():
         (top / name).write_bytes(content)
-    os.utime(top, (Clock.at_ms / 1000, Clock.at_ms / 1000))
+    os.utime(top, (START_MS / 1000, START_MS / 1000))
     return top
 
 
@@ -86,7 +79,9 @@ async def test_a_tree_without_an_end_costs_few_open_directories(tmp_path: Path, 
     assert len(await fetched(kept)) == LEVELS_MAX
 
 
-async def test_what_is_kept_is_listed_and_removed_in_time(tmp_path: Path, kept: KeptDirectories, clock: Clock) -> None:
+async def test_what_is_kept_is_listed_and_removed_in_time(
+    tmp_path: Path, kept: KeptDirectories, clock: HandClock
+) -> None:
     leave(tmp_path, a=b"12", b=b"345")
     leave(tmp_path, AttemptKey("b" * 32, 0, "worker", 0, 0), a=b"1")
     (one,) = await kept.of_job(KEY.job)
@@ -99,7 +94,7 @@ async def test_what_is_kept_is_listed_and_removed_in_time(tmp_path: Path, kept: 
     assert [*(tmp_path / "kept").iterdir()] == []
 
 
-async def test_a_time_to_come_keeps_nothing_for_longer(tmp_path: Path, kept: KeptDirectories, clock: Clock) -> None:
+async def test_a_time_to_come_keeps_nothing_for_longer(tmp_path: Path, kept: KeptDirectories, clock: HandClock) -> None:
     top = leave(tmp_path, a=b"12")
     os.utime(top, (clock.at_ms, clock.at_ms))
     assert kept.expire() == 1

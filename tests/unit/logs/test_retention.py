@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.retention import Kept, Limits, Retention, plan, scan, suspects
 from openpai.ports.queries import JobQueries, TaskAttemptRow
+from tests.clocks import HandClock
 from tests.rights import locked, open_directory
 
 NOW_MS = 1_700_000_000_000
@@ -70,11 +71,6 @@ def test_what_runs_stays_and_nothing_goes_without_need(
         assert is_old or left + last.bytes > bytes_max
 
 
-class Clock:
-    def now_ms(self) -> int:
-        return NOW_MS
-
-
 class Ends:
     """Knows when attempts ended, as the store does."""
 
@@ -112,7 +108,7 @@ class Disk:
         os.utime(path, (at_s, at_s))
 
     def retention(self, limits: Limits) -> Retention:
-        return Retention(self.root, cast("JobQueries", self.ends), Clock(), limits)
+        return Retention(self.root, cast("JobQueries", self.ends), HandClock(NOW_MS), limits)
 
     def left(self) -> list[int]:
         return sorted(logs.key.index for logs in scan(self.root))

@@ -15,17 +15,13 @@ from openpai.ports.task_usage import Device, DeviceUse
 from openpai.series.labels import NO_LABELS
 from openpai.series.model import Reading
 from openpai.system.supervision import failures
+from tests.clocks import HandClock
 
-
-class Clock:
-    """A clock that stands still."""
-
-    def now_ms(self) -> int:
-        return 1_767_225_600_000
+START_MS = 1_767_225_600_000
 
 
 async def test_a_value_that_is_not_in_the_catalogue_is_a_failure_that_is_counted(tmp_path: Path) -> None:
-    metrics = MeasuredMetrics(Clock(), KeptHistory(tmp_path / "metrics.db"))
+    metrics = MeasuredMetrics(HandClock(START_MS), KeptHistory(tmp_path / "metrics.db"))
     metrics.add_source("strange", lambda: [Reading(NO_LABELS, {"pai_strange": 1.0})])
     metrics.add_source("known", lambda: [Reading(NO_LABELS, {"pai_leads": 1.0})])
     await metrics.open()
@@ -40,13 +36,7 @@ async def test_a_value_that_is_not_in_the_catalogue_is_a_failure_that_is_counted
 async def test_rounds_are_ten_seconds_apart_though_timers_end_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Early(Clock):
-        at_ms = Clock().now_ms() + 4_321
-
-        def now_ms(self) -> int:
-            return self.at_ms
-
-    clock, times = Early(), list[int]()
+    clock, times = HandClock(START_MS + 4_321), list[int]()
 
     async def sleep(seconds: float) -> None:
         clock.at_ms += int(seconds * 1000) - 1 if seconds > 1 else 1
@@ -64,7 +54,7 @@ async def test_rounds_are_ten_seconds_apart_though_timers_end_early(
         await metrics.measure_forever()
     monkeypatch.undo()
     await metrics.close()
-    begun = Clock().now_ms()
+    begun = START_MS
     assert times == [begun + 10_000, begun + 20_000, begun + 30_000, begun + 40_000]
 
 

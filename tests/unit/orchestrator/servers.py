@@ -167,3 +167,13 @@ def live(story: Callable[[Servers], Awaitable[None]], nodes: tuple[NodeSeen, ...
     finally:
         loop.close()
         servers.database.close()
+
+
+def promised(servers: Servers) -> dict[str, int]:
+    """Return how many GPUs each virtual cluster is promised."""
+    return {view.name: view.total.gpus for view in servers.leader.scheduler.virtual_clusters()}
+
+
+async def as_answer(is_so: bool) -> bool:
+    """Return what `Servers.until` awaits."""
+    return is_so

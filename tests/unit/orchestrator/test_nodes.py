@@ -16,24 +16,16 @@ from openpai.ports.cluster_settings import MARKED
 from openpai.ports.platform import NodeChange
 from openpai.protocol.errors import Refused
 from openpai.scheduler.model import Why
-from tests.unit.orchestrator.servers import Servers, live
-
-
-def promised(servers: Servers) -> dict[str, int]:
-    return {view.name: view.total.gpus for view in servers.leader.scheduler.virtual_clusters()}
-
-
-async def _is(so: bool) -> bool:
-    return so
+from tests.unit.orchestrator.servers import Servers, as_answer, live, promised
 
 
 def test_nodes_that_are_away_and_that_no_promise_needs_are_forgotten_at_the_next_start() -> None:
     async def story(servers: Servers) -> None:
         del servers.cluster._nodes["node-04"]
-        await servers.until(lambda: _is(promised(servers) == {"default": 12}))
+        await servers.until(lambda: as_answer(promised(servers) == {"default": 12}))
         assert len(await servers.commands.nodes()) == 4
         await servers.restart()
-        await servers.until(lambda: _is(servers.commands.leader is not None))
+        await servers.until(lambda: as_answer(servers.commands.leader is not None))
         assert [view.name for view in await servers.commands.nodes()] == ["node-01", "node-02", "node-03"]
 
     live(story)
@@ -59,7 +51,7 @@ def test_a_task_of_a_lost_node_starts_again_on_another_one_at_once() -> None:
         lost = ExitReport(137, ExitReason.NODE_LOST, "its node does not answer")
         leader.active.heard.append(TaskSeen(record.job.key(task), task.grant or 0, task.started_at_ms, lost))
         leader.nudges.work.set()
-        await servers.until(lambda: _is({node for node, _ in servers.where(first.job)} not in (set(), {name})))
+        await servers.until(lambda: as_answer({node for node, _ in servers.where(first.job)} not in (set(), {name})))
         assert leader.active.records[first.job].job.attempt == 1
 
     live(story)
@@ -78,7 +70,7 @@ def test_a_drained_node_takes_no_new_tasks_and_keeps_those_it_has() -> None:
         (wait,) = await servers.commands.why("ann", "others")
         assert wait.code in (Why.NOT_ENOUGH_FREE, Why.UNHEALTHY_NODES)
         await servers.restart()
-        await servers.until(lambda: _is(servers.commands.leader is not None))
+        await servers.until(lambda: as_answer(servers.commands.leader is not None))
         await servers.commands.stop("ann", "first", "ann")
         await servers.in_phase("first", "stopped")
         assert (await servers.row("others")).phase == "queued"
@@ -144,7 +136,7 @@ def test_a_mark_follows_its_device_to_another_index() -> None:
         assert marks() == {0, 2}
         # A restart, and a node that is away for a while.
         await servers.restart()
-        await servers.until(lambda: _is(servers.commands.leader is not None))
+        await servers.until(lambda: as_answer(servers.commands.leader is not None))
         gone = nodes.pop("node-01")
         await node_sync.sync_nodes(servers.leader)
         nodes["node-01"] = gone

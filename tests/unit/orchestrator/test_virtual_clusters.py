@@ -14,7 +14,7 @@ from openpai.ports.platform import NodeChange, NotLeading, Submitter
 from openpai.ports.store import LeaseLost
 from openpai.protocol.errors import InvalidProtocol, Refused
 from openpai.store.schema import lease
-from tests.unit.orchestrator.servers import FOUR, Servers, live
+from tests.unit.orchestrator.servers import FOUR, Servers, as_answer, live, promised
 
 pytestmark = pytest.mark.slow
 
@@ -31,10 +31,6 @@ virtualClusters:
   default: {virtualCells: [{cellType: K80-NODE, cellNumber: 1}]}
   vision: {pinnedCells: [{pinnedCellId: mine}]}
 """
-
-
-def promised(servers: Servers) -> dict[str, int]:
-    return {view.name: view.total.gpus for view in servers.leader.scheduler.virtual_clusters()}
 
 
 def healthy(servers: Servers) -> dict[str, int]:
@@ -174,7 +170,7 @@ def test_a_promise_survives_a_node_that_is_away() -> None:
         await servers.commands.configure(promises="vision: 3 nodes", hived=None, version=None, by="root")
         gone = servers.cluster._nodes.pop("node-03")
         also = servers.cluster._nodes.pop("node-04")
-        await servers.until(lambda: _is(healthy(servers)["vision"] < 12))
+        await servers.until(lambda: as_answer(healthy(servers)["vision"] < 12))
         assert promised(servers) == {"default": 4, "vision": 12}
         assert healthy(servers)["vision"] == 8
         (problem,) = (await servers.commands.cluster_config()).problems
@@ -182,7 +178,7 @@ def test_a_promise_survives_a_node_that_is_away() -> None:
         views = {view.name: view.is_healthy for view in await servers.commands.nodes()}
         assert views == {"node-01": True, "node-02": True, "node-03": False, "node-04": False}
         await servers.restart()
-        await servers.until(lambda: _is(servers.commands.leader is not None))
+        await servers.until(lambda: as_answer(servers.commands.leader is not None))
         assert promised(servers) == {"default": 4, "vision": 12}
         await servers.commands.forget_node("node-04", "root")
         await servers.commands.forget_node("node-03", "root")
@@ -196,10 +192,6 @@ def test_a_promise_survives_a_node_that_is_away() -> None:
         assert promised(servers) == {"default": 4, "vision": 12}
 
     live(story)
-
-
-async def _is(so: bool) -> bool:
-    return so
 
 
 def test_a_configuration_in_the_format_of_hived_is_used_unchanged() -> None:
@@ -315,7 +307,7 @@ def test_a_deposed_leader_writes_no_settings_and_names_the_new_leader() -> None:
         commands, settings = servers.commands, servers.settings
         await commands.configure(promises="vision: 1 nodes", hived=None, version=0, by="root")
         del servers.cluster._nodes["node-04"]
-        await servers.until(lambda: _is(len(servers.leader.nodes) == 3))
+        await servers.until(lambda: as_answer(len(servers.leader.nodes) == 3))
         before = await settings.setting(CLUSTER), await settings.setting(DRAINS), await settings.node_notes()
         await depose(servers)
         drain = NodeChange(is_drained=True, reason="new fans", deadline_s=60)

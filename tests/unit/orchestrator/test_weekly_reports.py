@@ -15,6 +15,7 @@ from openpai.ports.store import Sealed
 from openpai.ports.usage import LentUse
 from openpai.store.accounts import SqlAccountStore
 from openpai.store.alerts import SqlAlertStore
+from tests.clocks import HandClock
 from tests.unit.orchestrator.servers import Servers, live
 
 HOUR_MS = 3_600_000
@@ -75,15 +76,8 @@ def test_managers_who_asked_get_it_once_a_week() -> None:
         leader.alert_parts = AlertParts(alerts, unused, accounts, servers.queries, servers.usage, cast("Any", unused))
         monday_ms = int(last_monday(servers.clock.now_ms()).timestamp()) * 1000 + 7 * DAY_MS
 
-        class At:
-            def __init__(self, at_ms: int) -> None:
-                self.at_ms = at_ms
-
-            def now_ms(self) -> int:
-                return self.at_ms
-
         async def sent(at_ms: int) -> list[tuple[str, tuple[str, ...], str]]:
-            await mail_reports(replace(leader, clock=At(at_ms)))
+            await mail_reports(replace(leader, clock=HandClock(at_ms)))
             found = await alerts.notices(("waiting",), 100)
             return sorted((each.channel, each.message.to, each.message.url) for each in found)
 

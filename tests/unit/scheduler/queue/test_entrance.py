@@ -18,6 +18,7 @@ from openpai.scheduler.interface import Amount
 from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Place, Preempt, Spot, Topology, Why
 from openpai.scheduler.queue.replay import answer, resume
 from openpai.scheduler.queue.scheduler import HivedScheduler
+from tests.unit.scheduler.queue.queues import gang
 
 NODES = (
     Node("v0", 16, 32768, 4),
@@ -38,10 +39,6 @@ def scheduler() -> HivedScheduler:
     for node in NODES:
         made.set_node(node)
     return made
-
-
-def gang(name: str, *gpus: int, **more: Any) -> Gang:
-    return Gang(name, tuple(Ask(1, 1024, number) for number in gpus), **{"virtual_cluster": "a", **more})
 
 
 def mixed(name: str, **more: Any) -> Gang:
