@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from openpai.backends.simulated.backend import SimulatedBackend
-from openpai.ports.backend import STORAGE_CHECK, NodeCheck, NodeSeen
+from openpai.ports.backend import NodeCheck, NodeSeen
 
 from .sharing_world import SHARED, Sharing, eventually, gpus, open_sharing
 
@@ -109,7 +109,7 @@ async def test_the_checks_of_a_node_are_shown_and_storages_only_to_administrator
 ) -> None:
     disk = NodeCheck("disk", "failed", "nothing can be written", since_ms=5, checked_ms=9)
     found, seen = (
-        (disk, NodeCheck(f"{STORAGE_CHECK}secret", "warning", "/data/secret is missing")),
+        (disk, NodeCheck("storage secret", "warning", "/data/secret is missing", is_about_storage=True)),
         SimulatedBackend.nodes,
     )
 

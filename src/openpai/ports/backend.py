@@ -156,8 +156,6 @@ class TaskSeen:
     step: TaskStep = TaskStep.NONE
 
 
-STORAGE_CHECK: Final = "storage "
-"""How the names of checks of storages begin."""
 DISK_CHECKS: Final = frozenset({"disk", "DiskPressure"})
 """The checks of a node's disk: our own, and the kubelet's condition."""
 CheckResult = Literal["passed", "warning", "failed", "unknown"]
@@ -176,11 +174,8 @@ class NodeCheck:
     """Since when it has this result."""
     checked_ms: int | None = field(default=None, compare=False)
     """When it was checked last."""
-
-    @property
-    def about_storage(self) -> bool:
-        """Return whether it is about a storage, whose name and place only administrators may know."""
-        return self.name.startswith(STORAGE_CHECK)
+    is_about_storage: bool = False
+    """Whether it is about a storage, whose name and place only administrators may know."""
 
 
 @dataclass(frozen=True, slots=True)

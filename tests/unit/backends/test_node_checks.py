@@ -120,7 +120,7 @@ async def test_a_storage_that_is_missing_is_a_warning_and_goes_with_the_storage(
     node = await machine.seen()
     assert (node.is_healthy, node.message) == (True, "")
     check = await machine.check("storage data")
-    assert (check.result, check.about_storage) == ("warning", True)
+    assert (check.result, check.is_about_storage) == ("warning", True)
     assert "tasks with this storage cannot start here" in check.message
     assert (await machine.check("storage here")).result == "passed"
     (tmp_path / "data").mkdir()

@@ -119,7 +119,7 @@ async def get_node(
     view = next((one for one in await services.platform.nodes() if one.name == name), None)
     if view is None:
         raise Refused("NoNodeError", f"there is no node {name!r}", "`pai node list` shows the nodes")
-    history, checks = [], [check for check in view.checks if not check.about_storage]
+    history, checks = [], [check for check in view.checks if not check.is_about_storage]
     if refusal(caller.principal, "audit.read", NOTHING) is None:
         checks = list(view.checks)
         where = AuditFilter(actions=("node.change",), target=name, limit=HISTORY_MAX)

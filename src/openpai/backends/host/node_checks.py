@@ -21,7 +21,7 @@ from openpai.backends.host.findings import Finding, Findings
 from openpai.backends.host.machine import VIRTUAL, Gpus
 from openpai.backends.host.machine_checks import DISK, ClockCheck, disk, mounted, storage
 from openpai.backends.host.probing import PATIENCE_S, Probe
-from openpai.ports.backend import STORAGE_CHECK, NodeSeen
+from openpai.ports.backend import NodeSeen
 from openpai.ports.clock import Clock
 
 log: Final = structlog.get_logger(__name__)
@@ -56,7 +56,7 @@ class NodeChecks:
 
     def expect_storages(self, directories: Mapping[str, str]) -> None:
         """Check these directories, by the names of their storages, and no others."""
-        wanted = {f"{STORAGE_CHECK}{name}": path for name, path in sorted(directories.items())}
+        wanted = {f"storage {name}": path for name, path in sorted(directories.items())}
         for check in [check for check, path in self._storages.items() if wanted.get(check) != path]:
             del self._probes[check]
             self._findings.forget(check)
@@ -76,7 +76,8 @@ class NodeChecks:
         """Check the machine, and return its nodes with what was found."""
         await self._look()
         findings = self._findings
-        bad, checks = findings.bad_devices, findings.checks()
+        bad = findings.bad_devices
+        checks = tuple(replace(each, is_about_storage=each.name in self._storages) for each in findings.checks())
         because = [*findings.faults, *(f"GPU {device}: {reason}" for device, reason in sorted(bad.items()))]
         return tuple(
             replace(
