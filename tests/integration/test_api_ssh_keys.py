@@ -10,6 +10,7 @@ import pytest
 from openpai.api.app import create_api
 from openpai.api.services import SshGateway
 from openpai.lifecycle.model import AttemptKey
+from openpai.orchestrator.job_keys import keys_of
 
 from .api_world import World
 from .job_acts import refused
@@ -63,3 +64,11 @@ async def test_a_server_with_a_gateway_says_how_ssh_clients_reach_a_task(world: 
         assert (found["user"], found["port"], found["hostKey"]) == (name, 2222, "ssh-ed25519 AAAA")
         assert found["command"] == f"ssh -p 2222 {name}@{found['host']}"
     assert await refused(world, "GET", "/jobs/ann~train/ssh", "bob") == (403, "ForbiddenUserError")
+
+
+async def test_a_job_lets_its_owner_in_however_its_file_spells_the_plugin(world: World) -> None:
+    await world.users.change_user("ann", lambda user: replace(user, extension={"sshKeys": ["ssh-ed25519 AAAA laptop"]}))
+    plugins = 'extras: {com.microsoft.pai.runtimeplugin: [{plugin: "\\x73sh", parameters: {jobssh: true}}]}'
+    record = await world.store.load(await world.submit(more=plugins))
+    assert record is not None
+    assert keys_of(world.commands._secrets.open(record.sealed)).owner == ("ssh-ed25519 AAAA laptop",)

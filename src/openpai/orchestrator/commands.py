@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from openpai.access.quotas import Quota, quotas_for
@@ -27,7 +28,7 @@ from openpai.orchestrator.dependencies import waits_for, with_dependencies
 from openpai.orchestrator.exit_specs import ExitSpecCommands
 from openpai.orchestrator.holdings import borrowed_by, in_the_way
 from openpai.orchestrator.job_code import hold_code
-from openpai.orchestrator.job_keys import with_keys
+from openpai.orchestrator.job_keys import has_ssh, public_keys, with_keys
 from openpai.orchestrator.job_storages import with_storages
 from openpai.orchestrator.measuring import TaskMeasures
 from openpai.orchestrator.nodes import NodeCommands
@@ -134,7 +135,8 @@ class PlatformCommands(
             return await sweep_again(self._store, by, digest, known[0])
         self._check_room()
         record_, spec, warnings, quotas = await self._checked(by, text, as_sweep=digest)
-        found = await asyncio.to_thread(sweep_jobs, by, spec, quotas, self._new_record)
+        new_record = partial(self._new_record, owner_keys=await self._owner_keys(by, spec))
+        found = await asyncio.to_thread(sweep_jobs, by, spec, quotas, new_record)
         for new in found:
             await hold_code(new.record.spec, by, new.record.job.id, self._code)
         try:
@@ -164,7 +166,7 @@ class PlatformCommands(
         check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())
         quotas = quotas_for(by.user, by.quotas, spec.virtual_cluster)
         check_size(by.user, quotas, spec.gpus_total)
-        record_ = self._new_record(by, spec)
+        record_ = self._new_record(by, spec, await self._owner_keys(by, spec))
         if self.leader is not None:
             check_hardware(self.leader, record_, read.gpu_type_line, by.virtual_clusters)
         return record_, spec, read.warnings, quotas
@@ -338,7 +340,12 @@ class PlatformCommands(
             if leader is not None and self.leader is leader and one.record.job.id not in leader.active.records:
                 adopt(leader, one.record)
 
-    def _new_record(self, by: Submitter, spec: JobSpec) -> JobRecord:
+    async def _owner_keys(self, by: Submitter, spec: JobSpec) -> tuple[str, ...]:
+        """Return the public keys in the profile of a job's owner, if the job lets its owner in."""
+        user = await self.accounts.user(by.user) if self.accounts is not None and has_ssh(spec) else None
+        return public_keys(user.extension) if user is not None else ()
+
+    def _new_record(self, by: Submitter, spec: JobSpec, owner_keys: tuple[str, ...]) -> JobRecord:
         # The clock of another server, which created the account, may be ahead of ours.
         now_ms = max(self._clock.now_ms(), by.since_ms)
         bare, taken = hidden(spec)
@@ -349,7 +356,7 @@ class PlatformCommands(
             virtual_cluster=spec.virtual_cluster,
             priority=priority(spec.extras),
             spec=bare,
-            sealed=self._secrets.seal(with_keys(spec, taken, by.ssh_keys)),
+            sealed=self._secrets.seal(with_keys(spec, taken, owner_keys)),
             priority_class=asked_class(spec.extras),
             time_limit_ms=time_limit_ms(spec.extras),
             is_private=is_private(spec.extras),

@@ -28,7 +28,7 @@ def with_keys(spec: JobSpec, taken: dict[str, Any], owner: Sequence[str]) -> dic
     """Return what is sealed of a job, with all that it needs beside its file; `owner` are its owner's public keys."""
     if applications_of(spec):
         taken = {**taken, APPLICATION_TOKEN: secrets.token_hex(24)}
-    if not any(use.name == SSH_PLUGIN for use in uses(spec)):
+    if not has_ssh(spec):
         return taken
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(
@@ -37,6 +37,11 @@ def with_keys(spec: JobSpec, taken: dict[str, Any], owner: Sequence[str]) -> dic
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     made = {"private": private.decode(), "public": f"{public.decode()} pai-job", "owner": list(owner)}
     return {**taken, KEYS: made}
+
+
+def has_ssh(spec: JobSpec) -> bool:
+    """Return whether the tasks of a job use the plugin `ssh`."""
+    return any(use.name == SSH_PLUGIN for use in uses(spec))
 
 
 def without_keys(taken: Mapping[str, Any]) -> dict[str, Any]:

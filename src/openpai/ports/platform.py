@@ -50,8 +50,6 @@ class Submitter:
     """A job of theirs, by name or id, whose secrets replace the masks in the file."""
     since_ms: int = 0
     """When their account was created; older jobs belong to an earlier user of the same name."""
-    ssh_keys: tuple[str, ...] = ()
-    """Their public keys, for a job that lets its owner in."""
     principal: Principal | None = None
     """With their rights, which decide which jobs they may wait for; None: only their own."""
     audit: AuditEntry | None = None

@@ -23,7 +23,6 @@ from openpai.api.shapes import jobs as shapes
 from openpai.api.shapes.job_attempts import current_attempt
 from openpai.api.shapes.job_events import wait
 from openpai.api.shapes.job_lists import JobsQuery, cursor_text, page_of
-from openpai.orchestrator.job_keys import public_keys
 from openpai.orchestrator.submitting import submitter_of
 from openpai.ports.platform import Submitter
 from openpai.ports.queries import JobFilter, JobPage
@@ -90,7 +89,7 @@ async def submit_job(
     context = context_of(request)
     text = await request.body()
     by = replace(
-        await submitter_for(request, caller, clone_of, text),
+        await submitter_for(request, caller, clone_of),
         idempotency_key=idempotency_key,
         audit=entry_of_submission(request, caller, context.services.clock.now_ms()),
     )
@@ -107,12 +106,6 @@ async def submit_job(
         ),
         202,
     )
-
-
-async def _ssh_keys(context: ApiContext, caller: Caller, text: bytes) -> tuple[str, ...]:
-    """Return the public keys in the profile of a job's owner, if the job may use them."""
-    user = await context.services.users.user(caller.user) if b"ssh" in text else None
-    return public_keys(user.extension) if user is not None else ()
 
 
 @router.serves(
@@ -132,7 +125,7 @@ async def check_job_file(
     # An editor checks after each change, and nothing changes: that is not for the audit log.
     is_written(request)
     text = await request.body()
-    by = await submitter_for(request, caller, clone_of, text)
+    by = await submitter_for(request, caller, clone_of)
     found = await context_of(request).services.platform.check(by, text)
     return reply(
         CheckedJob(
@@ -145,12 +138,11 @@ async def check_job_file(
     )
 
 
-async def submitter_for(request: Request, caller: Caller, clone_of: str, text: bytes) -> Submitter:
+async def submitter_for(request: Request, caller: Caller, clone_of: str = "") -> Submitter:
     """Return what the caller who submits a file is allowed."""
     context = context_of(request)
     return replace(
         submitter_of(caller.principal),
-        ssh_keys=await _ssh_keys(context, caller, text),
         clone_of=clone_of.removeprefix(f"{caller.user}~"),
         quotas=await context.quotas.of(caller.user),
     )

@@ -269,7 +269,7 @@ async def run_market_item(
             virtual_cluster=body.virtualCluster, parameters=body.parameters, secrets=body.secrets,
         )  # fmt: skip
     by = replace(
-        await submitter_for(request, caller, "", content),
+        await submitter_for(request, caller),
         idempotency_key=idempotency_key,
         audit=entry_of_submission(request, caller, context.services.clock.now_ms()),
         made_from=found.name,

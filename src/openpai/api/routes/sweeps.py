@@ -50,7 +50,7 @@ async def submit_sweep(
     context = context_of(request)
     text = await request.body()
     by = replace(
-        await submitter_for(request, caller, "", text),
+        await submitter_for(request, caller),
         idempotency_key=idempotency_key,
         audit=entry_of_submission(request, caller, context.services.clock.now_ms()),
     )
