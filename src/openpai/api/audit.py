@@ -26,6 +26,7 @@ from openpai.api.rate_limits import RateLimiter, TooManyRequests, network_of
 from openpai.api.services import Rate, Services
 from openpai.api.sessions import Caller, digest_of
 from openpai.ports.usage import AuditEntry
+from openpai.protocol.job import owner_and_job
 
 LOGIN: Final = "login"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -167,8 +168,7 @@ def _action(scope: Scope) -> str | None:
 
 
 def _of_job(entry: AuditEntry, name: str, status: int) -> AuditEntry:
-    owner, tilde, _ = name.partition("~")
-    return replace(entry, target=name, owner=owner if tilde else "", status=status)
+    return replace(entry, target=name, owner=owner_and_job(name, "")[0], status=status)
 
 
 def via(caller: Caller) -> str:
@@ -198,11 +198,8 @@ def _short(value: Any) -> Any:
 def _thing(params: Mapping[str, Any], body: Mapping[str, Any], caller: Caller | None) -> tuple[str, str]:
     """Return the target of a request and its owner, as far as its path and its body name them."""
     if "job" in params:
-        owner, tilde, name = str(params["job"]).partition("~")
-        if tilde:
-            return f"{owner}~{name}", owner
-        user = caller.user if caller else ""
-        return (f"{user}~{owner}" if user else owner), user
+        owner, name = owner_and_job(str(params["job"]), caller.user if caller else "")
+        return (f"{owner}~{name}" if owner else name), owner
     if "token" in params:
         # A path may contain a token, which is a secret; its digest is not.
         token = str(params["token"])

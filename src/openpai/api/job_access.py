@@ -20,6 +20,7 @@ from openpai.ports.platform import Holding
 from openpai.ports.queries import JobFilter, JobRow, TaskAttemptRow
 from openpai.ports.queues import QueuedJob
 from openpai.protocol.errors import Refused
+from openpai.protocol.job import owner_and_job
 
 _NAME: Final = re.compile(r"[\w.~-]{1,255}")
 _ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -44,12 +45,11 @@ async def job_for(request: Request, caller: Caller, name: str) -> JobRow:
 
 async def find_job(context: ApiContext, caller: Caller, name: str) -> JobRow:
     """Return the job that `user~job`, `job` or an id names; raise NoJobError. Checks no permission."""
-    owner, tilde, own = name.partition("~")
-    user, job = (owner, own) if tilde else (caller.user, name)
+    user, job = owner_and_job(name, caller.user)
     if not _NAME.fullmatch(user) or not _NAME.fullmatch(job):
         raise no_job(name)
     row = await context.services.jobs.job(user, job)
-    if row is None and not tilde and _ID.fullmatch(name):
+    if row is None and _ID.fullmatch(name):
         row = await context.services.jobs.job_of_id(name)
     if row is None:
         raise await _no_job_but(context, caller, user, job) or no_job(name)

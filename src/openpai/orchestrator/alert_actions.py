@@ -28,6 +28,7 @@ from openpai.ports.platform import NodeChange
 from openpai.ports.store import JobRecord, LeaseLost
 from openpai.ports.usage import AuditEntry
 from openpai.protocol.errors import PaiError, Refused, Unavailable
+from openpai.protocol.job import owner_and_job
 
 BY: Final = "platform"
 COMMAND_S: Final = 60.0
@@ -92,7 +93,7 @@ async def carry_out(leader: Leader, parts: AlertParts, row: ActionRow) -> None:
         state, detail, status = "failed", error.message, error.status
     except (OSError, ValueError) as error:
         state, detail, status = "failed", str(error), 500
-    owner = row.target.partition("~")[0] if row.action.is_on_job and "~" in row.target else ""
+    owner = owner_and_job(row.target, "")[0] if row.action.is_on_job else ""
     about = {"rule": row.rule, "action": str(row.action), "alert": row.alert, "result": detail[:200]}
     entry = AuditEntry(
         leader.clock.now_ms(), BY, AUDITED.get(kind, "alert.change"), row.target, owner,

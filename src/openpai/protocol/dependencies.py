@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from openpai.protocol.job import JobSpec
+from openpai.protocol.job import JobSpec, owner_and_job
 from openpai.protocol.references import entries
 
 
@@ -52,6 +52,5 @@ def dependencies_of(spec: JobSpec, user: str) -> tuple[Dependency, ...]:
 
 def _dependency(entry: Any, user: str) -> Dependency:
     about = entry if isinstance(entry, Mapping) else {"job": str(entry)}
-    owner, tilde, name = str(about.get("job", "")).partition("~")
     until = Until(about.get("until") or Until.SUCCEEDED)
-    return Dependency(owner if tilde else user, name if tilde else owner, until, str(about.get("id") or ""))
+    return Dependency(*owner_and_job(str(about.get("job", "")), user), until, str(about.get("id") or ""))

@@ -147,3 +147,9 @@ class JobSpec:
     def tasks_total(self) -> int:
         """Return the number of tasks."""
         return sum(role.instances for role in self.task_roles)
+
+
+def owner_and_job(name: str, user: str) -> tuple[str, str]:
+    """Return the owner and the name of the job that `user~job` names, or `job` for a job of `user`."""
+    owner, tilde, job = name.partition("~")
+    return (owner, job) if tilde else (user, name)

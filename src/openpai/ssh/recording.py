@@ -13,6 +13,7 @@ from typing import Any, Self
 from openpai.access.ssh_destinations import Destination
 from openpai.ports.usage import AuditEntry
 from openpai.protocol.errors import Refused
+from openpai.protocol.job import owner_and_job
 from openpai.ssh.model import Services
 from openpai.ssh.rights import ACTION, Reached
 
@@ -51,9 +52,8 @@ class Recorder:
 
     async def refused(self, to: Destination, error: Refused) -> None:
         """Write that a connection tried to reach a task that it may not."""
-        owner, tilde, _ = to.job.partition("~")
-        target, whose = (to.job, owner) if tilde else (f"{to.account}~{to.job}", to.account)
-        await self.services.usage.note(replace(self._entry(target, whose), status=error.status))
+        owner, name = owner_and_job(to.job, to.account)
+        await self.services.usage.note(replace(self._entry(f"{owner}~{name}", owner), status=error.status))
 
     def _entry(self, target: str, owner: str) -> AuditEntry:
         now_ms = self.services.clock.now_ms()

@@ -20,6 +20,7 @@ from openpai.ports.accounts import AccountStore
 from openpai.ports.platform import NotLeading, Platform
 from openpai.ports.queries import JobQueries, JobRow
 from openpai.protocol.errors import Refused, Unavailable
+from openpai.protocol.job import owner_and_job
 
 ACTION: Final = "job.exec"
 _SHOWN_MAX: Final = 5
@@ -73,8 +74,7 @@ class Rights:
 
     async def job(self, destination: Destination, who: Principal) -> JobRow:
         """Return the job that a connection names; raise NoJobError, or ForbiddenUserError for other users' jobs."""
-        owner, tilde, own = destination.job.partition("~")
-        user, name = (owner, own) if tilde else (who.name, destination.job)
+        user, name = owner_and_job(destination.job, who.name)
         found = await self.jobs.job(user, name)
         if found is None:
             raise Refused(

@@ -20,6 +20,7 @@ from openpai.api.sessions import Caller
 from openpai.api.shapes.jobs import summary
 from openpai.ports.queries import JobFilter, JobRow
 from openpai.protocol.errors import Refused
+from openpai.protocol.job import owner_and_job
 from openpai.protocol.sweeps import SWEEP_JOBS_MAX, Membership, membership_of
 from openpai.wire.sweeps import SubmittedSweep, Sweep, SweepJob
 
@@ -68,8 +69,7 @@ async def submit_sweep(
 @router.serves("GET /api/v2/sweeps/{sweep}", "Show a sweep", "NoJobError")
 async def get_sweep(request: Request, caller: Annotated[Caller, needs("job.read")], sweep: str) -> Reply[Sweep]:
     """Return the jobs of a sweep, `user~name` or `name` for one's own, with their parameters and progress."""
-    owner, tilde, own = sweep.partition("~")
-    user, name = (owner, own) if tilde else (caller.user, sweep)
+    user, name = owner_and_job(sweep, caller.user)
     context = context_of(request)
     found: tuple[JobRow, ...] = ()
     if user and name and not {"\0", ","} & {*user, *name}:
