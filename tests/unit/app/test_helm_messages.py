@@ -21,7 +21,7 @@ OLD = """Error: template: openpai/templates/server.yaml:17:28: at <fail "y">: er
 
 
 @pytest.mark.parametrize(
-    ("printed", "said"),
+    ("printed", "refusal"),
     [
         (
             SCHEMA,
@@ -33,5 +33,5 @@ OLD = """Error: template: openpai/templates/server.yaml:17:28: at <fail "y">: er
         ("", "it failed without a message"),
     ],
 )
-def test_what_a_chart_refuses_is_said_alone(printed: str, said: str) -> None:
-    assert _failed("template", printed).message == f"helm template: {said}"
+def test_what_a_chart_refuses_is_shown_alone(printed: str, refusal: str) -> None:
+    assert _failed("template", printed).message == f"helm template: {refusal}"
