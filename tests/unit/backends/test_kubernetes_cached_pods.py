@@ -18,7 +18,7 @@ KEY = AttemptKey("job", 0, "worker", 3, 0)
 AMOUNTS = {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}, "limits": {"memory": "1Gi"}}
 
 
-def read(namespace: str, labels: dict[str, str], annotations: dict[str, str], **spec: Any) -> Pod:
+def read(namespace: str, labels: dict[str, str], annotations: dict[str, str], *, node: str = "n1", **spec: Any) -> Pod:
     managed = [{"manager": "kubelet", "fieldsV1": {f"f:{number}": {} for number in range(100)}}]
     conditions = [{"type": kind, "status": "True"} for kind in ("Ready", "PodScheduled", "Initialized")]
     body = {
@@ -31,7 +31,7 @@ def read(namespace: str, labels: dict[str, str], annotations: dict[str, str], **
             "annotations": {**annotations, "kubectl": "y" * 1000},
             "managedFields": managed,
         },
-        "spec": {"nodeName": "n1", "schedulerName": "openpai", "containers": [{"name": "task", **spec}]},
+        "spec": {"nodeName": node, "schedulerName": "openpai", "containers": [{"name": "task", **spec}]},
         "status": {"phase": "Running", "conditions": conditions},
     }
     return PODS.decoder.decode(json.dumps(body))
@@ -59,9 +59,10 @@ def test_a_pod_with_our_label_and_no_seal_still_counts_for_what_it_takes() -> No
         assert (kept.spec.node_name, kept.status.phase) == ("n1", "Running")
 
 
-def test_equal_parts_are_shared() -> None:
+def test_equal_parts_are_shared_by_the_pods_of_all_nodes() -> None:
     keeper = PodKeeper("jobs", SEALS.scope)
-    one, other = (keeper.kept(read("others", {}, {}, resources=AMOUNTS)) for _ in range(2))
+    one, other = (keeper.kept(read("others", {}, {}, node=node, resources=AMOUNTS)) for node in ("n1", "n2"))
     different = keeper.kept(read("others", {}, {}, resources={"requests": {"cpu": "2"}}))
-    assert one.spec is other.spec
+    assert one.spec.containers is other.spec.containers
+    assert (one.spec.node_name, other.spec.node_name) == ("n1", "n2")
     assert requested(different.spec).cpu_milli == 2000

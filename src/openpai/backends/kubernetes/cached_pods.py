@@ -47,18 +47,26 @@ class PodKeeper:
         return Pod(metadata=small, spec=self._spec(pod.spec), status=status)
 
     def _spec(self, spec: PodSpec) -> PodSpec:
-        small = PodSpec(
-            node_name=intern(spec.node_name),
+        # Without the node, which would make as many shapes as there are nodes.
+        shape = PodSpec(
             containers=spec.containers,
             init_containers=spec.init_containers,
             overhead=spec.overhead,
             resources=spec.resources,
-            scheduler_name=intern(spec.scheduler_name),
+            scheduler_name=spec.scheduler_name,
         )
-        shape = msgspec.json.encode(small)
+        key = msgspec.json.encode(shape)
         if len(self._shapes) >= _SHAPES_MAX:
             self._shapes.clear()
-        return self._shapes.setdefault(shape, small)
+        shared = self._shapes.setdefault(key, shape)
+        return PodSpec(
+            node_name=intern(spec.node_name),
+            containers=shared.containers,
+            init_containers=shared.init_containers,
+            overhead=shared.overhead,
+            resources=shared.resources,
+            scheduler_name=shared.scheduler_name,
+        )
 
 
 def _sealed(meta: Meta) -> dict[str, str]:
