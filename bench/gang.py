@@ -186,10 +186,10 @@ async def stop(server: Server, options: argparse.Namespace) -> dict[str, Any]:
         began = time.perf_counter()
         path = "/api/v2/jobs/admin~gang/executionType"
         await connection.ask("PUT", path, b'{"value": "STOP"}', "application/json")
-        told_s = time.perf_counter() - began
+        answered_s = time.perf_counter() - began
         connection.close()
         over = await until(watch, lambda: watch.state == "STOPPED")
-    return {"told_s": round(told_s, 2), "stopped_s": round(over - began, 2), **figures(watch)}
+    return {"answered_s": round(answered_s, 2), "stopped_s": round(over - began, 2), **figures(watch)}
 
 
 async def retry(server: Server, options: argparse.Namespace) -> dict[str, Any]:

@@ -27,7 +27,7 @@ LOOK_S: Final = 5.0
 BODY_LOOKS: Final = 6
 """The number of intervals in a row for which a body may be slow."""
 BODY_LEAST_BYTES_PER_S: Final = 500
-TELL_EVERY_S: Final = 30.0
+WARN_EVERY_S: Final = 30.0
 _log = structlog.get_logger(__name__)
 
 
@@ -48,7 +48,7 @@ class BoundedHeads(HttpToolsProtocol):
     """What the connection waited for at the last check, and its progress."""
     _slow_looks = 0
     _look: asyncio.TimerHandle | None = None
-    _told_at_s = -TELL_EVERY_S
+    _warned_at_s = -WARN_EVERY_S
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection, or refuse it."""
@@ -153,8 +153,8 @@ class BoundedHeads(HttpToolsProtocol):
 
     def _report(self, refusal: Refused) -> None:
         # Rarely: a client that floods the server must not flood its log.
-        if self.loop.time() - BoundedHeads._told_at_s >= TELL_EVERY_S:
-            BoundedHeads._told_at_s = self.loop.time()
+        if self.loop.time() - BoundedHeads._warned_at_s >= WARN_EVERY_S:
+            BoundedHeads._warned_at_s = self.loop.time()
             _log.warning("a connection was refused", reason=refusal.message, address=self._address())
 
 
@@ -192,7 +192,7 @@ def _written(status: int, document: dict[str, Any]) -> bytes:
         (b"content-type", b"application/json"),
         (b"content-length", length),
         (b"connection", b"close"),
-        *([(b"retry-after", b"%d" % TELL_EVERY_S)] if status in (429, 503) else []),
+        *([(b"retry-after", b"%d" % WARN_EVERY_S)] if status in (429, 503) else []),
     ]
     lines = [b"%b: %b\r\n" % header for header in headers]
     return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (status, HTTPStatus(status).phrase.encode(), b"".join(lines), body)

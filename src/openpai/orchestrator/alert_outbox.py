@@ -87,8 +87,12 @@ async def serve_subscribers(leader: Leader) -> None:
     cursor = await parts.store.cursor() if watch.cursor is None else watch.cursor
     found = await parts.store.events_after(cursor, EVENTS_AT_ONCE)
     about = [row for row in found if row[1].reason in ASKED]
-    users = {user.name: user for user in await parts.users.users()}
-    mail = next((each.name for each in await parts.store.channels() if each.kind == "mail"), "")
+    users: dict[str, User] = {}
+    mail = ""
+    # A server with nothing to say reads neither the users nor the channels.
+    if about or any(record.job.phase is JobPhase.QUEUED for record in leader.active.records.values()):
+        users = {user.name: user for user in await parts.users.users()}
+        mail = next((each.name for each in await parts.store.channels() if each.kind == "mail"), "")
     outgoing: list[tuple[str, Message]] = []
     now_ms = leader.clock.now_ms()
     for number, event, owner, name in about:

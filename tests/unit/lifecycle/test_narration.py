@@ -13,7 +13,7 @@ from tests.unit.lifecycle.stories import Story, role, task
 PULL = "image 'reg.example/vision:9' cannot be pulled: manifest unknown"
 
 
-def told_of(report: ExitReport, retry: int = 0) -> str:
+def message_of(report: ExitReport, retry: int = 0) -> str:
     """Return the warning about a task that ended so before it began."""
     story = Story(role(retry=retry), is_gang=not retry)
     story.grant()
@@ -26,21 +26,21 @@ def told_of(report: ExitReport, retry: int = 0) -> str:
 
 @pytest.mark.parametrize("reason", [ExitReason.IMAGE_MISSING, ExitReason.LAUNCH_FAILED, ExitReason.LAUNCH_REFUSED])
 def test_it_says_which_image_and_why(reason):
-    assert told_of(ExitReport(1, reason, PULL)).endswith(f" {PULL}")
+    assert message_of(ExitReport(1, reason, PULL)).endswith(f" {PULL}")
 
 
 def test_so_does_a_retry():
-    message = told_of(ExitReport(1, ExitReason.LAUNCH_FAILED, PULL), retry=1)
+    message = message_of(ExitReport(1, ExitReason.LAUNCH_FAILED, PULL), retry=1)
     assert "is tried again" in message
     assert PULL in message
 
 
 def test_a_long_answer_of_a_registry_is_one_line_and_cut():
-    message = told_of(ExitReport(1, ExitReason.IMAGE_MISSING, f"{PULL}\n<html>\n" + "x" * 100_000))
+    message = message_of(ExitReport(1, ExitReason.IMAGE_MISSING, f"{PULL}\n<html>\n" + "x" * 100_000))
     assert "\n" not in message
     assert f"{PULL} <html> xxx" in message
     assert len(message) < 2 * TOLD_MAX
 
 
 def test_what_a_program_ended_with_is_not_made_up():
-    assert told_of(ExitReport(3)).count("manifest") == 0
+    assert message_of(ExitReport(3)).count("manifest") == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -32,3 +33,24 @@ def test_files_of_jobs_are_not_read_for_users_without_an_address(monkeypatch: py
         assert set(read) == {(await servers.row("short", "ann")).id}
 
     story(tell)
+
+
+def test_users_are_not_read_while_nothing_happens_and_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def idle(servers: Servers, alerting: Alerting) -> None:
+        await asyncio.sleep(20)
+        read: list[str] = []
+        users = alerting.users.users
+
+        async def counting() -> Sequence[User]:
+            read.append("users")
+            return await users()
+
+        monkeypatch.setattr(alerting.users, "users", counting)
+        await asyncio.sleep(60)
+        assert not read
+        await servers.submit("short", "ann", command="sleep 5")
+        await servers.in_phase("short", "succeeded", "ann")
+        await asyncio.sleep(20)
+        assert read
+
+    story(idle)
