@@ -81,7 +81,8 @@ async def test_a_full_virtual_cluster_says_why_which_jobs_are_ahead_and_when(sha
     assert (first["position"], second["position"]) == (1, 2)
     assert "admin~three" in second["ahead"]
     assert first["estimate"].keys() == {"earliestTime", "latestTime", "basis", "judged", "within"}
-    assert "unknown" in first["estimate"]["basis"]
+    assert first["estimate"]["earliestTime"] is None
+    assert "too few of the running jobs have a time limit" in first["estimate"]["basis"]
     vc = await shared.get("/virtual-clusters/vision")
     assert (vc["usedCapacity"], vc["runningGangs"], vc["waitingGangs"]) == (50, 2, 2)
     assert (await gpus(shared, "Used")) == {"default": 0, "speech": 8, "vision": 16}

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
 from openpai.client import Client
 from tests.integration.fake_openpai import TOKEN, answers, group, open_openpai, user
 from tests.integration.sharing_world import PASSWORD, open_sharing
 from tests.integration.terminal import Bridge, Terminal, on_a_loop
+from tests.quiet_logs import quiet_logs
 
 HIVED = """physicalCluster:
   skuTypes: {A: {gpu: 1, cpu: 4, memory: 1024Mi}}
@@ -32,8 +31,7 @@ virtualClusters:
 @pytest.fixture
 def pai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     # The platform runs in this process, and standard output belongs to the command.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    with on_a_loop() as (loop, run):
+    with quiet_logs(), on_a_loop() as (loop, run):
         opened = open_sharing(tmp_path)
         world = run(opened.__aenter__())
         terminal = Terminal(world, loop, Bridge(world.server.api, run), monkeypatch)
@@ -41,7 +39,6 @@ def pai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
             terminal.tokens["root"] = client.login("admin", PASSWORD).token
         yield terminal
         run(opened.__aexit__(None, None, None))
-    structlog.reset_defaults()
 
 
 @pytest.fixture

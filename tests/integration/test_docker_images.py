@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from openpai.lifecycle.model import AttemptKey, ExitReason
-from openpai.ports.backend import KillTask, RegistryAuth
+from openpai.ports.backend import KillTask, RegistryAuth, TaskStep
 from tests.contracts.seen import Watch, a_key, a_launch, observed, ran
 from tests.integration.docker_engine import IMAGE, build, remove_image
 from tests.integration.docker_registry import PASSWORD, USER, Registry, serving
@@ -110,7 +110,7 @@ async def test_an_attempt_may_end_while_its_image_is_pulled(harness: DockerHarne
     seen = await observed(backend, a_key())
     assert seen is not None
     assert (seen.started_at_ms, seen.exit) == (None, None)
-    assert (seen.message, seen.step) == (f"pulling image {registry.image}", images.PULLING)
+    assert (seen.message, seen.step) == (f"pulling image {registry.image}", TaskStep.PULLING_IMAGE)
     assert [(one.step, one.message) for one in await backend.news()] == [(seen.step, seen.message)]
     await backend.apply([KillTask(a_key(), 300.0)])
     (report,) = await Watch(backend).until_over(a_key())

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
 from openpai.app import main as _main  # noqa: F401  # adds the server's commands to `pai`
 from openpai.cli.openpai_source import OpenPai
@@ -17,6 +15,7 @@ from tests.integration.fake_openpai import DAY, TOKEN, job, open_openpai, with_j
 from tests.integration.sharing_world import Sharing, open_sharing
 from tests.integration.terminal import on_a_loop
 from tests.outcome import run_pai
+from tests.quiet_logs import quiet_logs
 
 Import = Callable[..., dict[str, tuple[str, str]]]
 
@@ -34,8 +33,7 @@ def platform(root: Path) -> Iterator[tuple[Sharing, Callable[..., Any]]]:
 @pytest.fixture
 def history(tmp_path: Path) -> Iterator[Import]:
     """Return what imports the jobs of an OpenPAI into a platform that is stopped."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    with platform(tmp_path):
+    with quiet_logs(), platform(tmp_path):
         pass
 
     def run(url: str, *options: str) -> dict[str, tuple[str, str]]:
@@ -44,8 +42,8 @@ def history(tmp_path: Path) -> Iterator[Import]:
         assert outcome.code == 0, outcome.err
         return {one["name"]: (one["action"], one["detail"]) for one in outcome.json()["jobs"]}
 
-    yield run
-    structlog.reset_defaults()
+    with quiet_logs():
+        yield run
 
 
 def test_jobs_that_are_over_are_shown_as_they_ended(history, tmp_path):
