@@ -6,8 +6,8 @@ remembered until its job ends, by this leader alone: if the job succeeds on othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
 import structlog
@@ -41,6 +41,21 @@ _UNKNOWN: Final = ("", "unknown")
 log: Final = structlog.get_logger(__name__)
 
 
+_FIELDS: Final = frozenset(each.name for each in fields(Strike))
+
+
+def _read(row: Mapping[str, Any]) -> Strike:
+    """Return a failure from the store, which a later version may have written with more fields."""
+    known = {key: value for key, value in row.items() if key in _FIELDS}
+    return Strike(**{**known, "devices": tuple(row["devices"])})
+
+
+def _written(strike: Strike) -> dict[str, Any]:
+    """Return a failure for the store; without a rule as version 0.2.0 can read it, to which one may go back."""
+    row = asdict(strike)
+    return row if strike.rule else {key: value for key, value in row.items() if key != "rule"}
+
+
 @dataclass(slots=True)
 class Lemons:
     """The failures that nodes are blamed for, as the leader knows them."""
@@ -62,12 +77,12 @@ class Lemons:
         """Take over what the store has, unless something newer is not saved yet."""
         if not self.is_changed and setting is not None:
             rows = setting.body.get("strikes", ())
-            self.strikes = [Strike(**{**row, "devices": tuple(row["devices"])}) for row in rows]
+            self.strikes = [_read(row) for row in rows]
             self.drained = set(setting.body.get("drained", ()))
 
     def body(self) -> dict[str, Any]:
         """Return the document that the store keeps."""
-        return {"strikes": [asdict(each) for each in self.strikes], "drained": sorted(self.drained)}
+        return {"strikes": [_written(each) for each in self.strikes], "drained": sorted(self.drained)}
 
     def set_threshold(self, threshold: float) -> None:
         """Change the score at which a node is drained; 0 switches that off."""

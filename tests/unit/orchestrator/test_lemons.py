@@ -127,3 +127,15 @@ def test_a_failure_of_unknown_cause_counts_if_the_job_succeeds_on_another_node(c
         assert slot.node != "another"
 
     live(story)
+
+
+def test_failures_are_read_by_the_version_before_and_from_the_one_after() -> None:
+    failure, excluded = Strike("n1", "ann", "j1", "xid", 5), Strike("n1", "ann", "j2", "", 6, rule="idle")
+    lemons = Lemons(strikes=[failure, excluded])
+    rows = lemons.body()["strikes"]
+    # Version 0.2.0 knows no rule, and starts only if it knows each field of the failures.
+    assert "rule" not in rows[0]
+    later = {"strikes": [{**row, "of_a_later_version": 1} for row in rows]}
+    again = Lemons()
+    again.learn(Setting("lemons", later, 1, 0, ""))
+    assert again.strikes == [failure, excluded]
