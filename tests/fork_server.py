@@ -40,7 +40,10 @@ run()
 """
 _IMPORTED: Final = (
     "openpai.app.main",
+    "openpai.app.up",
+    "openpai.app.console",
     "openpai.app.serve",
+    "openpai.app.settings_check",
     "openpai.app.settings_shown",
     "openpai.backends.process.backend",
     "alembic.command",

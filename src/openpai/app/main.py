@@ -1,72 +1,28 @@
-"""The whole command `pai`: the commands of the terminal, and `pai up`, which runs a server."""
+"""The whole command `pai`: the commands of the terminal, and those of this package, such as `pai up`.
+
+Most uses of it are commands of the terminal, so nothing of a server is imported before one is called.
+"""
 
 from __future__ import annotations
 
-import os
-from dataclasses import replace
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from openpai.app.config_file import ENVIRONMENT_PREFIX, origins_of, read_into
-from openpai.app.extender import extender
-from openpai.app.replay import plan, replay
-from openpai.app.settings import Settings
-from openpai.app.simulate import simulate
-from openpai.cli.lazy import Command, group
+from openpai.cli.lazy import extend, group
 from openpai.cli.main import app, run
-from openpai.cli.options import fields_as_options, option
 from openpai.cli.scheduler import app as scheduler_app
 from openpai.cli.vc import app as vc_app
-from openpai.protocol.errors import PaiError
-from openpai.system.garbage import no_collections
 
+SERVER = {
+    "up": ("openpai.app.up:up", "Run the platform here, in the foreground."),
+    "simulate": ("openpai.app.simulate:simulate", "Replay a job trace over the real scheduler."),
+}
 
-def _configured(context: typer.Context, config: Path | None) -> Path | None:
-    if not context.resilient_parsing:
-        read_into(context, config)
-    return config
+VIRTUAL_CLUSTERS = {
+    "plan": ("openpai.app.replay:plan", "Write a configuration for the existing nodes."),
+}
 
-
-@app.command(
-    cls=Command,
-    short_help="Run the platform here, in the foreground.",
-    context_settings={"auto_envvar_prefix": ENVIRONMENT_PREFIX},
-)
-@fields_as_options(Settings, "settings")
-def up(
-    config: Annotated[
-        Path | None,
-        option(
-            "--config",
-            "Configuration file (YAML); environment variables and options override it.",
-            envvar="PAI_CONFIG",
-            callback=_configured,
-            is_eager=True,
-        ),
-    ] = None,
-    *,
-    context: typer.Context,
-    settings: Settings,
-) -> None:
-    """Run the platform here, in the foreground; Ctrl-C ends the server and leaves jobs running."""
-    with no_collections():
-        from openpai.app.console import set_up_logging
-        from openpai.app.serve import serve
-        from openpai.app.settings_check import add_origins, check
-        from openpai.app.settings_shown import shown
-
-    set_up_logging(settings.log_format)
-    settings = replace(settings, data_dir=settings.data_dir.expanduser().absolute())
-    origins = origins_of(context)
-    check(settings, origins)
-    try:
-        serve(settings, os.environ.pop("PAI_ADMIN_PASSWORD", None), shown(context, settings, config))
-    except PaiError as error:
-        add_origins(error, settings, origins)
-        raise
-
+SCHEDULER = {
+    "replay": ("openpai.app.replay:replay", "Repeat the decisions on a snapshot, and explain them."),
+    "extender": ("openpai.app.extender:extender", "Schedule pods of a Kubernetes cluster, as HiveD does."),
+}
 
 ADMIN = {
     "backup": ("openpai.app.backup:backup", "Write a backup to one file; the server may run."),
@@ -97,12 +53,11 @@ CLUSTER = {
     "down": ("openpai.app.cluster.down:down", "Remove the platform; data stay unless you say otherwise."),
 }
 
-app.command(cls=Command, short_help="Replay a job trace over the real scheduler.")(simulate)
+extend(app, SERVER)
 app.add_typer(group("Maintain a data directory: backup, keys, passwords.", ADMIN), name="admin")
 app.add_typer(group("Run the platform in a Kubernetes cluster.", CLUSTER), name="cluster")
 app.add_typer(group("Serve FrameworkController's objects of a Kubernetes cluster.", FRAMEWORKS), name="frameworks")
-vc_app.command(cls=Command, short_help="Write a configuration for the existing nodes.")(plan)
-scheduler_app.command(cls=Command, short_help="Repeat the decisions on a snapshot, and explain them.")(replay)
-scheduler_app.command(cls=Command, short_help="Schedule pods of a Kubernetes cluster, as HiveD does.")(extender)
+extend(vc_app, VIRTUAL_CLUSTERS)
+extend(scheduler_app, SCHEDULER)
 
 __all__ = ["app", "run"]

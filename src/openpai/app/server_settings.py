@@ -18,7 +18,7 @@ def configured(config: Path | None) -> tuple[Settings, Mapping[str, str]]:
 
     Raises Refused.
     """
-    up = load("up", "openpai.app.main:up")
+    up = load("up", "openpai.app.up:up")
     arguments = ["--config", str(config)] if config is not None else []
     try:
         context = up.make_context("up", arguments, auto_envvar_prefix=ENVIRONMENT_PREFIX)

@@ -48,6 +48,8 @@ def lazily(table: Table) -> type[TyperGroup]:
     """Return the class of a group that finds its commands in a table, in addition to those added to it."""
 
     class Lazy(_Once, TyperGroup):
+        commands_by_name = table
+
         def list_commands(self, ctx: Any) -> list[str]:
             return [*table, *(name for name in super().list_commands(ctx) if name not in table)]
 
@@ -79,6 +81,11 @@ def group(message: str, table: Table) -> typer.Typer:
     app = typer.Typer(cls=lazily(table), help=message, no_args_is_help=True, rich_markup_mode=None)
     app.callback()(_nothing)
     return app
+
+
+def extend(app: typer.Typer, table: Table) -> None:
+    """Add commands to a group, each of which is imported when it is called."""
+    app.info.cls = lazily({**getattr(app.info.cls, "commands_by_name", {}), **table})
 
 
 def load(name: str, place: str) -> Any:

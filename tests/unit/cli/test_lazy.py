@@ -46,13 +46,14 @@ def test_tables_say_what_the_commands_say():
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["job", "--help"], ["job", "list", "--help"]])
-def test_help_loads_no_other_command_and_no_client(arguments):
+def test_help_loads_no_other_command_no_client_and_nothing_of_a_server(arguments):
     program = (
         "import sys; sys.argv = ['pai', *sys.argv[1:]]\n"
-        "from openpai.cli.main import run\n"
+        "from openpai.app.main import run\n"
         "try: run()\n"
         "except SystemExit: pass\n"
-        "late = ('httpx', 'openpai.client', 'openpai.cli.user', 'openpai.cli.job_submit', 'openpai.cli.job_logs')\n"
+        "late = ('httpx', 'openpai.client', 'openpai.cli.user', 'openpai.cli.job_submit', 'openpai.cli.job_logs',\n"
+        "        'openpai.app.settings', 'openpai.api', 'openpai.ports', 'structlog')\n"
         "sys.stderr.write(' '.join(name for name in late if name in sys.modules))"
     )
     message = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
