@@ -130,6 +130,26 @@ def test_a_bundle_gives_back_what_it_was_made_of(tmp_path: Path, capsys: pytest.
     assert not work.exists()
 
 
+@pytest.mark.parametrize(
+    ("works", "has_image", "advice"),
+    [(False, False, "start docker"), (True, False, "pull or build"), (True, True, "correct that")],
+)
+def test_an_image_that_is_not_saved_is_not_pulled_in_vain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, works: bool, has_image: bool, advice: str
+) -> None:
+    engine = tmp_path / "bin" / "docker"
+    engine.parent.mkdir()
+    engine.write_text(
+        f"#!/bin/sh\ncase $1 in version) exit {int(not works)};; image) exit {int(not has_image)};; "
+        "*) echo no room >&2; exit 1;; esac\n"
+    )
+    engine.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{engine.parent}:/usr/bin:/bin")
+    with pytest.raises(PaiError) as caught:
+        bundle.bundle(tmp_path / "b.tar", ["openpai:1"])
+    assert caught.value.advice.startswith(advice)
+
+
 def test_a_bundle_that_is_cut_off_or_changed_is_refused(tmp_path: Path) -> None:
     data = a_bundle(tmp_path).read_bytes()
     at = data.index(b"layer", data.index(b"l/layer.tar"))

@@ -6,6 +6,7 @@ from openpai.api.shapes.exits import diagnostics, exit_messages, exit_spec
 from openpai.identity.passwords import hash_password, is_password
 from openpai.lifecycle.diagnosis import diagnose
 from openpai.lifecycle.model import JOB_FINAL, TASK_FINAL, ExitReason, ExitReport, JobPhase, TaskPhase, Verdict
+from openpai.lifecycle.outcomes import stopped
 from openpai.lifecycle.states import JOB_STATES, TASK_STATES, VERDICT_STATES, phases_of
 
 
@@ -50,6 +51,18 @@ def test_an_exit_spec_is_the_diagnosed_row_and_an_unlisted_code_keeps_its_number
     text = diagnostics("1 task failed", diagnosis)
     assert text.startswith("1 task failed\n")
     assert "CUDA out of memory" in text
+
+
+def test_a_text_of_an_exit_has_no_sentence_twice() -> None:
+    by_user = stopped("ann stopped the job: it was wrong")
+    text = diagnostics(by_user.message, by_user.diagnosis)
+    assert text.count("ann stopped the job: it was wrong") == 1
+    evicted = ExitReport(137, ExitReason.EVICTED, "The node was low on resource: memory.")
+    text = diagnostics(evicted.message, diagnose(evicted))
+    assert text.count(evicted.message) == 1
+    assert text.startswith(evicted.message)
+    failed = diagnostics("1 task failed", diagnose(ExitReport(1), "RuntimeError: CUDA out of memory."))
+    assert failed.splitlines()[:3:2] == ["1 task failed", "log: RuntimeError: CUDA out of memory."]
 
 
 def test_a_password_is_only_right_when_it_is() -> None:

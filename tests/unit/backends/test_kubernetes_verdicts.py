@@ -109,6 +109,31 @@ def test_an_ended_pod_leads_to_a_row(pod: Pod, reason: ExitReason, code: int, ro
     assert (report.reason, report.code, diagnose(report).code) == (reason, code, row)
 
 
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [
+        ({"conditions": target("EvictionByEvictionAPI", "Eviction API: evicting")}, "node_drained"),
+        (
+            {"conditions": target("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")},
+            "node_drained",
+        ),
+        (
+            {"reason": "Terminated", "message": "Pod was terminated in response to imminent node shutdown."},
+            "node_drained",
+        ),
+        (
+            {"reason": "Evicted", "message": "The node was low on resource: memory. Container task was using 9Gi."},
+            "preempted_or_evicted",
+        ),
+    ],
+)
+def test_a_drained_node_is_not_said_to_be_short_of_memory(status: dict[str, Any], cause: str) -> None:
+    report = verdict(a_pod("Failed", ended(143), **status), was_killed=False)
+    assert report is not None
+    assert diagnose(report).cause == cause
+    assert ("memory" in diagnose(report).reason) is (cause != "node_drained")
+
+
 def test_the_time_of_an_end_is_the_containers() -> None:
     report = verdict(a_pod("Failed", ended(3)), was_killed=False)
     assert report is not None

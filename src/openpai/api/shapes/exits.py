@@ -73,12 +73,16 @@ def cause(diagnosis: Diagnosis | None) -> wire.Cause | None:
 
 
 def diagnostics(message: str, diagnosis: Diagnosis | None) -> str:
-    """Return the cause of an exit and advice, as text for a person."""
-    lines = [message] if message else []
-    if diagnosis is not None:
-        lines.append(f"{diagnosis.phrase}: {diagnosis.reason}" if diagnosis.reason else diagnosis.phrase)
-        lines += [f"log: {diagnosis.matched}"] if diagnosis.matched else []
-        lines += [f"advice: {advice}" for advice in diagnosis.advice]
+    """Return the cause of an exit and advice, as text for a person; no sentence of it twice."""
+    if diagnosis is None:
+        return message
+    summary = f"{diagnosis.phrase}: {diagnosis.reason}" if diagnosis.reason else diagnosis.phrase
+    # What a user said of a stop is both the message and the reason, what a backend reports the message and the match.
+    is_reason = message.removesuffix(".") == diagnosis.reason.removesuffix(".")
+    lines = [message] if message and not is_reason else []
+    lines += [summary]
+    lines += [f"log: {diagnosis.matched}"] if diagnosis.matched and diagnosis.matched not in lines else []
+    lines += [f"advice: {advice}" for advice in diagnosis.advice]
     return "\n".join(lines)
 
 

@@ -25,7 +25,7 @@ from openpai.app.cluster.target import Chart
 from openpai.cli import formatting
 from openpai.cli.options import argument, option
 from openpai.cli.output import Json, aside, done
-from openpai.protocol.errors import BadConfiguration, Unavailable
+from openpai.protocol.errors import BadConfiguration, PaiError, Unavailable
 
 MANIFEST: Final = "bundle.json"
 FORMAT: Final = 1
@@ -95,11 +95,30 @@ def _archive(image: str, target: Path) -> Path:
         message = f"there is no file {image}, and neither docker nor podman to save an image of that name"
         raise BadConfiguration(message, "give the path of an archive: docker save NAME:TAG -o FILE")
     aside(f"saving {image}")
-    ran = subprocess.run([engine, "save", image, "-o", str(target)], capture_output=True, text=True, check=False)  # noqa: S603
-    if ran.returncode != 0:
-        errors = " ".join(ran.stderr.split())[:300]
-        raise BadConfiguration(f"{Path(engine).name} save {image}: {errors}", "pull or build the image first")
+    is_saved, text = _run(engine, "save", image, "-o", str(target))
+    if not is_saved:
+        raise _not_saved(engine, image, text)
     return target
+
+
+def _not_saved(engine: str, image: str, why: str) -> PaiError:
+    """Return the error for an image that an engine did not save: it may be down, have no such image, or lack room."""
+    name = Path(engine).name
+    answers, silence = _run(engine, "version")
+    if not answers:
+        advice = f"start {name}, or give the path of an archive: docker save NAME:TAG -o FILE"
+        return Unavailable(f"{name} does not answer, so it saved no image {image}: {silence}", advice)
+    has_image, _ = _run(engine, "image", "inspect", image)
+    if not has_image:
+        return BadConfiguration(f"{name} save {image}: {why}", "pull or build the image first")
+    return Unavailable(f"{name} save {image}: {why}", "correct that, and try again")
+
+
+def _run(*command: str) -> tuple[bool, str]:
+    """Return whether a command succeeded, and what it printed then, or else its errors."""
+    ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
+    is_done = ran.returncode == 0
+    return is_done, " ".join((ran.stdout if is_done else ran.stderr).split())[:300]
 
 
 def _write(target: Path, chart: Path, archives: Sequence[Path]) -> dict[str, Any]:
@@ -221,9 +240,7 @@ def _import(path: Path, socket: Path) -> None:
     if program is None:
         message = "there is no ctr on this machine, so it is no node with containerd"
         raise BadConfiguration(message, "run this on a node, or use --registry")
-    line = [program, "--address", str(socket), "--namespace", "k8s.io", "images", "import", str(path)]
-    ran = subprocess.run(line, capture_output=True, text=True, check=False)  # noqa: S603
-    if ran.returncode != 0:
-        errors = " ".join(ran.stderr.split())[:300]
-        raise Unavailable(f"containerd at {socket} did not import an image: {errors}", "check --containerd, as root")
-    aside(f"imported {' '.join(ran.stdout.split())}")
+    is_done, text = _run(program, "--address", str(socket), "--namespace", "k8s.io", "images", "import", str(path))
+    if not is_done:
+        raise Unavailable(f"containerd at {socket} did not import an image: {text}", "check --containerd, as root")
+    aside(f"imported {text}")
