@@ -38,8 +38,8 @@ def read_config(text: str) -> HivedConfig:
     return config_of(parse_text(text), text)
 
 
-def config_of(document: object, text: str) -> HivedConfig:
-    """Return the configuration in a parsed document, whose text is `text`; raise InvalidConfig with every fault."""
+def config_of(document: object, source: str | Mapping[str, Any]) -> HivedConfig:
+    """Return the configuration in a document, which is `source` or its text; raise InvalidConfig with every fault."""
     faults = Faults()
     root = faults.mapping("", document)
     faults.known_keys("", root, (*SETTINGS, "physicalCluster", "virtualClusters"))
@@ -57,7 +57,7 @@ def config_of(document: object, text: str) -> HivedConfig:
     if faults.found:
         raise InvalidConfig(faults.found)
     _warn_of_unowned(faults, chains, clusters, reader.pinned)
-    return HivedConfig(chains, clusters, reader.pinned, skus, tuple(faults.warnings), text)
+    return HivedConfig(chains, clusters, reader.pinned, skus, tuple(faults.warnings), source)
 
 
 def _warn_of_unowned(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
+import yaml
 
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.cluster import Cluster
@@ -38,9 +42,19 @@ def test_a_text_that_is_no_promise_is_refused_at_once(text: str) -> None:
     assert len(caught.value.message) < 300
 
 
+def test_a_trial_plan_writes_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Any] = []
+    dump = yaml.dump
+    monkeypatch.setattr(yaml, "dump", lambda document, **options: written.append(document) or dump(document, **options))
+    config = plan(FLEET, read_promises("a: 2 nodes of V100, b: 12 GPUs"))
+    assert written == []
+    assert config.text == config.text
+    assert len(written) == 1
+
+
 def test_a_plan_is_a_configuration_that_keeps_every_promise() -> None:
     config = plan(FLEET, read_promises("a: 2 nodes of V100, b: 12 GPUs, c: 3 GPUs, d: 1 node of CPU"))
-    assert read_config(config.text) == config
+    assert replace(read_config(config.text), source=config.source) == config
     promised = {
         name: sum(config.chains[quota.chain].leaves(quota.level) * quota.number for quota in spec.quota)
         for name, spec in config.virtual_clusters.items()
