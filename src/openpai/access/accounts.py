@@ -65,6 +65,11 @@ class User:
         """Return whether any group makes them an administrator."""
         return any(group.is_admin for group in self.groups)
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether the password is kept here, not by an identity provider."""
+        return self.source == "local"
+
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -91,9 +96,15 @@ def is_reserved(name: str) -> bool:
     return name in _ROUTES
 
 
+def own_fields(user: User) -> frozenset[str]:
+    """Return what of a user is kept here alone; of users of an identity provider, it says the rest at each login."""
+    extension = frozenset({"extension"})
+    return extension | {"email", "groups", "password_hash"} if user.is_local else extension
+
+
 def check_local(user: User) -> None:
     """Raise InvalidParametersError for a user whose password is kept by an identity provider."""
-    if user.source != "local":
+    if not user.is_local:
         message = f"{user.name} logs in through {user.source.upper()}; the platform keeps no password to change"
         raise InvalidParameters(message, "change the password at the identity provider")
 

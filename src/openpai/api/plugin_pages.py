@@ -43,16 +43,16 @@ def read_plugin_pages(text: str) -> tuple[PluginPage, ...]:
     names = [page.name for page in pages]
     for page in pages:
         if names.count(page.name) > 1:
-            message = f"--plugin-pages has several pages of the address /pages/{page.name}"
+            message = f"has several pages of the address /pages/{page.name}"
             raise BadConfiguration(message, "give them titles that differ in letters or digits")
     if len(pages) > PAGES_MAX:
-        raise BadConfiguration(f"--plugin-pages has {plural(len(pages), 'page')}", f"give {PAGES_MAX} at most")
+        raise BadConfiguration(f"has {plural(len(pages), 'page')}", f"give {PAGES_MAX} at most")
     return pages
 
 
 def _read(text: str) -> PluginPage:
     title, equals, address = (part.strip() for part in text.partition("="))
-    shown = f"--plugin-pages {cut(title or text, WORD_MAX)}"
+    shown = cut(title or text, WORD_MAX)
     if not equals or not title or not address:
         raise BadConfiguration(f"{shown} is not a title and an address", _EXAMPLE)
     if len(title) > TITLE_MAX or not title.isprintable():

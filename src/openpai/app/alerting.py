@@ -52,7 +52,7 @@ def read_networks(text: str | None) -> tuple[Network, ...]:
     try:
         return tuple(ipaddress.ip_network(each, strict=False) for each in (text or "").replace(",", " ").split())
     except ValueError as error:
-        raise BadConfiguration(f"--webhook-networks: {error}", "give networks such as 10.0.0.0/8") from error
+        raise BadConfiguration(f"names no network: {error}", "give networks such as 10.0.0.0/8") from error
 
 
 def messenger(settings: Settings) -> Messenger:

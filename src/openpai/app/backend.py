@@ -169,7 +169,7 @@ def labels_in(text: str | None) -> dict[str, str]:
     """Return the labels of `key=value,...`. Raises Refused for anything else."""
     pairs = [pair.partition("=") for pair in (text or "").replace(",", " ").split()]
     if not all(key and equals for key, equals, _ in pairs):
-        message = f"--node-selector {text} is not a list of labels"
+        message = f"{text} is not a list of labels"
         raise BadConfiguration(message, "write key=value, with commas between several")
     return {key: value for key, _, value in pairs}
 
@@ -179,7 +179,7 @@ def gpus_in(text: str | None) -> tuple[tuple[str, ...], dict[str, str]]:
     parts = [part.partition("=") for part in (text or "").replace(",", " ").split()]
     for name, equals, device_class in parts:
         if not (_DRIVER if equals else _RESOURCE).fullmatch(name) or (equals and not _DRIVER.fullmatch(device_class)):
-            message = f"--kube-gpus {name}{equals}{device_class} is neither a resource nor a driver with its class"
+            message = f"{name}{equals}{device_class} is neither a resource nor a driver with its class"
             raise BadConfiguration(message, "write habana.ai/gaudi or gpu.intel.com=gpu.intel.com")
     resources = tuple(name for name, equals, _ in parts if not equals)
     return resources, {name: device_class for name, equals, device_class in parts if equals}

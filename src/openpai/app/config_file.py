@@ -205,8 +205,7 @@ def _value(context: Any, option: Any, node: yaml.Node, directory: Path) -> Any:
         raise _Unfit(f"must not be {cut(text, WORD_MAX)!r}", allowed, nearest(text, choices)) from error
     fault = value_fault(option.name, typed)
     if fault is not None:
-        message, allowed = fault.message.removeprefix(f"{option.opts[0]} "), fault.advice.removeprefix("use ")
-        raise _Unfit(message, allowed.removeprefix("give "))
+        raise _Unfit(f"{fault.message}; {fault.advice}")
     return text
 
 

@@ -42,7 +42,7 @@ def networks(named: Iterable[str]) -> tuple[Network, ...]:
         return tuple(ipaddress.ip_network(name, strict=False) for name in named)
     except ValueError as error:
         raise BadConfiguration(
-            f"--trusted-proxies: {error}", "give addresses or networks, such as 127.0.0.1,10.0.0.0/8"
+            f"names no network: {error}", "give addresses or networks, such as 127.0.0.1,10.0.0.0/8"
         ) from error
 
 

@@ -19,16 +19,11 @@ PIDS_MIN: Final = 16
 _RANGE: Final = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
-class Unfit(NamedTuple):
-    """A fault of one value or of several together: what is wrong, with the options, and what to do."""
+class ValueFault(NamedTuple):
+    """What is wrong with one value, as the end of a sentence that its option begins, and what to do."""
 
     message: str
     advice: str
-
-    @property
-    def sentence(self) -> str:
-        """Return both as one sentence."""
-        return f"{self.message}; {self.advice}"
 
 
 class _Limits(NamedTuple):
@@ -86,21 +81,20 @@ _MAY_BE_EMPTY: Final = frozenset({"share", "trusted_proxies"})
 """An empty text promises nothing to any virtual cluster, and trusts no proxy."""
 
 
-def value_fault(name: str, value: Any) -> Unfit | None:
+def value_fault(name: str, value: Any) -> ValueFault | None:
     """Return what is wrong with the value of one setting; None if nothing is."""
-    given = f"--{name.replace('_', '-')}"
     if value is None:
         return None
     limits, read = _LIMITS.get(name), _READERS.get(name)
     if isinstance(value, str) and not value.strip():
-        return None if name in _MAY_BE_EMPTY else Unfit(f"{given} is empty", "leave it out, or give a value")
+        return None if name in _MAY_BE_EMPTY else ValueFault("is empty", "leave it out, or give a value")
     if limits is not None and not limits.has(value):
-        return Unfit(f"{given} {value:.12g} {limits.fault}", limits.advice)
+        return ValueFault(f"{value:.12g} {limits.fault}", limits.advice)
     try:
         if read is not None:
             read(value)
     except BadConfiguration as error:
-        return Unfit(error.message, error.advice)
+        return ValueFault(error.message, error.advice)
     return None
 
 
@@ -111,14 +105,14 @@ def ports_in(text: str) -> range:
         return range(0)
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
     if not 1 <= first <= last <= PORT_MAX:
-        raise BadConfiguration(f"--app-ports {text} is not a range of ports", "write it like 9300-9399, or none")
+        raise BadConfiguration(f"{text} is not a range of ports", "write it like 9300-9399, or none")
     return range(first, last + 1)
 
 
 def _read_mounts(text: str) -> None:
     for path in text.split(","):
         if path.strip() and not path.strip().startswith("/"):
-            message = f"--required-mounts {path.strip()} is no path from the root of the file system"
+            message = f"{path.strip()} is no path from the root of the file system"
             raise BadConfiguration(message, "give directories such as /data,/scratch")
 
 
@@ -126,7 +120,7 @@ def _read_address(text: str) -> None:
     try:
         ipaddress.ip_address(text)
     except ValueError:
-        message = f"--node-address {text} is not an IP address"
+        message = f"{text} is not an IP address"
         raise BadConfiguration(message, "give one such as 192.0.2.7") from None
 
 
@@ -134,7 +128,7 @@ def _read_subnets(text: str) -> None:
     try:
         ipaddress.IPv4Network(text)
     except ValueError as error:
-        message = f"--task-subnets {text} is not a range of addresses: {error}"
+        message = f"{text} is not a range of addresses: {error}"
         raise BadConfiguration(message, "give one such as 10.213.0.0/16") from None
 
 
@@ -142,13 +136,10 @@ def _read_proxies(text: str) -> None:
     networks(text.replace(",", " ").split())
 
 
-def _web_address(name: str) -> Callable[[str], None]:
-    def read(text: str) -> None:
-        scheme, _, rest = text.partition("://")
-        if scheme not in ("http", "https") or not rest.strip("/"):
-            raise BadConfiguration(f"--{name} is not the address of a server", "use http://... or https://...")
-
-    return read
+def _read_web_address(text: str) -> None:
+    scheme, _, rest = text.partition("://")
+    if scheme not in ("http", "https") or not rest.strip("/"):
+        raise BadConfiguration("is not the address of a server", "use http://... or https://...")
 
 
 def _read_app_url(text: str) -> None:
@@ -192,8 +183,8 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "node_address": _read_address,
     "task_subnets": _read_subnets,
     "trusted_proxies": _read_proxies,
-    "metrics_url": _web_address("metrics-url"),
-    "remote_write_url": _web_address("remote-write-url"),
+    "metrics_url": _read_web_address,
+    "remote_write_url": _read_web_address,
     "app_ports": ports_in,
     "app_url": _read_app_url,
     "task_uids": _read_uids,
@@ -201,5 +192,5 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "plugin_pages": _read_plugin_pages,
     "node_selector": _read_labels,
     "kube_gpus": _read_gpus,
-    "traces_url": _web_address("traces-url"),
+    "traces_url": _read_web_address,
 }

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from openpai.app.setting_values import Unfit, value_fault
+from openpai.app.setting_values import value_fault
 from openpai.app.settings import BackendName, Settings
 from openpai.protocol.errors import BadConfiguration, PaiError
 from openpai.protocol.wording import plural
@@ -47,6 +47,18 @@ _BACKENDS_OF: Final[Mapping[str, tuple[BackendName, ...]]] = {
     "rdma_resource": ("kubernetes",),
 }
 """The backends for which an option has a meaning, where not for all."""
+
+
+class Unfit(NamedTuple):
+    """A fault of one value or of several together: what is wrong, with the options, and what to do."""
+
+    message: str
+    advice: str
+
+    @property
+    def sentence(self) -> str:
+        """Return both as one sentence."""
+        return f"{self.message}; {self.advice}"
 
 
 def check(settings: Settings, origins: Mapping[str, str] | None = None) -> None:
@@ -84,7 +96,7 @@ def faults(settings: Settings) -> Iterator[Unfit]:
     for field in fields(Settings):
         fault = value_fault(field.name, getattr(settings, field.name))
         if fault is not None:
-            yield fault
+            yield Unfit(f"--{field.name.replace('_', '-')} {fault.message}", fault.advice)
             # What else is wrong does not follow from a value that is wrong itself.
             default: dict[str, Any] = {field.name: field.default}
             sound = replace(sound, **default)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from openpai.simulator.report import Report
     from openpai.simulator.synthetic import SyntheticSpec
     from openpai.simulator.trace import Trace
+    from openpai.simulator.whatif import Changed
 
 NODES_DEFAULT = 279
 ESTIMATES_MAX = 200
@@ -173,16 +174,24 @@ def _some(shares: dict[str, float]) -> dict[str, float]:
     return shares
 
 
-def _cases(named: Sequence[tuple[str, HivedConfig]], schedulers: Sequence[str], what_ifs: Sequence[str]) -> list[Case]:
+def _changed(config: HivedConfig, text: str) -> Changed:
+    """Return the configuration with the changes of `--what-if`."""
     from openpai.simulator.whatif import changed, parse_what_if
 
+    try:
+        return changed(config, parse_what_if([text]))
+    except Refused as error:
+        raise Refused(error.code, f"--what-if: {error.message}", error.advice) from error
+
+
+def _cases(named: Sequence[tuple[str, HivedConfig]], schedulers: Sequence[str], what_ifs: Sequence[str]) -> list[Case]:
     cases = []
     for name, config in named:
         for scheduler in schedulers:
             title = f"{name}, {scheduler}" if len(schedulers) > 1 else name
             cases.append(Case(title, config, scheduler, notes=config.warnings))
             for text in what_ifs:
-                other = changed(config, parse_what_if([text]))
+                other = _changed(config, text)
                 label = text if len(named) * len(schedulers) == 1 else f"{title}, {text}"
                 cases.append(Case(label, other.config, scheduler, other.absent, other.notes))
     return cases

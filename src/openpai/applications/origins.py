@@ -45,7 +45,7 @@ class DomainOrigins:
         """`url` is such as `https://*.apps.example.org`; raise BadConfiguration for another form."""
         found = _URL.fullmatch(url.lower())
         if found is None:
-            message = f"--app-url {url} is not the address of all applications"
+            message = f"{url} is not the address of all applications"
             raise BadConfiguration(message, "write it like https://*.apps.example.org")
         self.scheme, self._domain = found[1], found[2]
         self._port = "" if found[4] == _USUAL[self.scheme] else found[4] or ""

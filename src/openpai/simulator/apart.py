@@ -52,7 +52,7 @@ async def compare_apart(config: str, trace: Trace, what_if: str, limit_s: float 
         raise Broken(f"the simulation ended with code {process.returncode}")
     found: dict[str, Any] = json.loads(output)
     if "code" in found:
-        raise Refused(found["code"], found["message"].removeprefix("--what-if: "), found.get("advice", ""))
+        raise Refused(found["code"], found["message"], found.get("advice", ""))
     return Report.read(found["now"]), Report.read(found["then"])
 
 

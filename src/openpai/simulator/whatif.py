@@ -37,7 +37,7 @@ def parse_what_if(texts: Sequence[str]) -> dict[str, int]:
         except ValueError:
             name = ""
         if not name:
-            message = f"--what-if does not understand {piece!r}"
+            message = f"{piece!r} is no change of a virtual cluster"
             raise InvalidParameters(message, "write a virtual cluster and GPUs, as in vision=+8")
     return dict(changes)
 
@@ -48,7 +48,7 @@ def changed(config: HivedConfig, changes: Mapping[str, int]) -> Changed:
     # Removed first, so that the GPUs can be given to others.
     for name, gpus in sorted(changes.items(), key=lambda item: item[1]):
         if name not in config.virtual_clusters:
-            message = f"--what-if: the configuration has no virtual cluster {name!r}"
+            message = f"the configuration has no virtual cluster {name!r}"
             raise Refused("NoVirtualClusterError", message, f"name one of {', '.join(config.virtual_clusters)}")
         if gpus < 0:
             made = _take(made, name, -gpus)
@@ -70,9 +70,9 @@ def _main_chain(config: HivedConfig, name: str) -> ChainSpec:
 def _devices(config: HivedConfig, chain: ChainSpec, gpus: int) -> int:
     per = gpus_per_device(config, chain.leaf_type)
     if not per:
-        raise InvalidParameters(f"--what-if: {chain.leaf_type} has no GPUs", "name a virtual cluster that has GPUs")
+        raise InvalidParameters(f"{chain.leaf_type} has no GPUs", "name a virtual cluster that has GPUs")
     if gpus % per:
-        message = f"--what-if: GPUs of {chain.leaf_type} are given {per} at a time, and {gpus} is no multiple of that"
+        message = f"GPUs of {chain.leaf_type} are given {per} at a time, and {gpus} is no multiple of that"
         raise InvalidParameters(message, f"ask for a multiple of {per}")
     return gpus // per
 
@@ -122,7 +122,7 @@ def _take(before: Changed, name: str, gpus: int) -> Changed:
             if number:
                 quota.append(QuotaSpec(chain.name, level, number))
     if left:
-        message = f"--what-if: {name} does not have {gpus} GPUs of {chain.leaf_type} to give away"
+        message = f"{name} does not have {gpus} GPUs of {chain.leaf_type} to give away"
         raise Refused("NoEnoughQuotaError", message, "take fewer; pinned cells stay where they are")
     note = f"{name} has {_named(config, chain, gpus)} less"
     return Changed(_with_quota(config, name, quota), before.absent, (*before.notes, note))

@@ -107,11 +107,11 @@ def test_where_there_are_several_kinds_the_kind_is_reported() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a", "does not understand 'a'"),
-        ("a=lots", "does not understand 'a=lots'"),
-        ("=8", "does not understand '=8'"),
-        ("z=8", "no virtual cluster 'z'"),
-        ("a=-800", "does not have 800 GPUs"),
+        ("a", "^'a' is no change of a virtual cluster"),
+        ("a=lots", "^'a=lots' is no change of a virtual cluster"),
+        ("=8", "^'=8' is no change of a virtual cluster"),
+        ("z=8", "^the configuration has no virtual cluster 'z'"),
+        ("a=-800", "^a does not have 800 GPUs"),
     ],
 )
 def test_a_senseless_what_if_is_refused(text: str, message: str) -> None:

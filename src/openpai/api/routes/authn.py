@@ -85,7 +85,7 @@ async def _who(context: ApiContext, name: str, password: str) -> User | None:
     sign_on = context.services.sign_on
     if sign_on is None or sign_on.directory is None:
         return None
-    if user is not None and user.source == "local":
+    if user is not None and user.is_local:
         # The directory is not asked about local accounts, but a faster answer would reveal which accounts are local.
         with suppress(Unavailable):
             await sign_on.directory.check(secrets.token_hex(8), secrets.token_hex(8))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import Request
 from pydantic import Field
 
-from openpai.access.accounts import USER_NAME, User, check_local, is_reserved
+from openpai.access.accounts import USER_NAME, User, check_local, is_reserved, own_fields
 from openpai.access.memberships import UserChange, check_removable_user, new_user
 from openpai.access.model import Thing
 from openpai.api import accounts
@@ -26,6 +26,14 @@ from openpai.wire import users as wire
 from openpai.wire.users import PublicUser
 
 router = Router("users", {"/api/v2/users": "/api/v2/user"}, written=201)
+_FIELDS: Final = {
+    "email": "email",
+    "virtualCluster": "groups",
+    "admin": "groups",
+    "password": "password_hash",
+    "extension": "extension",
+}
+"""Which field of a user a key of a change is kept in."""
 CHANGE: Final = "NoGroupError NoVirtualClusterError RemoveAdminError ConflictGroupError"
 Email = Annotated[str, Field(max_length=254, pattern=r"^([^\x00-\x20@]+@[^\x00-\x20@]+)?$")]
 Password = Annotated[str, Field(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)]
@@ -195,8 +203,8 @@ async def _shown(request: Request, caller: Caller, name: str) -> Reply[Any]:
 
 
 def _check_complete(user: User, data: UserData) -> None:
-    """Raise Refused for a missing field; of users of an identity provider, only the extension is kept here."""
-    needed = ("email", "virtualCluster", "admin", "password", "extension") if user.source == "local" else ("extension",)
-    lacking = [name for name in needed if getattr(data, name) is None]
+    """Raise Refused for a missing field of what is kept here alone."""
+    own = own_fields(user)
+    lacking = [name for name, field in _FIELDS.items() if field in own and getattr(data, name) is None]
     if lacking:
         raise invalid(f"data.{lacking[0]}: is missing, unless patch is true")

@@ -40,7 +40,7 @@ class UidRange:
         first, _, last = text.partition("-")
         if first.isdecimal() and last.isdecimal() and UID_MIN <= int(first) <= int(last) <= UID_MAX:
             return cls(int(first), int(last))
-        message = f"--task-uids {text} is no range of user numbers"
+        message = f"{text} is no range of user numbers"
         raise BadConfiguration(message, f"give FIRST-LAST, both from {UID_MIN} to {UID_MAX}")
 
     def require_unused(self, subordinate: Path = _SUBORDINATE) -> None:
