@@ -65,6 +65,8 @@ class Lemons:
     """By job, the last failure of unknown cause of one that may yet succeed."""
     drained: set[str] = field(default_factory=set)
     """The nodes that were drained for their score."""
+    is_drained_known: bool = True
+    """False after a start over what an earlier version stored, which kept no such names."""
     threshold: float = THRESHOLD
     """The score at which a node is drained; 0: never."""
     population: Population = MANY
@@ -79,6 +81,7 @@ class Lemons:
             rows = setting.body.get("strikes", ())
             self.strikes = [_read(row) for row in rows]
             self.drained = set(setting.body.get("drained", ()))
+            self.is_drained_known = "drained" in setting.body
 
     def body(self) -> dict[str, Any]:
         """Return the document that the store keeps."""
@@ -139,6 +142,9 @@ class Lemons:
     def found(self, notes: Iterable[NodeNote], now_ms: int) -> list[Lemon]:
         """Return the nodes and devices to take out of service now; the nodes are added to `drained`."""
         known = {note.name: note for note in notes}
+        if not self.is_drained_known:
+            self.drained = {note.name for note in known.values() if note.changed_by == BY}
+            self.is_drained_known = self.is_changed = True
         self.drained = {name for name in self.drained if name in known and known[name].is_drained}
         lemons = []
         for node in sorted({each.node for each in self.strikes} & known.keys()):

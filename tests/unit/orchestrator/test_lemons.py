@@ -111,6 +111,19 @@ def test_only_nodes_drained_for_their_score_count_for_the_share_that_may_be() ->
     assert [each.node for each in again.found(notes, now_ms)] == ["n2"]
 
 
+def test_nodes_that_an_earlier_version_drained_count_for_the_share_that_may_be() -> None:
+    now_ms = 10 * DAY_MS
+    mine = NodeNote("n1", is_drained=True, reason="lemon: failed 3 users", changed_by="platform")
+    notes = [NodeNote("n0", is_drained=True, changed_by="ann"), mine, *(NodeNote(f"n{at}") for at in range(2, 10))]
+    lemons = Lemons()
+    for at, user in enumerate(("ann", "bob", "eve")):
+        lemons.keep(Strike("n2", user, f"{user}-n2", "xid_hardware", now_ms - at * DAY_MS // 12), now_ms)
+    upgraded = Lemons()
+    upgraded.learn(Setting("lemons", {"strikes": lemons.body()["strikes"]}, 1, 0, ""))
+    assert upgraded.found(notes, now_ms) == []
+    assert upgraded.body()["drained"] == ["n1"]
+
+
 @pytest.mark.parametrize(("command", "blamed"), [("exit 0", True), ("exit 1", False)], ids=["succeeded", "failed"])
 def test_a_failure_of_unknown_cause_counts_if_the_job_succeeds_on_another_node(command: str, blamed: bool) -> None:
     async def story(servers: Servers) -> None:
