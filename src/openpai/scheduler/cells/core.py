@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.decision import Proposal, decide, missing_devices, record_preemption
-from openpai.scheduler.cells.feasibility import broken_rule, refusal, too_large
+from openpai.scheduler.cells.feasibility import broken_rule, check_together, refusal, too_large
 from openpai.scheduler.cells.guarantees import settle_guarantees
 from openpai.scheduler.cells.journal import remove
 from openpai.scheduler.cells.model import (
@@ -33,6 +33,7 @@ from openpai.scheduler.cells.restoring import (
     NO_GUARANTEE,
     Reconfigured,
     binding,
+    changed,
     moved_to,
     of_its_type,
     restore,
@@ -103,8 +104,9 @@ class Hived:
     def schedule_all(
         self, requests: Sequence[GangRequest], now_ms: int | None = None
     ) -> tuple[Bind | Preempt, ...] | Wait:
-        """Return decisions on gangs that start together or not at all, or why one of them must wait."""
+        """Return decisions on gangs that start together or not at all, or why one must wait. Refuses one that runs."""
         self.roll_back()
+        check_together(self.cluster, requests)
         for request in requests:
             if (wait := self._too_large(request, shape_of(request))) is not None:
                 return wait
@@ -228,7 +230,7 @@ class Hived:
             return
         request = record.request
         all_members = range(len(record.parts))
-        unknown = leaving and [member for member in leaving if member not in all_members]
+        unknown = leaving and [member for member in leaving if not isinstance(member, int) or member not in all_members]
         if unknown:
             message = f"gang {gang!r} has members 0 to {len(all_members) - 1}, not {unknown[0]}"
             raise Refused("InvalidParametersError", message, "name the members that left")
@@ -339,10 +341,10 @@ class Hived:
     def change(self, request: GangRequest) -> bool:
         """Change the priority or virtual cluster of a running gang; return whether it has its guarantee.
 
-        It stays where it is. Nothing changes for a gang that is being preempted.
+        It stays where it is. Nothing changes for a gang that is being preempted, or if the change is refused.
         """
         self.roll_back()
-        record = self.cluster.gangs[request.id]
+        record = changed(self.cluster, request)
         if record.state is not State.ALLOCATED:
             return record.lazily_preempted_by is None
         types = [type_served(record, member) for member in range(len(record.parts))]

@@ -64,6 +64,15 @@ def _group_fault(cluster: Cluster, request: GangRequest) -> str | None:
     return None
 
 
+def check_together(cluster: Cluster, requests: Sequence[GangRequest]) -> None:
+    """Raise Refused for a gang, of several that are to start together, that is named twice or has devices already."""
+    names = [request.id for request in requests]
+    for name in names:
+        if name in cluster.gangs or names.count(name) > 1:
+            message = f"gang {name!r} has devices already, or is named twice"
+            raise Refused("ConflictJobError", message, "name each gang once, and none that runs")
+
+
 def restore_fault(request: GangRequest, spots: Sequence[Spot | None]) -> str | None:
     """Return why a gang cannot be running at these spots, or None."""
     gang = request.id

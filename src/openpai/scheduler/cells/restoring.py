@@ -50,9 +50,7 @@ def restore(
     ran without a guarantee. Raises Refused, changing nothing, if the spots cannot be those of the gang or another gang
     has one of the devices.
     """
-    message = restore_fault(request, spots)
-    if message is not None:
-        raise Refused("InvalidParametersError", message, "restore every gang as it was placed")
+    check_spots(request, spots)
     parts = [_find_part(cluster, request, spot) for spot in spots]
     for part in parts:
         if part is not None and part.mask & (part.node_cell.claimed | part.node_cell.opportunistic):
@@ -62,6 +60,22 @@ def restore(
             raise Refused("ConflictJobError", message, "restore each gang once, and none that has ended")
     record = take_up(cluster, GangRecord(request, parts, since_ms=since_ms, spots=tuple(spots)), cell_types)
     return grant_guarantee(cluster, record, is_sure=NO_GUARANTEE not in cell_types)
+
+
+def check_spots(request: GangRequest, spots: Sequence[Spot | None]) -> None:
+    """Raise Refused if a gang cannot be running at these spots."""
+    if (message := restore_fault(request, spots)) is not None:
+        raise Refused("InvalidParametersError", message, "restore every gang as it was placed")
+
+
+def changed(cluster: Cluster, request: GangRequest) -> GangRecord:
+    """Return the gang that a request changes; raise Refused if it does not run, or could not run as it is to be."""
+    record = cluster.gangs.get(request.id)
+    if record is None:
+        message = f"gang {request.id!r} does not run, so nothing of it can be changed"
+        raise Refused("InvalidParametersError", message, "name a gang that runs")
+    check_spots(request, record.spots)
+    return record
 
 
 def take_up(cluster: Cluster, record: GangRecord, cell_types: Sequence[str | None]) -> GangRecord:

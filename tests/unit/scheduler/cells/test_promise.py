@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from openpai.protocol.errors import Refused
 from openpai.scheduler.cells import guarantees
 from openpai.scheduler.cells.inspection import affinity_groups, cluster_status
 from openpai.scheduler.cells.model import Bind, GangRequest, NodeHealth, Preempt, State, Wait
@@ -297,47 +296,6 @@ def test_a_type_under_another_name_is_the_same_device(racks: Make) -> None:
     report = core.reconfigure(read_config(TWO_CHAINS.replace("K80", "M60")))
     assert (report.kept, report.demoted) == (("gpu",), ())
     assert core.cluster.gangs["gpu"].parts[0].node_cell.chain.spec.leaf_type == "M60"
-
-
-@pytest.mark.parametrize("members", [[-1], [0, 99], [2]])
-def test_members_that_are_not_there_cannot_leave(racks: Make, members: list[int]) -> None:
-    driver = racks(1, {"a": {"RACK": 1}})
-    driver.run("pair", "a", 2, 2)
-    before = driver.core.snapshot()
-    with pytest.raises(Refused, match="members 0 to 1"):
-        driver.core.release("pair", members)
-    driver.look()
-    assert driver.core.snapshot() == before
-
-
-def test_members_may_be_released_one_by_one_or_twice(racks: Make) -> None:
-    driver = racks(1, {"a": {"RACK": 1}})
-    driver.run("pair", "a", 2, 2)
-    driver.core.release("pair", (member for member in [1, 1]))
-    driver.look()
-    assert [spot.devices for spot in driver.core.spots_held("pair")] == [(0, 1)]
-    driver.core.release("pair", iter([0]))
-    assert driver.core.cluster.gangs == {}
-
-
-@pytest.mark.parametrize(
-    ("request_", "spots"),
-    [
-        (GangRequest("g", "a", ((2, 1),)), [Spot("r0n0", (0,))]),
-        (GangRequest("g", "a", ((2, 1),)), [Spot("r0n0", (0,)), Spot("r0n0", (0,))]),
-        (GangRequest("g", "a", ((1, 2),)), [Spot("r0n0", (1, 1))]),
-        (GangRequest("g", "a", ((1, 1),), 5000), [Spot("r0n0", (0,))]),
-        (GangRequest("g", "a", ((1, 1),), -7), [Spot("r0n0", (0,))]),
-        (GangRequest("g", "a", ((1, 0),)), [Spot("r0n0", ())]),
-    ],
-)
-def test_what_cannot_have_been_placed_is_not_restored(racks: Make, request_: GangRequest, spots: list[Spot]) -> None:
-    driver = racks(1, {"a": {"RACK": 1}})
-    before = driver.core.snapshot()
-    with pytest.raises(Refused):
-        driver.core.restore(request_, spots)
-    driver.look()
-    assert driver.core.snapshot() == before
 
 
 def test_asking_for_a_reserved_gang_on_a_bad_node_changes_nothing(racks: Make) -> None:
