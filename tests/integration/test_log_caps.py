@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from openpai.app.disk_guard import RoomGuard
-from openpai.lifecycle.model import AttemptKey
+from openpai.ports.backend import Action, TaskSeen
 from tests.contracts.harness import Harness
 from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.seen import a_key, ran
@@ -53,10 +54,10 @@ async def test_logs_are_cut_while_the_event_loop_is_busy(tmp_path: Path) -> None
     logs = tmp_path / a_key().path()
     logs.mkdir(parents=True)
 
-    async def running() -> list[AttemptKey]:
-        return [a_key()]
+    async def observe() -> list[TaskSeen]:
+        return [TaskSeen(a_key(), 1, started_at_ms=1)]
 
-    guard = RoomGuard(tmp_path, tmp_path, CAP, running)
+    guard = RoomGuard(tmp_path, tmp_path, CAP, observe, threading.Event())
     guarding = asyncio.create_task(guard.run())
     most, chunk = 0, b"x" * MIB
     try:
@@ -74,13 +75,19 @@ async def test_logs_are_cut_while_the_event_loop_is_busy(tmp_path: Path) -> None
     assert most < 32 * MIB
 
 
-async def test_the_log_of_a_task_that_writes_without_end_stays_small(harness: Harness) -> None:
+async def test_the_log_of_a_task_that_writes_without_end_stays_small(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = await harness.start()
+    apply, may_have_tasks = backend.apply, threading.Event()
 
-    async def running() -> list[AttemptKey]:
-        return [seen.key for seen in await backend.observe()]
+    async def announced(actions: Sequence[Action]) -> None:
+        # As the leader does it.
+        may_have_tasks.set()
+        await apply(actions)
 
-    guard = RoomGuard(harness.logs, harness.logs, CAP, running)
+    monkeypatch.setattr(backend, "apply", announced)
+    guard = RoomGuard(harness.logs, harness.logs, CAP, backend.observe, may_have_tasks)
     guarding = asyncio.create_task(guard.run())
     try:
         report = await ran(harness, WRITES)

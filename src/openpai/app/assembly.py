@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -225,7 +226,10 @@ async def _leadership(
     settings: Settings, rooms: _Rooms, stack: AsyncExitStack, promised: Mapping[str, Any] | None
 ) -> Leadership:
     backend = await make_backend(settings, rooms.data, rooms.clock, rooms.users, rooms.kept)
-    running = partial(_running, settings, rooms, backend, promised)
+    # Until it is known what runs.
+    may_have_tasks = threading.Event()
+    may_have_tasks.set()
+    running = partial(_running, settings, rooms, backend, promised, may_have_tasks)
     term: Callable[[int], AbstractAsyncContextManager[object]] = nullcontext
     if isinstance(backend, SharedBackend):
         await backend.reach()
@@ -248,6 +252,7 @@ async def _leadership(
         plugins=rooms.plugins,
         code=rooms.code,
         first_port=PORT_FIRST + secrets.randbelow(PORT_END - PORT_FIRST),
+        before_launch=may_have_tasks.set,
     )
     holder = f"{socket.gethostname()}:{rooms.data.root}/{os.getpid()}-{secrets.token_hex(4)}"
     housekeeping = Housekeeping(
@@ -298,14 +303,18 @@ async def _term(
 
 @asynccontextmanager
 async def _running(
-    settings: Settings, rooms: _Rooms, backend: Backend, promised: Mapping[str, Any] | None
+    settings: Settings,
+    rooms: _Rooms,
+    backend: Backend,
+    promised: Mapping[str, Any] | None,
+    may_have_tasks: threading.Event,
 ) -> AsyncIterator[None]:
     """Open the backend, with what watches its tasks, and close it afterwards."""
     async with AsyncExitStack() as stack:
         await backend.open()
         stack.push_async_callback(backend.close)
         _watch_moments(rooms, stack, backend)
-        _guard_room(settings, rooms, stack, backend)
+        _guard_room(settings, rooms, stack, backend, may_have_tasks)
         if isinstance(backend, MeasuresTasks):
             progress = LogProgress(rooms.logs, lambda job: pattern_in(rooms.commands.leader, job))
             measures = rooms.commands.measures
@@ -316,12 +325,12 @@ async def _running(
         yield
 
 
-def _guard_room(settings: Settings, rooms: _Rooms, stack: AsyncExitStack, backend: Backend) -> None:
-    async def running() -> list[AttemptKey]:
-        return [seen.key for seen in await backend.observe() if seen.exit is None and seen.started_at_ms is not None]
-
+def _guard_room(
+    settings: Settings, rooms: _Rooms, stack: AsyncExitStack, backend: Backend, may_have_tasks: threading.Event
+) -> None:
     give_up = partial(rooms.work.expire, is_scarce=True)
-    guard = RoomGuard(rooms.data.root, rooms.data.logs, settings.log_max_mb << 20, running, give_up)
+    log_bytes_max = settings.log_max_mb << 20
+    guard = RoomGuard(rooms.data.root, rooms.data.logs, log_bytes_max, backend.observe, may_have_tasks, give_up)
     stack.callback(guard.close)
     guarding = supervise("guard the disk", guard.run)
     stack.callback(guarding.cancel)
@@ -337,8 +346,8 @@ def _watch_moments(rooms: _Rooms, stack: AsyncExitStack, backend: Backend) -> No
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
-            seen = await backend.observe()
-            await asyncio.to_thread(look, seen, rooms.clock.now_ms())
+            if seen := await backend.observe():
+                await asyncio.to_thread(look, seen, rooms.clock.now_ms())
             # Checking thousands of logs takes a while, so it happens less often.
             await asyncio.sleep(max(MOMENT_S, 20 * (loop.time() - began_s)))
 

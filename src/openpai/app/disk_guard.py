@@ -22,8 +22,8 @@ from typing import Final
 
 import structlog
 
-from openpai.lifecycle.model import AttemptKey
 from openpai.logs.capping import cap_logs
+from openpai.ports.backend import TaskSeen
 from openpai.protocol.errors import BadConfiguration, Unavailable
 from openpai.system.disk_space import keep_room, scarce_below, space_of
 
@@ -145,21 +145,26 @@ def require_room_to_start(root: Path) -> None:
 
 
 class RoomGuard:
-    """Checks the disk many times a second, and the logs of running tasks while it fills."""
+    """Checks the disk many times a second while there are tasks, and the logs of those that run while it fills.
+
+    `may_have_tasks` is to be set before a task is launched; it is cleared while there are none.
+    """
 
     def __init__(
         self,
         root: Path,
         logs: Path,
         log_bytes_max: int,
-        running: Callable[[], Awaitable[Iterable[AttemptKey]]],
+        observe: Callable[[], Awaitable[Iterable[TaskSeen]]],
+        may_have_tasks: threading.Event,
         give_up: Callable[[], object] = lambda: None,
     ) -> None:
         self._give_up = give_up
+        self._may_have_tasks = may_have_tasks
         self._root = root
         self._logs = logs
         self._log_bytes_max = log_bytes_max
-        self._running = running
+        self._observe = observe
         self._reserve = Reserve(root)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="room")
         self._is_scarce = False
@@ -187,14 +192,25 @@ class RoomGuard:
                 wake.clear()
         finally:
             is_over.set()
+            self._may_have_tasks.set()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, wake: asyncio.Event, is_over: threading.Event) -> None:
-        """Cut the logs of known tasks whenever the disk fills quickly, and wake the guard for the others."""
+        """Watch the disk whenever there may be tasks."""
         _go_first()
+        while not is_over.is_set():
+            self._may_have_tasks.wait()
+            self._watch_tasks(loop, wake, is_over)
+
+    def _watch_tasks(self, loop: asyncio.AbstractEventLoop, wake: asyncio.Event, is_over: threading.Event) -> None:
+        """Cut the logs of known tasks whenever the disk fills quickly, and wake the guard for the others."""
         # Growth of this much between two cuts keeps each log close to its limit.
         step = max(self._log_bytes_max // 16, _MB)
         free, looked_at_s, pause_s, free_then = 0, time.monotonic(), LOOK_S, 0
-        while not is_over.wait(pause_s):
+        while self._may_have_tasks.is_set():
+            # Not a wait for the end, which computes half as much again; the end comes once.
+            time.sleep(pause_s)
+            if is_over.is_set():
+                return
             try:
                 now_s, space = time.monotonic(), space_of(str(self._root))
                 # Check twice before a step is written again; slow down, since a cut hides what is written meanwhile.
@@ -218,11 +234,21 @@ class RoomGuard:
     async def round(self, is_scarce: bool) -> None:
         """Cut the logs of running tasks to their limit, and keep up the reserve."""
         self._report(is_scarce)
-        self._directories = [f"{self._logs}/{key.path()}" for key in await self._running()]
+        present = await self._present()
+        if not present:
+            self._may_have_tasks.clear()
+            # Ask again, because a task may have been launched just before that.
+            present = await self._present()
+        if present:
+            self._may_have_tasks.set()
+        self._directories = [f"{self._logs}/{seen.key.path()}" for seen in present if seen.started_at_ms is not None]
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._cut_and_keep, self._most(is_scarce))
         if is_scarce:
             await loop.run_in_executor(self._thread, self._give_up)
+
+    async def _present(self) -> list[TaskSeen]:
+        return [seen for seen in await self._observe() if seen.exit is None]
 
     def _cut_all(self, directories: Iterable[str], most: int) -> None:
         for directory in directories if most else ():

@@ -39,6 +39,7 @@ from openpai.system.supervision import count_what_nobody_catches, supervise
 
 BACKLOG: Final = 2048
 GOODBYE_S: Final = 3
+DATE_EVERY_S: Final = 1.0
 
 
 def serve(settings: Settings, admin_password: str | None, shown: tuple[ServerSetting, ...] = ()) -> None:
@@ -144,11 +145,23 @@ async def _settled(built: Server, leading: asyncio.Task[None]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn without its signal handlers, which would repeat the signal after a clean stop."""
+    """Uvicorn without its signal handlers, which would repeat the signal after a clean stop.
+
+    Nor does it check ten times a second whether it must stop: it waits for that.
+    """
 
     def __init__(self, config: uvicorn.Config, hang_up: Callable[[], None]) -> None:
         super().__init__(config)
         self._hang_up = hang_up
+        self._leaving = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        """Renew the date in the headers of answers every second, until `leave` is called."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                # Not `wait_for`: before Python 3.12 it forgets a cancellation that comes together with the event.
+                async with asyncio.timeout(DATE_EVERY_S):
+                    await self._leaving.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -158,6 +171,7 @@ class _Server(uvicorn.Server):
         """Start to stop; on a second call, do not wait for open requests."""
         self.force_exit = self.should_exit
         self.should_exit = True
+        self._leaving.set()
         self._hang_up()
 
 

@@ -73,6 +73,8 @@ async def _send(leader: Leader, taken: Mapping[str, Sequence[TaskId]]) -> None:
             actions.extend(_actions(leader, record, tasks, storages, refused))
     if actions:
         _remember(leader, actions)
+        if any(isinstance(action, LaunchTask) for action in actions):
+            leader.before_launch()
         try:
             with span("backend.apply", actions=len(actions)):
                 await leader.backend.apply(actions)

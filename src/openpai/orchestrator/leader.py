@@ -7,7 +7,7 @@ costs a reload and nothing else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -189,6 +189,8 @@ class Leader:
     active: ActiveJobs = field(default_factory=ActiveJobs)
     first_port: int = PORT_FIRST
     """The port of tasks to allocate first."""
+    before_launch: Callable[[], object] = lambda: None
+    """Called before tasks are launched."""
     ports: PortBook = field(init=False)
     nodes: dict[str, NodeSeen] = field(default_factory=dict)
     sharing: Sharing = field(default_factory=Sharing)

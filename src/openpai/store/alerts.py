@@ -26,6 +26,31 @@ _SHOWN_MAX: Final = 20_000
 _REPLACED_AT_ONCE: Final = 1_000
 _MANY: Final = 100
 _FAR_MS: Final = 2 * 3_600_000
+# Made once: the leader asks every few seconds, and making a statement takes longer than what the database does.
+_CHANNELS: Final = sa.select(channels).order_by(channels.c.name)
+_DUE: Final = (
+    sa.select(notices)
+    .where(
+        notices.c.state == "waiting",
+        # A time that far away is of a clock that was set back since.
+        sa.or_(notices.c.next_at_ms <= sa.bindparam("now_ms"), notices.c.next_at_ms > sa.bindparam("far_ms")),
+    )
+    .order_by(notices.c.next_at_ms, notices.c.id)
+    .limit(sa.bindparam("at_most"))
+)
+_NEWEST: Final = (
+    sa.select(notices)
+    .where(notices.c.state.in_(sa.bindparam("states", expanding=True)))
+    .order_by(notices.c.id.desc())
+    .limit(sa.bindparam("at_most"))
+)
+_AFTER: Final = (
+    sa.select(events, jobs.c.owner, jobs.c.name)
+    .join(jobs, jobs.c.id == events.c.job)
+    .where(events.c.id > sa.bindparam("after"))
+    .order_by(events.c.id)
+    .limit(sa.bindparam("at_most"))
+)
 
 
 class SqlAlertStore(Stored):
@@ -74,14 +99,10 @@ class SqlAlertStore(Stored):
         await self._fenced(changed, epoch)
 
     async def due(self, now_ms: int, limit: int) -> tuple[Notice, ...]:
-        # A time that far away is of a clock that was set back since.
-        is_due = sa.or_(notices.c.next_at_ms <= now_ms, notices.c.next_at_ms > now_ms + _FAR_MS)
-        query = sa.select(notices).where(notices.c.state == "waiting", is_due)
-        return await self._notices(query.order_by(notices.c.next_at_ms, notices.c.id).limit(limit))
+        return await self._notices(_DUE, {"now_ms": now_ms, "far_ms": now_ms + _FAR_MS, "at_most": limit})
 
     async def notices(self, states: Sequence[str], limit: int) -> tuple[Notice, ...]:
-        query = sa.select(notices).where(notices.c.state.in_(states)).order_by(notices.c.id.desc()).limit(limit)
-        return await self._notices(query)
+        return await self._notices(_NEWEST, {"states": list(states), "at_most": limit})
 
     async def set_notice(self, notice: Notice, epoch: int | None) -> None:
         values = {"next_at_ms": notice.next_at_ms, "tries": notice.tries, "state": notice.state, "error": notice.error}
@@ -95,8 +116,7 @@ class SqlAlertStore(Stored):
         return sum([await forget_where(self._database, key, condition) for key, condition in old])
 
     async def channels(self) -> tuple[Channel, ...]:
-        query = sa.select(channels).order_by(channels.c.name)
-        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+        found = await self._database.read(lambda connection: connection.execute(_CHANNELS).mappings().all())
         return tuple(
             Channel(**{
                 **row, "data": json.loads(row["data"]),
@@ -132,18 +152,12 @@ class SqlAlertStore(Stored):
         return await self._database.read(work)
 
     async def events_after(self, number: int, limit: int) -> tuple[tuple[int, Event, str, str], ...]:
-        query = (
-            sa.select(events, jobs.c.owner, jobs.c.name)
-            .join(jobs, jobs.c.id == events.c.job)
-            .where(events.c.id > number)
-            .order_by(events.c.id)
-            .limit(limit)
-        )
-        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+        values = {"after": number, "at_most": limit}
+        found = await self._database.read(lambda connection: connection.execute(_AFTER, values).mappings().all())
         return tuple((row["id"], _event(row), row["owner"], row["name"]) for row in found)
 
-    async def _notices(self, query: Any) -> tuple[Notice, ...]:
-        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+    async def _notices(self, query: sa.Select[Any], values: Mapping[str, Any]) -> tuple[Notice, ...]:
+        found = await self._database.read(lambda connection: connection.execute(query, values).mappings().all())
         return tuple(
             Notice(
                 row["id"], row["channel"], _message(row["body"]), row["created_at_ms"], row["next_at_ms"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -16,13 +16,15 @@ from openpai.protocol.errors import Refused
 from openpai.store.database import Stored
 from openpai.store.schema import groups, storages
 
+# Made once: the leader asks in each round over the nodes.
+_ALL: Final = sa.select(storages).order_by(storages.c.name)
+
 
 class SqlStorageStore(Stored):
     """`ports.storages.StorageStore` over SQLite or PostgreSQL."""
 
     async def storages(self) -> tuple[Storage, ...]:
-        query = sa.select(storages).order_by(storages.c.name)
-        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+        found = await self._database.read(lambda connection: connection.execute(_ALL).mappings().all())
         return tuple(_storage(row) for row in found)
 
     async def storage(self, name: str) -> Storage | None:

@@ -23,6 +23,8 @@ from openpai.store.locks import check_lease
 from openpai.store.quotas import gpu_hours, gpus_held, unfinished
 from openpai.store.schema import audit, jobs, quotas
 
+# Made once: the leader asks in each round over the nodes.
+_QUOTAS: Final = sa.select(quotas).order_by(quotas.c.virtual_cluster, quotas.c.owner)
 _WORDS: Final = ("actor", "action", "target", "owner", "via", "address")
 
 
@@ -30,8 +32,7 @@ class SqlUsageStore(Stored):
     """`ports.usage.UsageStore` over SQLite or PostgreSQL."""
 
     async def quotas(self) -> tuple[Quota, ...]:
-        query = sa.select(quotas).order_by(quotas.c.virtual_cluster, quotas.c.owner)
-        found = await self._database.read(lambda connection: connection.execute(query).mappings().all())
+        found = await self._database.read(lambda connection: connection.execute(_QUOTAS).mappings().all())
         return tuple(
             Quota(row["virtual_cluster"], row["owner"], **{name: row[name] for name in LIMITS}) for row in found
         )

@@ -40,7 +40,9 @@ class HostMeasuring:
         """Return a sample of each task with its granted devices and what it reported about its progress."""
         by_key = {attempt.key: attempt for attempt in attempts}
         async with self._lock:
-            samples = await asyncio.to_thread(self._measure, places, by_key, self._clock.now_ms())
+            now_ms = self._clock.now_ms()
+            # Without tasks there is nothing to read, and a thread would be woken for nothing.
+            samples = await asyncio.to_thread(self._measure, places, by_key, now_ms) if places else ()
             devices = {sample.key: by_key[sample.key].devices for sample in samples}
             self._wanted = sorted({device for granted in devices.values() for device in granted})
             if not self._wanted:

@@ -1,0 +1,90 @@
+"""How often a server with nothing to do wakes up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from openpai.app import disk_guard
+from openpai.app.disk_guard import LOOK_S, RoomGuard
+from openpai.app.serve import _Server
+from openpai.lifecycle.model import ExitReport
+from openpai.ports.backend import TaskSeen
+from openpai.system.disk_space import Space
+from tests.contracts.seen import a_key
+from tests.simulation.loop import VirtualLoop
+
+
+def test_it_renews_the_date_of_its_answers_each_second_and_leaves_at_once() -> None:
+    loop = VirtualLoop()
+    left: list[float] = []
+
+    async def serve() -> float:
+        server = _Server(uvicorn.Config(lambda: None), lambda: left.append(loop.time()))
+        ticks: list[int] = []
+        tick = server.on_tick
+
+        async def counting(counter: int) -> bool:
+            ticks.append(counter)
+            server.server_state.default_headers = []
+            is_over = await tick(counter)
+            assert [name for name, _ in server.server_state.default_headers] == [b"date"]
+            return is_over
+
+        server.on_tick = counting  # type: ignore[method-assign]
+        serving = asyncio.create_task(server.main_loop())
+        await asyncio.sleep(60.5)
+        assert len(ticks) == 61
+        server.leave()
+        await serving
+        return loop.time()
+
+    try:
+        ended = loop.run_until_complete(serve())
+    finally:
+        loop.close()
+    assert left == [ended]
+
+
+async def test_the_disk_is_watched_many_times_a_second_only_while_there_are_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks: list[TaskSeen] = []
+    looks: list[str] = []
+    is_watched = threading.Event()
+
+    def counting(path: str) -> Space:
+        if threading.current_thread().name == "watch the disk":
+            looks.append(path)
+            is_watched.set()
+        return Space(1 << 40, 1 << 39)
+
+    async def observe() -> list[TaskSeen]:
+        return tasks
+
+    monkeypatch.setattr(disk_guard, "space_of", counting)
+    may_have_tasks = threading.Event()
+    guard = RoomGuard(tmp_path, tmp_path, 1 << 20, observe, may_have_tasks)
+    guarding = asyncio.create_task(guard.run())
+    try:
+        await asyncio.sleep(20 * LOOK_S)
+        assert not looks
+        # A launch wakes it before the backend reports the task.
+        may_have_tasks.set()
+        assert await asyncio.to_thread(is_watched.wait, 30)
+        tasks[:] = [TaskSeen(a_key(), 1, None)]
+        await guard.round(is_scarce=False)
+        assert may_have_tasks.is_set()
+        tasks[:] = [TaskSeen(a_key(), 1, 1, ExitReport(0))]
+        await guard.round(is_scarce=False)
+        assert not may_have_tasks.is_set()
+    finally:
+        guarding.cancel()
+        guard.close()
+    # The thread ends with the guard.
+    await asyncio.gather(guarding, return_exceptions=True)
+    assert may_have_tasks.is_set()
