@@ -105,7 +105,7 @@ def _number(column: str, text: str | None) -> float:
     except ValueError:
         raise ValueError(f"{column} is {text!r}, which is not a number") from None
     if not 0 <= number < SECONDS_MAX:
-        raise ValueError(f"{column} is {text}; it must not be negative, and must be finite")
+        raise ValueError(f"{column} is {text}; it must be from 0 to {SECONDS_MAX:.0f}")
     return number
 
 
@@ -150,11 +150,18 @@ def read_philly(text: str) -> Trace:
     """
     try:
         records = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidTrace((Fault("", f"this is not JSON: {error}"),)) from error
     if not isinstance(records, list):
         raise InvalidTrace((Fault("", "a Philly job log is a list of jobs"),))
-    return _collected(_philly_job(record) for record in records)
+    return _collected(_philly_record(record) for record in records)
+
+
+def _philly_record(record: Any) -> TraceJob | str:
+    try:
+        return _philly_job(record)
+    except (AttributeError, TypeError):
+        return "with attempts that are none"
 
 
 def _philly_job(record: Any) -> TraceJob | str:
@@ -234,7 +241,7 @@ def _helios_job(row: Mapping[str, str]) -> TraceJob | str:
     try:
         gpus, seconds = int(float(row["gpu_num"])), float(row["duration"])
         nodes = int(float(row.get("node_num") or 0))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return "without a size or duration"
     if gpus <= 0:
         return "without GPUs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ def test_what_we_write_we_read_again() -> None:
     ("line", "message"),
     [
         ("a,v,,x,1,1,,", "line 2: submitted_s is 'x', which is not a number"),
-        ("a,v,,1,-1,1,,", "line 2: run_s is -1; it must not be negative"),
+        ("a,v,,1,-1,1,,", "line 2: run_s is -1; it must be from 0 to"),
         ("a,v,,1,nan,1,,", "line 2: run_s is nan"),
         ("a,v,,1,1,4,5,", "line 2: tasks is 5; it must be between 1 and the number of GPUs, 4"),
         ("a,v,,1,1,4,,urgent", "line 2: priority is 'urgent'; use a number from -1 to 1000, or one of crit, prod"),
@@ -136,6 +137,26 @@ def test_an_unknown_format_and_broken_json_are_refused() -> None:
         read_trace(OURS, "slurm")
     with pytest.raises(InvalidTrace, match="this is not JSON"):
         read_trace("[{")
+    with pytest.raises(InvalidTrace, match="this is not JSON"):
+        read_trace("[" * 100_000, "philly")
+
+
+JOB = {"jobid": "x", "vc": "v", "submitted_time": "2017-10-03 00:00:00"}
+ATTEMPT = {"start_time": "2017-10-03 00:00:00", "end_time": "2017-10-03 00:01:00"}
+
+
+@pytest.mark.parametrize(
+    "attempts", [[1], 1, "x", [None], [{**ATTEMPT, "detail": [5]}], [{**ATTEMPT, "detail": 7}], [{"start_time": {}}]]
+)
+def test_a_job_of_another_shape_is_left_out(attempts: Any) -> None:
+    sound = {**JOB, "attempts": [{**ATTEMPT, "detail": [{"gpus": ["g0"]}]}]}
+    trace = read_trace(json.dumps([sound, {**JOB, "jobid": "y", "attempts": attempts}]), "philly")
+    assert [job.id for job in trace.jobs] == ["x"]
+
+
+def test_a_line_with_endless_gpus_is_left_out() -> None:
+    more = "15,u2,vcB,train,inf,4,1,FAILED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-09 18:41:06,5,0\n"
+    assert len(read_trace(HELIOS + more, "helios").jobs) == len(read_trace(HELIOS, "helios").jobs)
 
 
 def test_a_job_without_a_number_of_tasks_fills_nodes() -> None:
