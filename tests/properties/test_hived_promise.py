@@ -23,7 +23,7 @@ import pytest
 from openpai.protocol.errors import Refused
 from openpai.scheduler.cells import snapshot
 from openpai.scheduler.cells.core import Hived
-from openpai.scheduler.cells.model import Bind, CellGroup, Decision, GangRequest, NodeHealth, Preempt, State, Wait
+from openpai.scheduler.cells.model import Bind, CellGroup, Code, Decision, GangRequest, NodeHealth, Preempt, State, Wait
 from openpai.scheduler.config.model import InvalidConfig
 from openpai.scheduler.config.reading import read_config
 from openpai.scheduler.model import Topology
@@ -198,7 +198,9 @@ class History:
         self.judge(request, decision)
         self.log.append(f"{request} -> {decision}")
         if isinstance(decision, Wait):
-            self.waiting[request.id] = request
+            # What is too large for all that was promised waits for ever: asking for it again proves nothing.
+            if decision.code is not Code.TOO_LARGE:
+                self.waiting[request.id] = request
         elif self.dice.random() < 0.9:
             self.both("schedule", request)
             self.both("commit", request.id, self.count)
