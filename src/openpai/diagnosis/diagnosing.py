@@ -122,6 +122,19 @@ def find(evidence: Evidence, rules: RuleSet | None = None, may_go_on: MayGoOn = 
     return replace(found, unread=meter.unread) if meter.unread else found
 
 
+def is_concerned(evidence: Evidence, rules: RuleSet) -> bool:
+    """Return whether one of these rules says something about the end of a task, alone or beside others.
+
+    If not, `find` returns the same with them and without them.
+    """
+    if any(rule.cause.name == _OF_EXIT.get(evidence.exit_code or 0) for rule in rules.rules):
+        return True
+    read = read_lines(evidence.log, LINES_READ)
+    lines = [line.text.strip() for line in read]
+    found = _observed(evidence, lines, last_error_in(read[-_RECENT_LINES:]), rules, _Meter(lambda: True))
+    return next(found, None) is not None
+
+
 def _find(evidence: Evidence, rules: RuleSet, meter: _Meter) -> Finding:
     read = read_lines(evidence.log, LINES_READ)
     error = last_error_in(read[-_RECENT_LINES:])

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from openpai.diagnosis.diagnosing import find
+from openpai.diagnosis.diagnosing import find, is_concerned
 from openpai.diagnosis.evidence import Evidence
 from openpai.diagnosis.rules import (
     FAILURES,
@@ -194,9 +194,14 @@ def _check_samples(rule: Rule, where: str, after: RuleSet) -> None:
 
 
 def _takeovers(name: str, before: RuleSet, after: RuleSet) -> Iterator[Takeover]:
+    differing = {*before.rules} ^ {*after.rules}
+    # Most samples have nothing to do with the rules that differ, and a search for these few is quick.
+    changed = RuleSet(tuple([rule for rule in (*before.rules, *after.rules) if rule in differing]), {})
     for rule in before.rules:
         for sample in rule.samples if rule.cause.name != name else ():
             evidence = evidence_of(rule, sample)
+            if not is_concerned(evidence, changed):
+                continue
             was, now = find(evidence, before).cause, find(evidence, after).cause
             if (was and was.name) != (now and now.name):
                 yield Takeover(sample, was.name if was else "", now.name if now else "")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from openpai.diagnosis import exit_specs
 from openpai.diagnosis.diagnosing import find
 from openpai.diagnosis.evidence import Evidence
 from openpai.diagnosis.exit_specs import bundled, check, describe, merged, read_spec
@@ -117,6 +118,25 @@ def test_a_pattern_that_takes_over_others_is_named_with_what_it_takes() -> None:
     assert takeovers
     assert {each.after for each in takeovers} == {"licence"}
     assert "missing_module" in {each.before for each in takeovers}
+
+
+@pytest.mark.full
+def test_no_takeover_is_overlooked(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = [
+        {"role": "root", "where": where, "general": is_general, "patterns": [pattern], "samples": [pattern]}
+        for where, pattern, is_general in (
+            ("exception", "Error", True),
+            ("line", "not", False),
+            ("message", "e", False),
+        )
+    ]
+    edits = {"licence": read_spec("licence", {**LICENCE, "rules": rules}), "cuda_oom": None}
+    before, after = built_in(), merged(edits)
+    found = list(exit_specs._takeovers("licence", before, after))
+    monkeypatch.setattr(exit_specs, "is_concerned", lambda evidence, rules: True)
+    assert found == list(exit_specs._takeovers("licence", before, after))
+    assert {each.after for each in found} >= {"licence"}
+    assert "cuda_oom" in {each.before for each in found}
 
 
 @pytest.mark.slow
