@@ -122,8 +122,7 @@ class World:
         data = json.loads(json.dumps(self.scheduler.snapshot()))
         following = resume(data)
         assert json.loads(json.dumps(following.snapshot())) == data
-        assert resume(data).decide(self.now_ms, 100) == following.decide(self.now_ms, 100)
-        return resume(data)
+        return following
 
     def restart(self) -> None:
         """Report to a new scheduler what runs where and what waits, as a new server does."""

@@ -10,6 +10,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from openpai.app import loops
 from openpai.backends.simulated.backend import SimulatedBackend, virtual_nodes
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
@@ -153,6 +154,9 @@ def live(story: Callable[[Servers], Awaitable[None]], nodes: tuple[NodeSeen, ...
     """Live through a story from a first server's start to its end, on nodes whose clocks are `ahead_ms` ahead."""
     loop = VirtualLoop()
     servers = Servers(loop, nodes, ahead_ms)
+    every_s = loops.INBOX_EVERY_S
+    # As in the simulation: most of an hour would be spent looking into an empty inbox.
+    loops.INBOX_EVERY_S = 5.0  # type: ignore[misc]
 
     async def whole() -> None:
         await servers.start()
@@ -167,6 +171,7 @@ def live(story: Callable[[Servers], Awaitable[None]], nodes: tuple[NodeSeen, ...
     finally:
         loop.close()
         servers.database.close()
+        loops.INBOX_EVERY_S = every_s  # type: ignore[misc]
 
 
 def promised(servers: Servers) -> dict[str, int]:
