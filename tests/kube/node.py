@@ -125,9 +125,9 @@ class RealNode:
         return (self.root / f"{name}.log").read_text(errors="replace")[-3000:]
 
     def _is_ready(self) -> bool:
-        path = '{.status.conditions[?(@.type=="Ready")].status}'
-        with contextlib.suppress(RuntimeError):
-            return self.plane.kubectl("get", "node", self.name, "-o", f"jsonpath={path}") == "True"
+        with contextlib.suppress(OSError):
+            status = json.loads(self.plane.get(f"/api/v1/nodes/{self.name}"))["status"]
+            return any((one["type"], one["status"]) == ("Ready", "True") for one in status.get("conditions", ()))
         return False
 
     def _run(self, name: str, *command: str) -> None:

@@ -21,6 +21,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Final
 
@@ -172,22 +173,32 @@ class ControlPlane:
             )
         self._commands[program] = command
 
-    def _await_ready(self) -> None:
+    def get(self, path: str) -> bytes:
+        """Return what the API server answers to an administrator; raise OSError if it refuses.
+
+        Waits ask in this way: each start of kubectl takes a tenth of a second of processor time.
+        """
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=10, context=self._context) as answer:
+            found: bytes = answer.read()
+        return found
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=str(self.root / "ca.crt"))
         # Since Python 3.13 a default, which certificates of many clusters do not meet.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         context.load_cert_chain(self.root / "admin.crt", self.root / "admin.key")
+        return context
+
+    def _await_ready(self) -> None:
         limit_s = time.monotonic() + START_PATIENCE_S
         while time.monotonic() < limit_s:
             for name, process in self.running.items():
                 if process.poll() is not None:
                     raise RuntimeError(f"{name} ended with {process.returncode}: {self.log_tail(name)}")
-            with (
-                contextlib.suppress(OSError),
-                urllib.request.urlopen(f"{self.url}/readyz", timeout=2, context=context) as answer,
-            ):
-                if answer.status == 200:
-                    return
+            with contextlib.suppress(OSError):
+                self.get("/readyz")
+                return
             time.sleep(0.05)
         raise RuntimeError(f"no API server in {START_PATIENCE_S:.0f} s: {self.log_tail('kube-apiserver')}")
 

@@ -11,20 +11,22 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import pytest
 import yaml
 
+from tests.e2e.server import PROGRAMS, Person, environment
 from tests.kube.images import SHELL_IMAGE
 from tests.kube.node import RealNode, real_node, why_no_node
 from tests.kube.platform_image import api_server_for_pods, build_image
 from tests.kube.server import control_plane
 from tests.kube.test_chart import _await, needs_helm
+from tests.outcome import Outcome
 from tests.ports import free_port
 
 pytestmark = [pytest.mark.full, needs_helm, pytest.mark.timeout(1800)]
@@ -54,19 +56,17 @@ class World:
         self.bundle, self.newer = place / "bundle.tar", place / "newer.tar"
         self.values = place / "values.yaml"
 
-    def pai(self, *line: str, code: int = 0, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """Run `pai` as an administrator would."""
-        env = {**os.environ, "KUBECONFIG": str(self.node.plane.kubeconfig), "HOME": str(self.home)}
-        env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
-        ran = subprocess.run(
-            ["pai", *line], env=env, capture_output=True, text=True, check=False, timeout=600, input=stdin
-        )
-        assert ran.returncode == code, f"{ran.stdout}\n{ran.stderr}\n{self._why()}"
+    def pai(self, *line: str, code: int = 0, stdin: str = "") -> Outcome:
+        """Run `pai` as an administrator would, in this process."""
+        path = f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"
+        kubeconfig = str(self.node.plane.kubeconfig)
+        ran = Person(environment(KUBECONFIG=kubeconfig, HOME=str(self.home), PATH=path))(*line, stdin=stdin)
+        assert ran.code == code, f"{ran.out}\n{ran.err}\n{self._why()}"
         return ran
 
     def cluster(self, command: str, *line: str, code: int = 0) -> Any:
         """Run `pai cluster COMMAND --json` and return what it prints."""
-        return json.loads(self.pai("cluster", command, *line, "--json", code=code).stdout or "{}")
+        return json.loads(self.pai("cluster", command, *line, "--json", code=code).out or "{}")
 
     def get(self, *what: str, namespace: str = "openpai") -> Any:
         """Return objects."""
@@ -88,7 +88,8 @@ class World:
             forward.wait(30)
 
     def _logged_in(self, url: str) -> bool:
-        with contextlib.suppress(AssertionError):
+        with contextlib.suppress(AssertionError, httpx.HTTPError):
+            httpx.get(f"{url}/readyz").raise_for_status()
             self.pai("login", "--url", url, "--user", "admin", "--password-stdin", stdin=f"{PASSWORD}\n")
             return True
         return False
@@ -102,13 +103,13 @@ class World:
 
     def running(self, name: str) -> dict[str, Any] | None:
         """Return the pod of a job if it runs."""
-        pods = self.get("pods", "-l", "openpai/scope", namespace="openpai-jobs")["items"]
-        pod = next((pod for pod in pods if pod["status"].get("phase") == "Running"), None)
+        pods = json.loads(self.node.plane.get("/api/v1/namespaces/openpai-jobs/pods?labelSelector=openpai/scope"))
+        pod = next((pod for pod in pods["items"] if pod["status"].get("phase") == "Running"), None)
         if pod is None:
             return None
-        # A login through a forwarded port takes seconds, so the platform is asked only when it may say yes.
+        # A login through a forwarded port takes a second, so the platform is asked only when it may say yes.
         with self.login():
-            shown = json.loads(self.pai("job", "show", name, "--json").stdout)
+            shown = json.loads(self.pai("job", "show", name, "--json").out)
         return pod if shown["jobStatus"]["state"] == "RUNNING" else None
 
     def pods_of_jobs(self) -> set[tuple[str, str, str, int]]:
@@ -176,13 +177,13 @@ def registry(tmp_path: Path) -> Iterator[str]:
 def test_a_cluster_is_installed_upgraded_rolled_back_saved_restored_and_removed(world: World, registry: str) -> None:
     up = ("--chart", str(PREVIOUS), "--bundle", str(world.bundle), "--containerd", str(world.node.socket),
           "--values", str(world.values))  # fmt: skip
-    shown = world.pai("cluster", "up", *up, "--dry-run").stdout
+    shown = world.pai("cluster", "up", *up, "--dry-run").out
     assert "create  Deployment openpai" in shown
     refused = world.pai("cluster", "up", *up, code=2)
-    assert "give --yes to confirm" in refused.stderr
+    assert "give --yes to confirm" in refused.err
     assert world.cluster("up", *up, "--yes")["ready"]
     again = world.pai("cluster", "up", *up, "--yes")
-    assert "no object changes" in again.stdout
+    assert "no object changes" in again.out
     world.submit("before")
     pod = _await(lambda: world.running("before"), "pod of the job", 120)
     before = world.pods_of_jobs()
@@ -222,11 +223,11 @@ def _save_and_restore(world: World) -> None:
     assert b"age-encryption.org" in file.read_bytes()[:64]
     world.submit("later")
     refused = world.pai("cluster", "restore", str(file), "--identity", str(key), "--confirm", "prod", code=2)
-    assert "nothing was done" in refused.stderr
+    assert "nothing was done" in refused.err
     assert world.pods_of_jobs()
     world.cluster("restore", str(file), "--identity", str(key), "--confirm", "test")
     with world.login():
-        listed = json.loads(world.pai("job", "list", "--json").stdout)
+        listed = json.loads(world.pai("job", "list", "--json").out)
     assert {job["name"] for job in listed["data"]} == {"before"}
     # The job of that time starts again, which a lower epoch would not allow.
     _await(lambda: world.running("before"), "job of the backup", 120)
