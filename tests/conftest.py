@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, Phase, settings
 from openpai.store.database import Database
 from openpai.store.opening import migrate
 
+from .compiling import compile_share
 from .distribution import TOGETHER, scope_of
 from .fork_server import use_cheap_hashes
 from .kube.node import RealNode, end_nodes, lasting, real_node, why_no_node
@@ -60,6 +61,13 @@ settings.load_profile("quick")
 share_sql()
 
 use_cheap_hashes()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Share out among the processes of a run what all of them would compile."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker:
+        compile_share(session.config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
 
 
 def pytest_collection_finish() -> None:

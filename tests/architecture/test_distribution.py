@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
+from tests.compiling import compile_share
 from tests.distribution import Distribution, scope_of
 
 WAITING: Final = ("tests/kube/test_cluster_commands.py::test_a", "tests/e2e/test_b.py::test_b")
@@ -77,3 +79,16 @@ def test_when_nothing_is_left_to_compute_every_process_takes_what_waits() -> Non
 )
 def test_what_is_costly_to_start_is_started_by_one_process(test: str, scope: str) -> None:
     assert scope_of(test) == scope
+
+
+def test_each_process_compiles_its_share_of_the_modules_and_runs_none(
+    pytestconfig: pytest.Config, tmp_path: Path
+) -> None:
+    for name in ("test_a", "test_b", "test_c"):
+        (tmp_path / f"{name}.py").write_text(f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n")
+    config = SimpleNamespace(args=[str(tmp_path)], pluginmanager=pytestconfig.pluginmanager)
+    compile_share(config, 1, 2)  # type: ignore[arg-type]
+    assert [path.name.partition(".")[0] for path in tmp_path.glob("__pycache__/*.pyc")] == ["test_b"]
+    compile_share(config, 0, 2)  # type: ignore[arg-type]
+    assert len([*tmp_path.glob("__pycache__/*.pyc")]) == 3
+    assert not (tmp_path / "ran").exists()
