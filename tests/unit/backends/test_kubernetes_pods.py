@@ -315,7 +315,7 @@ def test_a_forged_pod_is_nothing(forgery: dict[str, Any]) -> None:
 def test_a_changed_grant_breaks_the_seal_and_another_platform_cannot_make_one() -> None:
     body = a_pod(a_launch())
     sealed = dict(body["metadata"]["annotations"])
-    sealed["openpai/identity"] = sealed["openpai/identity"].replace('"grant": 7', '"grant": 8')
+    sealed["openpai/identity"] = json.dumps({**json.loads(sealed["openpai/identity"]), "grant": 8})
     assert SEALS.identity(as_read(body, metadata={"annotations": sealed})) is None
     assert Seals(b"other", "jobs").identity(as_read(body)) is None
 

@@ -71,6 +71,11 @@ def people_labels(labels: Mapping[str, str]) -> dict[str, str]:
     return {_PEOPLE[name]: label_value(text) for name, text in labels.items() if name in _PEOPLE}
 
 
+def index_label(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the one of `people_labels` in which the tasks of a role differ."""
+    return {INDEX_LABEL: label_value(labels["index"])} if "index" in labels else {}
+
+
 def is_node_name(name: str) -> bool:
     """Return whether a node can have this name."""
     return len(name) <= NODE_NAME_MAX and _NODE_NAME.fullmatch(name) is not None

@@ -25,6 +25,7 @@ from openpai.backends.kubernetes.names import (
     PART_LABEL,
     SCOPE_LABEL,
     host_name,
+    index_label,
     label_value,
     people_labels,
     pod_name,
@@ -109,14 +110,13 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class RolePod:
-    """What the pods of a role in a job attempt have in common: their labels, their spec and their container.
-
-    A value may be JSON that was encoded before.
-    """
+    """What the pods of a role in a job attempt have in common: their labels, their spec and their container."""
 
     labels: Mapping[str, str]
     spec: Mapping[str, Any]
     container: Mapping[str, Any]
+    variables: Mapping[str, str]
+    """The variables of `variables_of_job`."""
 
 
 def role_pod(launch: LaunchTask, options: PodOptions, parts: Parts) -> RolePod:
@@ -141,23 +141,35 @@ def role_pod(launch: LaunchTask, options: PodOptions, parts: Parts) -> RolePod:
     if secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in secrets]
     labels = {**people_labels(launch.labels), EPOCH_LABEL: str(options.epoch)}
-    return RolePod(labels, spec, _role_container(launch, options, parts))
+    return RolePod(labels, spec, _role_container(launch, options, parts), variables_of_job(launch, options))
 
 
-def task_pod(
-    launch: LaunchTask, options: PodOptions, seals: Seals, parts: Parts, role: RolePod | None = None
-) -> dict[str, Any]:
-    """Return the pod of a task attempt; `role` is what `role_pod` returned for one like it."""
-    role = role or role_pod(launch, options, parts)
-    spec: dict[str, Any] = {
-        **_on_node(launch.node, options.placement, has_claims=bool(parts.claims)),
-        "hostname": host_name(launch.key),
-        **role.spec,
-        "containers": [{**role.container, **_task_container(launch, options, parts)}],
-    }
+@dataclass(frozen=True, slots=True)
+class OwnPod:
+    """What the pod of a task has beside that of its role: no field is in both."""
+
+    metadata: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    container: Mapping[str, Any]
+
+
+def task_pod(launch: LaunchTask, options: PodOptions, seals: Seals, parts: Parts) -> dict[str, Any]:
+    """Return the pod of a task attempt."""
+    role = role_pod(launch, options, parts)
+    own = own_pod(launch, task_identity(launch), options, seals, parts, role)
+    return _pod(own.metadata, {**own.spec, **role.spec, "containers": [{**role.container, **own.container}]})
+
+
+def own_pod(
+    launch: LaunchTask, identity: Identity, options: PodOptions, seals: Seals, parts: Parts, role: RolePod
+) -> OwnPod:
+    """Return what is the task's own of its pod; `role` is what `role_pod` returned for one like it."""
+    spec = _on_node(launch.node, options.placement, has_claims=bool(parts.claims))
+    spec["hostname"] = host_name(launch.key)
     if parts.claims:
         spec["resourceClaims"] = [dict(claim) for claim in parts.claims]
-    return _pod(task_identity(launch), seals, "task", {**role.labels, **people_labels(launch.labels)}, spec)
+    metadata = _metadata(identity, seals, "task", {**role.labels, **index_label(launch.labels)})
+    return OwnPod(metadata, spec, _task_container(launch, options, parts, role.variables))
 
 
 def task_identity(launch: LaunchTask) -> Identity:
@@ -185,7 +197,7 @@ def fence_pod(identity: Identity, image: str, report: ExitReport, seals: Seals, 
         ],
     }
     # That of an earlier leader is refused as its tasks are: its report would end a task of the one that leads.
-    return _pod(sealed, seals, "fence", {EPOCH_LABEL: str(epoch)}, spec)
+    return _pod(_metadata(sealed, seals, "fence", {EPOCH_LABEL: str(epoch)}), spec)
 
 
 def network_service(launch: LaunchTask, scope: str) -> dict[str, Any]:
@@ -215,19 +227,16 @@ def grace_seconds(grace_s: float) -> int:
     return max(1, math.ceil(grace_s))
 
 
-def _pod(
-    identity: Identity, seals: Seals, part: str, labels: Mapping[str, str], spec: dict[str, Any]
-) -> dict[str, Any]:
+def _pod(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": PODS.api_version, "kind": PODS.name, "metadata": metadata, "spec": spec}
+
+
+def _metadata(identity: Identity, seals: Seals, part: str, labels: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "apiVersion": PODS.api_version,
-        "kind": PODS.name,
-        "metadata": {
-            "name": pod_name(seals.scope, identity.key),
-            "labels": {**labels, **job_labels(seals.scope, identity.key), PART_LABEL: part},
-            "annotations": seals.annotations(identity),
-            "finalizers": [FINALIZER],
-        },
-        "spec": spec,
+        "name": pod_name(seals.scope, identity.key),
+        "labels": {**labels, **job_labels(seals.scope, identity.key), PART_LABEL: part},
+        "annotations": seals.annotations(identity),
+        "finalizers": [FINALIZER],
     }
 
 
@@ -281,12 +290,12 @@ def _role_container(launch: LaunchTask, options: PodOptions, parts: Parts) -> di
     return container
 
 
-def _task_container(launch: LaunchTask, options: PodOptions, parts: Parts) -> dict[str, Any]:
+def _task_container(launch: LaunchTask, options: PodOptions, parts: Parts, of_job: Mapping[str, str]) -> dict[str, Any]:
     container: dict[str, Any] = {
         "env": [
             # Kubernetes would replace $(NAME).
             {"name": name, "value": text.replace("$", "$$")}
-            for name, text in _environment(launch, options, parts).items()
+            for name, text in _environment(launch, options, parts, of_job).items()
         ]
     }
     if _listens_on_node(launch, options):
@@ -320,10 +329,10 @@ def _checkpoint_mount(launch: LaunchTask, options: PodOptions) -> list[dict[str,
     return [{"name": "pai-checkpoints", "mountPath": CHECKPOINTS, "subPath": checkpoint_path(launch)}]
 
 
-def _environment(launch: LaunchTask, options: PodOptions, parts: Parts) -> Mapping[str, str]:
-    has_claim = bool(options.checkpoint_claim)
-    of_job = variables_of_job(launch, options) | checkpoint_variable(launch, has_claim=has_claim)
-    return environment(launch, of_job, parts.bundle.variables if parts.bundle.env else None, parts.devices)
+def _environment(launch: LaunchTask, options: PodOptions, parts: Parts, of_job: Mapping[str, str]) -> Mapping[str, str]:
+    own = checkpoint_variable(launch, has_claim=bool(options.checkpoint_claim))
+    in_secret = parts.bundle.variables if parts.bundle.env else None
+    return environment(launch, {**of_job, **own} if own else of_job, in_secret, parts.devices)
 
 
 def variables_of_job(launch: LaunchTask, options: PodOptions) -> dict[str, str]:
