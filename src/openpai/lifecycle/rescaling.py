@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from openpai.lifecycle.model import Job, JobPhase, Plan, RolePlan, Task, TaskId, Tasks
 from openpai.protocol.job import JobSpec, TaskRole
@@ -38,8 +39,14 @@ Scales = Mapping[str, RoleScale]
 
 def fresh_tasks(plan: Plan) -> Tasks:
     """Return the tasks of an attempt that begins."""
-    ids = (TaskId(role.name, index) for role in plan.roles for index in range(role.instances))
-    return Tasks({id_: Task(id_) for id_ in ids})
+    fresh = [_fresh_task(role.name, index) for role in plan.roles for index in range(role.instances)]
+    return Tasks({task.id: task for task in fresh})
+
+
+# Thousands of jobs wait with the same few names of task roles, and a task that waits differs in nothing else.
+@lru_cache(maxsize=4096)
+def _fresh_task(role: str, index: int) -> Task:
+    return Task(TaskId(role, index))
 
 
 def whole_gang(plan: Plan) -> Plan:

@@ -9,10 +9,18 @@ the same machine do not know which ports this one allocates.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 PORT_FIRST: Final = 15_000
 PORT_END: Final = 32_768
+
+
+# The first task of each of a thousand nodes gets the same ports.
+@lru_cache(maxsize=4096)
+def _shared(ports: tuple[tuple[str, tuple[int, ...]], ...]) -> Mapping[str, tuple[int, ...]]:
+    return MappingProxyType(dict(ports))
 
 
 class PortBook:
@@ -26,12 +34,13 @@ class PortBook:
         self._taken: dict[str, set[int]] = {}
         self._next: dict[str, int] = {}
 
-    def take(self, address: str, labels: Mapping[str, int]) -> dict[str, tuple[int, ...]] | None:
+    def take(self, address: str, labels: Mapping[str, int]) -> Mapping[str, tuple[int, ...]] | None:
         """Return that many free ports for each label, or None, allocating nothing, if there are not enough."""
         taken = self._taken.setdefault(address, set())
         if sum(labels.values()) > self._end - self._first - len(taken):
             return None
-        return {label: tuple(self._take_one(address, taken) for _ in range(count)) for label, count in labels.items()}
+        found = [(label, tuple([self._take_one(address, taken) for _ in range(n)])) for label, n in labels.items()]
+        return _shared(tuple(found))
 
     def mark(self, address: str, ports: Iterable[int]) -> None:
         """Mark these ports as allocated, as after a restart."""

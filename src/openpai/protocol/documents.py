@@ -6,6 +6,7 @@ Both directions are here so that they stay consistent. Nothing is checked: docum
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from openpai.protocol.job import (
@@ -79,15 +80,14 @@ def _role(name: str, document: Mapping[str, Any]) -> TaskRole:
     completion = document.get("completion") or {}
     resources = document["resourcePerInstance"]
     container = document.get("extraContainerOptions") or {}
-    return TaskRole(
+    return _shared_role(
+        tuple((resources.get("ports") or {}).items()),
+        (resources["cpu"], resources["memoryMB"], resources["gpu"]),
+        (completion.get("minFailedInstances") or 1, completion.get("minSucceededInstances") or instances),
         name=name,
         docker_image=document["dockerImage"],
-        resources=Resources(resources["cpu"], resources["memoryMB"], resources["gpu"], resources.get("ports") or {}),
         commands=tuple(document["commands"]),
         instances=instances,
-        completion=Completion(
-            completion.get("minFailedInstances") or 1, completion.get("minSucceededInstances") or instances
-        ),
         task_retry_count=document.get("taskRetryCount") or 0,
         prerequisites=tuple(document.get("prerequisites") or ()),
         data=document.get("data"),
@@ -96,6 +96,14 @@ def _role(name: str, document: Mapping[str, Any]) -> TaskRole:
         shm_mb=container.get("shmMB") or SHM_MB_DEFAULT,
         infiniband=bool(container.get("infiniband")),
     )
+
+
+# Thousands of jobs may wait of which each asks for the same.
+@lru_cache(maxsize=512)
+def _shared_role(
+    ports: tuple[tuple[str, int], ...], amounts: tuple[int, int, int], completion: tuple[int, int], **fields: Any
+) -> TaskRole:
+    return TaskRole(resources=Resources(*amounts, dict(ports)), completion=Completion(*completion), **fields)
 
 
 def _deployment(document: Mapping[str, Any]) -> Deployment:

@@ -116,6 +116,11 @@ def test_counted_devices_stay_when_the_kubelet_loses_some() -> None:
     assert len(none.problems) == 4
 
 
+def test_counted_devices_of_all_nodes_are_one_object() -> None:
+    one, other = (counted((), {"nvidia.com/gpu": 2}, {"nvidia.com/gpu": 2}).devices for _ in range(2))
+    assert one[0] is one[1] is other[0]
+
+
 def test_counted_partitions_are_asked_for_by_their_kinds() -> None:
     node = counted(
         (),

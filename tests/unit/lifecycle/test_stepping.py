@@ -22,6 +22,15 @@ from openpai.lifecycle.table import ImpossibleFact
 from .stories import UNKNOWN, USER, Story, role, task
 
 
+def test_tasks_of_jobs_that_wait_are_the_same_objects_until_they_are_placed() -> None:
+    one, other = Story(role("worker", 2)), Story(role("worker", 2))
+    second = task("worker", 1)
+    assert one.job.tasks[second] is other.job.tasks[second]
+    one.grant()
+    assert one.job.tasks[second].grant == 1
+    assert other.job.tasks[second].grant is None
+
+
 def test_a_job_succeeds_with_its_only_task() -> None:
     story = Story(role())
     assert story.job.phase is JobPhase.QUEUED

@@ -13,6 +13,11 @@ def test_no_port_is_handed_out_twice_on_one_machine() -> None:
     assert book.take("b", {"ssh": 1}) == {"ssh": (100,)}
 
 
+def test_equal_ports_of_many_nodes_are_one_object() -> None:
+    book = PortBook(100, 200)
+    assert book.take("a", {"ssh": 1, "http": 2}) is book.take("b", {"ssh": 1, "http": 2})
+
+
 def test_what_does_not_fit_takes_nothing() -> None:
     book = PortBook(100, 104)
     assert book.take("a", {"x": 5}) is None

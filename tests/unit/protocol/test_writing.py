@@ -23,6 +23,12 @@ def to_yaml(spec: JobSpec, *, mask_secrets: bool = True) -> str:
     return masked_yaml(dump_masked(spec) if mask_secrets else json.dumps(document_of(spec)))
 
 
+def test_jobs_that_differ_in_their_name_share_their_task_roles() -> None:
+    one, other = read(name="one"), read(name="other")
+    assert one.name != other.name
+    assert all(mine is its for mine, its in zip(one.task_roles, other.task_roles, strict=True))
+
+
 def test_only_what_differs_from_a_default_is_written() -> None:
     spec = JobSpec("small", (TaskRole("main", "image", Resources(1, 2, 0), ("echo",), completion=Completion(1, 1)),))
     assert document_of(spec) == {

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 DEVICES_MAX: Final = 256
@@ -185,6 +185,12 @@ def _place_replaced(known: Sequence[Remembered], devices: list[Found | None], ne
     return left
 
 
+# All devices of a cluster that are only counted are alike.
+@lru_cache(maxsize=4096)
+def _counted_device(identity: str, resource: str, problem: str) -> Found:
+    return Found(identity, resource=resource, problem=problem)
+
+
 def counted(remembered: Sequence[Remembered], capacity: Mapping[str, int], usable: Mapping[str, int]) -> NodeDevices:
     """Return the devices of a node whose kubelet only counts them, by extended resource.
 
@@ -203,7 +209,7 @@ def counted(remembered: Sequence[Remembered], capacity: Mapping[str, int], usabl
         there = capacity.get(resource, 0)
         for number, index in enumerate(indices[:there]):
             problem = "" if number < usable.get(resource, 0) else "its kubelet does not offer it"
-            devices[index] = Found(kept[index].identity, resource=resource, problem=problem)
+            devices[index] = _counted_device(kept[index].identity, resource, problem)
     return NodeDevices(GpuMode.PLUGIN if kept else GpuMode.NONE, tuple(devices), tuple(kept))
 
 

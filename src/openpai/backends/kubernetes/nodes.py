@@ -79,7 +79,7 @@ class NodeTable:
         self._claims: dict[str, tuple[Place, ...]] = {}
         self._holders: dict[Place, str] = {}
         self._taints: dict[str, DeviceTaintRule] = {}
-        self._held: dict[str, dict[str, frozenset[int]]] = {}
+        self._held: dict[str, dict[str, tuple[int, ...]]] = {}
         self._reported: dict[str, dict[str, bool]] = {}
         """By node and pod of ours, whether its kubelet said which devices it got, and not only the pod itself."""
 
@@ -151,12 +151,14 @@ class NodeTable:
         self._taints.pop(name, None)
         self._known.clear()
 
-    def hold(self, node: str, pod_uid: str, indices: Iterable[int]) -> None:
+    def hold(self, node: str, pod_uid: str, indices: tuple[int, ...]) -> None:
         """Record which devices a pod of ours holds, so that no other is taken for them; none when it has ended."""
         held = self._held.setdefault(node, {})
-        held[pod_uid] = frozenset(indices)
-        if not held[pod_uid]:
-            del held[pod_uid]
+        # As it is given: a set of each of ten thousand pods would take a megabyte and more.
+        if indices:
+            held[pod_uid] = indices
+        else:
+            held.pop(pod_uid, None)
             self._reported.get(node, {}).pop(pod_uid, None)
         self._touch(node)
 
