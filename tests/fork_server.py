@@ -19,7 +19,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -34,9 +34,7 @@ PAI: Final = [sys.executable, "-c", "from openpai.app.main import run; run()"]
 _SERVER: Final = """
 import sys
 from tests.fork_server import serve
-serve(int(sys.argv[1]))
-from openpai.app.main import run
-run()
+serve(int(sys.argv[1]))()
 """
 _IMPORTED: Final = (
     "openpai.app.main",
@@ -65,12 +63,27 @@ def start_pai(
 
     `constants` replaces some of its constants, by module and name: a test need not wait for what is rare on purpose.
     """
+    return start("openpai.app.main:run", words, env, log, constants)
+
+
+def start(
+    place: str, words: Sequence[str], env: Mapping[str, str], log: IO[bytes], constants: Mapping[str, float] = {}
+) -> subprocess.Popen[bytes]:
+    """Start the function at a place, `module:function`, in the same way; it finds the words in `sys.argv`."""
     if _IS_POSSIBLE:
-        return _Forked(words, env, log, constants)
-    replacing = f"from tests.fork_server import replace_constants; replace_constants({dict(constants)!r}); {PAI[2]}"
-    command = [*PAI[:2], replacing, *words] if constants else [*PAI, *words]
-    own = {**env, "PYTHONPATH": str(_ROOT)} if constants else env
+        return _Forked(place, words, env, log, constants)
+    code = "import sys; from tests.fork_server import _function; sys.argv[0] = 'pai'; _function({!r}, {!r})()"
+    command = [sys.executable, "-c", code.format(place, dict(constants)), *words]
+    own = {**env, "PYTHONPATH": str(_ROOT)}
     return subprocess.Popen(command, env=own, stdout=log, stderr=log, start_new_session=True)
+
+
+def _function(place: str, constants: Mapping[str, float]) -> Callable[[], object]:
+    """Return the function at a place, once some constants have other values."""
+    replace_constants(constants)
+    module, _, name = place.partition(":")
+    found: Callable[[], object] = getattr(importlib.import_module(module), name)
+    return found
 
 
 def replace_constants(constants: Mapping[str, float]) -> None:
@@ -90,11 +103,11 @@ class _Forked(subprocess.Popen[bytes]):
     """A child for which no program was executed."""
 
     def __init__(
-        self, words: Sequence[str], env: Mapping[str, str], log: IO[bytes], constants: Mapping[str, float]
+        self, place: str, words: Sequence[str], env: Mapping[str, str], log: IO[bytes], constants: Mapping[str, float]
     ) -> None:
-        self._request = json.dumps([list(words), dict(env), str(Path.cwd()), dict(constants)]).encode()
+        self._request = json.dumps([place, list(words), dict(env), str(Path.cwd()), dict(constants)]).encode()
         self._log = log
-        super().__init__([*PAI, *words])
+        super().__init__([place, *words])
 
     def _execute_child(self, *_: Any, **__: Any) -> None:
         """Have it made, where Popen would execute a program."""
@@ -115,8 +128,8 @@ def _server() -> socket.socket:
     return here
 
 
-def serve(fd: int) -> None:
-    """Make processes until the tests end; return in each of them, ready to run the command."""
+def serve(fd: int) -> Callable[[], object]:
+    """Make processes until the tests end; return in each of them, with the function that it is to run."""
     for name in _IMPORTED:
         importlib.import_module(name)
     built_in()
@@ -157,9 +170,9 @@ def serve(fd: int) -> None:
         os._exit(0)
     for other in made:
         os.close(other)
-    words, env, cwd, constants = json.loads(request)
+    place, words, env, cwd, constants = json.loads(request)
     _become(words, env, cwd, fds[0])
-    replace_constants(constants)
+    return _function(place, constants)
 
 
 def _is_known(process: int) -> bool:

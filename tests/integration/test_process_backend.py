@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from openpai.protocol.errors import Unavailable
 from openpai.runtime.script import Ticket
 from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.seen import Watch, a_key, a_launch, forget, observed, ran
+from tests.fork_server import start
 
 PATIENCE_S = 90.0
 
@@ -47,37 +47,22 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-SERVER = """
-import asyncio, structlog, sys
-from pathlib import Path
-from openpai.backends.process.backend import ProcessBackend
-from openpai.ports.backend import LaunchTask
-from openpai.app.clock import SystemClock
-from tests.contracts.seen import a_key
-
-async def serve(directory, first, count, commands):
-    backend = ProcessBackend(directory / "tasks", directory / "logs", SystemClock(), gpus_per_node=4)
-    await backend.open()
-    node = (await backend.nodes())[0].name
-    for index in range(first, first + count):
-        key = a_key(index)
-        await backend.apply([LaunchTask(key, 1, node, (), 1, 1, "none", commands)])
-        print(index, flush=True)
-    await asyncio.Event().wait()
-
-structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-asyncio.run(serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]))
-"""
+def words_of(host: ProcessHarness, first: int, count: int, commands: str) -> tuple[str, ...]:
+    """Return the words of a `process_server` that launches tasks with the keys of `a_key`."""
+    return (str(host.root.parent), a_key().job, a_key().role, str(first), str(count), commands)
 
 
-def a_server(
-    host: ProcessHarness, first: int, count: int, commands: str, python: tuple[str, ...] = (sys.executable,)
-) -> subprocess.Popen[str]:
-    arguments = [*python, "-c", SERVER, str(host.root.parent), str(first), str(count), commands]
-    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+def a_server(host: ProcessHarness, first: int, count: int, commands: str) -> subprocess.Popen[bytes]:
+    """Start a server that launches tasks and says the number of each in a line."""
+    printed, written = os.pipe()
+    with os.fdopen(written, "wb") as log:
+        words = words_of(host, first, count, commands)
+        server = start("tests.integration.process_server:main", words, os.environ, log)
+    server.stdout = os.fdopen(printed, "rb")
+    return server
 
 
-def killed_after(server: subprocess.Popen[str], lines: int) -> None:
+def killed_after(server: subprocess.Popen[bytes], lines: int) -> None:
     """Kill a server the hard way once it has printed that many lines."""
     assert server.stdout is not None
     for _ in range(lines):

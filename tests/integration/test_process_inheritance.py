@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 import sys
+from pathlib import Path
 
 from tests.contracts.process_harness import ProcessHarness
 from tests.contracts.seen import a_key
 
-from .test_process_backend import a_server, directory_of, until
+from .test_process_backend import directory_of, until, words_of
+
+SERVER = "from tests.integration.process_server import main; main()"
 
 ODD_PARENT = """
 import fcntl, os, signal, sys
@@ -31,7 +36,8 @@ async def test_what_started_the_server_does_not_reach_its_tasks(host: ProcessHar
     read = "grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/$$/fd; umask; nice; cat /proc/self/oom_score_adj"
     text = f"{{ {read}; }} > report.new; mv report.new report; sleep 60"
     lock = str(host.root.parent / "lock")
-    server = a_server(host, 0, 1, text, (sys.executable, "-c", ODD_PARENT, lock))
+    command = [sys.executable, "-c", ODD_PARENT, lock, "-c", SERVER, *words_of(host, 0, 1, text)]
+    server = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[2])
     try:
         report = directory_of(host, a_key(0)) / "work" / "report"
         await until(report.exists)
@@ -43,4 +49,4 @@ async def test_what_started_the_server_does_not_reach_its_tasks(host: ProcessHar
         assert (mask, int(nice), int(oom_score)) == ("0022", 0, 0)
     finally:
         server.kill()
-        server.wait()
+        await server.wait()
