@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -80,6 +81,15 @@ def test_nothing_relies_on_what_python_3_11_gets_wrong() -> None:
     # What is raised inside `except*` becomes a group before 3.11.4, and `wait_for` loses cancellations before 3.12.
     risky = re.compile(r"^\s*except\*|\basyncio\.wait_for\(", re.MULTILINE)
     assert [named(path) for path in SOURCE.rglob("*.py") if risky.search(path.read_text("utf-8"))] == []
+
+
+def test_objects_of_kubernetes_have_only_the_fields_that_are_used() -> None:
+    field = re.compile(r"^    (\w+): ", re.MULTILINE)
+    folder = SOURCE / "kube" / "objects"
+    words = Counter(word for path in SOURCE.rglob("*.py") for word in re.findall(r"\w+", path.read_text("utf-8")))
+    fields = [name for path in folder.glob("*.py") for name in field.findall(path.read_text("utf-8"))]
+    assert fields
+    assert [name for name in fields if words[name] == fields.count(name)] == []
 
 
 def test_no_room_is_called_utils() -> None:

@@ -5,7 +5,6 @@ The types fit `resource.k8s.io/v1` and `v1beta2`.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -43,7 +42,6 @@ class DeviceTaint(Part, frozen=True, kw_only=True):
     value: str = ""
     effect: str = ""
     """NoSchedule or NoExecute; None only reports."""
-    time_added: datetime | None = None
 
 
 class Device(Part, frozen=True, kw_only=True):
@@ -54,9 +52,7 @@ class Device(Part, frozen=True, kw_only=True):
     capacity: dict[str, Capacity] = {}
     taints: list[DeviceTaint] = []
     node_name: str | None = None
-    all_nodes: bool | None = None
     consumes_counters: list[dict[str, Any]] = []
-    allow_multiple_allocations: bool | None = None
 
 
 class Pool(Part, frozen=True, kw_only=True):
@@ -72,11 +68,9 @@ class ResourceSliceSpec(Part, frozen=True, kw_only=True):
 
     driver: str = ""
     node_name: str | None = None
-    all_nodes: bool | None = None
     node_selector: dict[str, Any] | None = None
     pool: Pool = Pool()
     devices: list[Device] = []
-    shared_counters: list[dict[str, Any]] = []
 
 
 class ResourceSlice(Resource, frozen=True, kw_only=True):
@@ -108,13 +102,11 @@ class Allocation(Part, frozen=True, kw_only=True):
 
     devices: DeviceResults = DeviceResults()
     node_selector: dict[str, Any] | None = None
-    allocation_timestamp: datetime | None = None
 
 
 class Consumer(Part, frozen=True, kw_only=True):
     """A pod that may use the claim."""
 
-    api_group: str = ""
     resource: str = ""
     name: str = ""
     uid: str = ""

@@ -92,7 +92,6 @@ class ListMeta(Part, frozen=True, kw_only=True):
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
-    remaining_item_count: int | None = None
 
 
 class _OnlyMeta(msgspec.Struct):

@@ -13,7 +13,6 @@ class Taint(Part, frozen=True, kw_only=True):
     key: str = ""
     value: str = ""
     effect: str = ""
-    time_added: datetime | None = None
 
 
 class NodeSpec(Part, frozen=True, kw_only=True):
@@ -21,8 +20,6 @@ class NodeSpec(Part, frozen=True, kw_only=True):
 
     unschedulable: bool = False
     taints: list[Taint] = []
-    provider_id: str = ""
-    pod_cidr: str = ""
 
 
 class NodeAddress(Part, frozen=True, kw_only=True):
@@ -37,12 +34,6 @@ class NodeInfo(Part, frozen=True, kw_only=True):
     """What runs on a node."""
 
     kubelet_version: str = ""
-    container_runtime_version: str = ""
-    kernel_version: str = ""
-    os_image: str = ""
-    architecture: str = ""
-    operating_system: str = ""
-    boot_id: str = ""
 
 
 class NodeCondition(Condition, frozen=True, kw_only=True):
