@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from openpai.orchestrator.announcements import Announcement
 from openpai.wire import announcements as wire
 
 
-def announcement(row: Mapping[str, Any], now_ms: int) -> wire.Announcement:
-    """Return the document of an announcement as it is stored."""
-    from_ms, to_ms = row["from_ms"], row["to_ms"]
-    is_over = to_ms is not None and to_ms <= now_ms
+def announcement(one: Announcement, now_ms: int) -> wire.Announcement:
+    """Return the document of an announcement."""
     return {
-        "id": row["id"],
-        "text": row["text"],
-        "level": row["level"],
-        "fromTime": from_ms,
-        "toTime": to_ms,
-        "by": row["by"],
-        "state": "over" if is_over else "waiting" if from_ms > now_ms else "shown",
+        "id": one.id,
+        "text": one.text,
+        "level": one.level,
+        "fromTime": one.from_ms,
+        "toTime": one.to_ms,
+        "by": one.by,
+        "state": "over" if one.is_over(now_ms) else "shown" if one.is_shown(now_ms) else "waiting",
     }
