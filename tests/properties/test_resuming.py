@@ -298,10 +298,9 @@ class History:
 
     def compare(self, *schedulers: HivedScheduler) -> None:
         """Compare the whole states."""
-        first, *others = [json.loads(json.dumps(scheduler.snapshot())) for scheduler in schedulers]
+        first, *others = [json.dumps(scheduler.snapshot()) for scheduler in schedulers]
         for other in others:
-            found = list(differences("", first, other))
-            assert not found, found[:3]
+            assert first == other, list(differences("", json.loads(first), json.loads(other)))[:3]
 
 
 def differences(name: str, one: object, other: object) -> Iterator[str]:

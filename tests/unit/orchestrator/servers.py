@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from typing import Any, Final
 
 from openpai.app import loops
@@ -77,6 +78,8 @@ class Servers:
         self.cluster = FaultyCluster(nodes)
         self.database = Database("sqlite://", inline=True)
         fill(self.database)
+        with closing(self.database.engine.raw_connection()) as connection:
+            self._connection: Any = connection.driver_connection
         self.names = Numbered()
         self.queries = SqlJobQueries(self.database)
         self.settings = SqlSettingsStore(self.database)
@@ -136,8 +139,12 @@ class Servers:
     async def in_phase(self, name: str, phase: str, user: str = "ann", within_s: float = PATIENCE_S) -> float:
         """Let time pass until a job is in a phase; return how much did."""
 
+        looked: int | None = None
+
         async def is_so() -> bool:
-            return (await self.row(name, user)).phase == phase
+            nonlocal looked
+            before, looked = looked, self._connection.total_changes
+            return looked != before and (await self.row(name, user)).phase == phase
 
         return await self.until(is_so, within_s)
 
