@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.e2e.portal.browsing import BOTH, WITHIN_MS, Visitor, expect
-from tests.e2e.portal.walking import PASSWORD, settled
+from tests.e2e.portal.walking import PASSWORD, settled, walked
 from tests.e2e.server import Server, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
@@ -69,9 +69,10 @@ def test_everything_that_opens_has_no_violations(full: Server, browser: Any) -> 
     visitor = Visitor(browser, full.url, themes=BOTH)
     visitor.log_in()
     page, wrong = visitor.page, []
+    settled(page, "/")
     for line in OVERLAYS.strip().splitlines():
         path, _, name = (part.strip() for part in line.partition("|"))
-        settled(page, path)
+        walked(page, path)
         page.get_by_role("button", name=name, exact=name in EXACTLY).nth(0 if name == "State" else -1).click()
         try:
             expect(page.locator(OPEN).last).to_be_visible(timeout=WITHIN_MS / 4)
@@ -79,6 +80,7 @@ def test_everything_that_opens_has_no_violations(full: Server, browser: Any) -> 
             wrong.append(f"{path}, {name}: nothing opened")
             continue
         wrong += [f"{path}, {name}: {each}" for each in visitor.examine()]
+        page.keyboard.press("Escape")
     visitor.close()
     assert wrong + visitor.complaints == []
 

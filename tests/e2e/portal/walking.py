@@ -16,6 +16,7 @@ from tests.e2e.server import ROOT, Server, until
 PASSWORD: Final = "correct-horse-battery"
 HOSTILE: Final = "<img src=x onerror=window.harmed=1>\u202edesrever 🦄 " + "w" * 120
 _LISTED: Final = re.compile(r'\{ path: "([^"]+)"')
+NOWHERE: Final = "/no-such-page"
 PARTS: Final = {"$job": "admin~hostile", "$item": "hostile", "$page": "wiki"}
 """What stands in the addresses of pages of one thing."""
 
@@ -47,8 +48,24 @@ def make_hostile(server: Server) -> None:
 
 
 def settled(page: Any, path: str) -> None:
-    """Open a page, and wait until nothing is loaded any more."""
+    """Load a page, and wait until nothing is loaded any more."""
     page.goto(path)
+    _await_rest(page)
+
+
+def walked(page: Any, path: str) -> None:
+    """Go to a page within the portal, as a link does, and wait for the same; to load it takes four times as long.
+
+    On the way is a page that is not there, so that nothing of the one before is taken for a part of this one.
+    """
+    missing = page.get_by_text("There is no such page")
+    for each, count in ((NOWHERE, 1), (path, 0)):
+        page.evaluate("path => history.pushState({}, '', path)", each)
+        expect(missing).to_have_count(count, timeout=WITHIN_MS)
+    _await_rest(page)
+
+
+def _await_rest(page: Any) -> None:
     page.locator("main h1").first.wait_for()
     expect(page.locator("main [aria-busy=true]")).to_have_count(0, timeout=WITHIN_MS)
 
