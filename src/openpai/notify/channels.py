@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from openpai.notify.addresses import check_url
@@ -21,6 +21,8 @@ _KEYS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "alertmanager": (("url",), ("authorization",)),
 }
 KINDS: Final = tuple(_KEYS)
+CHANNELS_MAX: Final = 100
+BYTES_MAX: Final = 16 << 10
 _FIX: Final = "correct the channel; nothing was changed"
 
 
@@ -39,6 +41,25 @@ def split(name: str, kind: str, given: Mapping[str, Any]) -> tuple[dict[str, Any
             raise InvalidParameters(f"`{key}` has a value of another type", _FIX)
     (_check_mail if kind == "mail" else _check_url)(given)
     return {key: given[key] for key in plain if key in given}, {key: given[key] for key in secret if key in given}
+
+
+def check_size(name: str, given: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise InvalidParameters for a channel that is too large, or that would be one too many."""
+    if len(str(given)) > BYTES_MAX:
+        raise InvalidParameters(f"the channel is larger than {BYTES_MAX >> 10} KiB", "nothing was changed")
+    if name not in known and len(known) >= CHANNELS_MAX:
+        raise InvalidParameters(f"there are {CHANNELS_MAX} channels already", "remove one first")
+
+
+def with_credentials(
+    kind: str, plain: Mapping[str, Any], secret: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a definition with the credentials of the one before that it leaves out, unless it names another server."""
+    now = {**plain, **secret}
+    if any(key in given and given[key] != now.get(key) for key in (("host", "port") if kind == "mail" else ("url",))):
+        # A user who cannot read the credentials must not be able to send them to another server.
+        return dict(given)
+    return {**secret, **given}
 
 
 def _check_url(given: Mapping[str, Any]) -> None:

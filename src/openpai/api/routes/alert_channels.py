@@ -14,18 +14,15 @@ from openpai.api.audit import about
 from openpai.api.bodies import Body, read_body
 from openpai.api.context import context_of, needs
 from openpai.api.routing import Router
-from openpai.api.services import Services
 from openpai.api.sessions import Caller
 from openpai.api.shapes import alert_channels as shapes
-from openpai.notify.channels import split
+from openpai.notify.channels import check_size, split, with_credentials
 from openpai.ports.alerts import Channel, Message, ReportedAlert
-from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
+from openpai.protocol.errors import Refused, Unavailable
 from openpai.wire.alert_channels import AlertChannel
 
 router = Router("alerts")
 _CHANNEL: Final = "/api/v2/alert-channels/{name}"
-CHANNELS_MAX: Final = 100
-BYTES_MAX: Final = 16 << 10
 Name = Annotated[str, Path(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 _EXAMPLE: Final[dict[str, Any]] = {"host": "mail.example.org", "from": "pai@example.org", "username": "pai"}
 
@@ -63,15 +60,12 @@ async def set_alert_channel(
     body = await read_body(request, ChannelBody)
     about(request, target=name)
     services = context_of(request).services
-    if len(str(body.data)) > BYTES_MAX:
-        raise InvalidParameters(f"the channel is larger than {BYTES_MAX >> 10} KiB", "nothing was changed")
     known = {each.name: each for each in await services.alerts.channels()}
-    if name not in known and len(known) >= CHANNELS_MAX:
-        raise InvalidParameters(f"there are {CHANNELS_MAX} channels already", "remove one first")
+    check_size(name, body.data, known)
     before = known.get(name)
-    given = dict(body.data)
+    given = body.data
     if before is not None and before.kind == body.kind and before.sealed is not None:
-        given = _with_credentials(services, before, given)
+        given = with_credentials(body.kind, before.data, services.sealer.open(before.sealed), given)
     plain, secret = split(name, body.kind, given)
     channel = Channel(name, body.kind, plain, services.sealer.seal(secret), caller.user, services.clock.now_ms())
     services.sender.check_channel(channel, secret)
@@ -117,14 +111,3 @@ async def test_alert_channel(request: Request, caller: Annotated[Caller, needs("
 def no_channel(name: str) -> Refused:
     """Return the error for a channel that does not exist."""
     return Refused("NoChannelError", f"there is no channel {name!r}", "`pai alert channels` shows them")
-
-
-def _with_credentials(services: Services, before: Channel, given: dict[str, Any]) -> dict[str, Any]:
-    """Return a definition with the credentials that it leaves out, unless it names another server."""
-    kept = services.sealer.open(before.sealed)
-    places = ("host", "port") if before.kind == "mail" else ("url",)
-    now = {**before.data, **kept}
-    if any(key in given and given[key] != now.get(key) for key in places):
-        # A user who cannot read the credentials must not be able to send them to another server.
-        return given
-    return {**kept, **given}
