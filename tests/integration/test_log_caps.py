@@ -62,7 +62,7 @@ async def test_logs_are_cut_while_the_event_loop_is_busy(tmp_path: Path) -> None
     most, chunk = 0, b"x" * MIB
     try:
         # Its first round says which logs there are.
-        while not guard._directories:  # noqa: ASYNC110
+        while not guard._writing:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         with (logs / "stdout.log").open("ab", buffering=0) as file:
             for _ in range(64):

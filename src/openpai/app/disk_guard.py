@@ -22,6 +22,7 @@ from typing import Final
 
 import structlog
 
+from openpai.lifecycle.model import AttemptKey
 from openpai.logs.capping import cap_logs
 from openpai.ports.backend import TaskSeen
 from openpai.protocol.errors import BadConfiguration, Unavailable
@@ -169,7 +170,8 @@ class RoomGuard:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="room")
         self._is_scarce = False
         self._is_logged = False
-        self._directories: list[str] = []
+        self._writing: list[AttemptKey] = []
+        """The task attempts that may write to their logs."""
 
     def close(self) -> None:
         """Stop cutting logs."""
@@ -219,7 +221,7 @@ class RoomGuard:
                 pause_s = max(min(wanted_s, 2 * pause_s, LOOK_S), LOOK_AGAIN_S)
                 free, looked_at_s = space.free, now_s
                 if space.free < free_then - step:
-                    self._cut_all(self._directories, self._most(space.free < scarce_below(space.total)))
+                    self._cut_all(self._writing, self._most(space.free < scarce_below(space.total)))
                     free_then = free = space_of(str(self._root)).free
                     loop.call_soon_threadsafe(wake.set)
                 free_then = max(free_then, free)
@@ -241,7 +243,7 @@ class RoomGuard:
             present = await self._present()
         if present:
             self._may_have_tasks.set()
-        self._directories = [f"{self._logs}/{seen.key.path()}" for seen in present if seen.started_at_ms is not None]
+        self._writing = [seen.key for seen in present if seen.started_at_ms is not None]
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._cut_and_keep, self._most(is_scarce))
         if is_scarce:
@@ -250,8 +252,10 @@ class RoomGuard:
     async def _present(self) -> list[TaskSeen]:
         return [seen for seen in await self._observe() if seen.exit is None]
 
-    def _cut_all(self, directories: Iterable[str], most: int) -> None:
-        for directory in directories if most else ():
+    def _cut_all(self, writing: Iterable[AttemptKey], most: int) -> None:
+        for key in writing if most else ():
+            # Made here, in a thread: those of thousands of tasks would keep the event loop from everything else.
+            directory = f"{self._logs}/{key.path()}"
             try:
                 cap_logs(directory, most)
             except OSError as error:
@@ -260,7 +264,7 @@ class RoomGuard:
                 self._is_logged = True
 
     def _cut_and_keep(self, most: int) -> None:
-        self._cut_all(self._directories, most)
+        self._cut_all(self._writing, most)
         space = space_of(str(self._root))
         if space.free < min(_MB, space.total // 50):
             if self._reserve.release():

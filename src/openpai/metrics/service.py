@@ -20,7 +20,9 @@ from openpai.series.rounds import Round, Rounds
 from openpai.system.supervision import note_failure
 
 _PERIOD_MS: Final = int(PERIOD_S * 1000)
-_AT_ONCE: Final = 200
+_AT_ONCE: Final = 100
+_PAUSE_S: Final = 0.005
+"""A decision takes a dozen turns of the event loop: between parts of a round others have many turns, and not one."""
 """Readings that are taken before other work gets its turn."""
 
 
@@ -93,7 +95,7 @@ class MeasuredMetrics:
             if number % _AT_ONCE == 0:
                 self._spent_s += time.thread_time() - began_s
                 # Thousands of tasks must not delay requests.
-                await asyncio.sleep(0)
+                await asyncio.sleep(_PAUSE_S)
                 began_s = time.thread_time()
         now = self._rounds.end(begun)
         if not self._keeps or not self._is_asked():

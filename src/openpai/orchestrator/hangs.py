@@ -8,6 +8,7 @@ has tasks which cannot be measured gets an event that says so.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -35,6 +36,7 @@ UNKNOWN_MS: Final = 900_000
 """A job with a task that was not measured for this long is reported as not watched."""
 _NO_PROCESS: Final = ProcessSummary()
 _NAMED_MAX: Final = 5
+_JOBS_AT_ONCE: Final = 100
 
 
 @dataclass(slots=True)
@@ -60,13 +62,16 @@ async def watch_hangs(leader: Leader, watch: HangWatch) -> None:
         return
     uses = leader.measures.newest()
     defaults = leader.sharing.hang_minutes
-    wanted_by_job = {
-        id_: wanted
-        for id_, record in leader.active.records.items()
-        if (wanted := hang_detection(record.spec.extras, defaults.get(record.virtual_cluster, 0))) is not None
-    }
+    wanted_by_job: dict[str, HangDetection] = {}
+    running: dict[str, dict[TaskId, AttemptKey]] = {}
+    for number, (id_, record) in enumerate(list(leader.active.records.items()), start=1):
+        wanted = hang_detection(record.spec.extras, defaults.get(record.virtual_cluster, 0))
+        if wanted is not None:
+            wanted_by_job[id_], running[id_] = wanted, _running(record.job)
+        if number % _JOBS_AT_ONCE == 0:
+            # Thousands of jobs must not delay a decision.
+            await asyncio.sleep(0)
     leader.measures.watch(wanted_by_job)
-    running = {id_: _running(leader.active.records[id_].job) for id_ in wanted_by_job}
     seen: dict[AttemptKey, Activity] = {}
     for key in [key for keys in running.values() for key in keys.values()]:
         before, use = watch.activities.get(key), uses.get(key)

@@ -12,7 +12,7 @@ import uvicorn
 from openpai.app import disk_guard
 from openpai.app.disk_guard import LOOK_S, RoomGuard
 from openpai.app.serve import _Server
-from openpai.lifecycle.model import ExitReport
+from openpai.lifecycle.model import AttemptKey, ExitReport
 from openpai.ports.backend import TaskSeen
 from openpai.system.disk_space import Space
 from tests.contracts.seen import a_key
@@ -88,3 +88,26 @@ async def test_the_disk_is_watched_many_times_a_second_only_while_there_are_task
     # The thread ends with the guard.
     await asyncio.gather(guarding, return_exceptions=True)
     assert may_have_tasks.is_set()
+
+
+async def test_the_paths_of_thousands_of_logs_are_not_made_on_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[str] = set()
+    path = AttemptKey.path
+
+    def noted(key: AttemptKey) -> str:
+        threads.add(threading.current_thread().name)
+        return path(key)
+
+    async def observe() -> list[TaskSeen]:
+        return [TaskSeen(a_key(), 1, started_at_ms=1)]
+
+    monkeypatch.setattr(AttemptKey, "path", noted)
+    guard = RoomGuard(tmp_path, tmp_path, 1 << 20, observe, threading.Event())
+    try:
+        await guard.round(is_scarce=False)
+    finally:
+        guard.close()
+    assert len(threads) == 1
+    assert threading.current_thread().name not in threads

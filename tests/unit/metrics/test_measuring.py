@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from openpai.metrics.devices import readings_of
 from openpai.metrics.history import KeptHistory
 from openpai.metrics.service import MeasuredMetrics
 from openpai.ports.task_usage import Device, DeviceUse
-from openpai.series.labels import NO_LABELS
+from openpai.series.labels import NO_LABELS, Labels
 from openpai.series.model import Reading
 from openpai.system.supervision import failures
 from tests.clocks import HandClock
@@ -30,6 +31,29 @@ async def test_a_value_that_is_not_in_the_catalogue_is_a_failure_that_is_counted
     assert failures()["measure strange"] == before + 1
     assert metrics.latest("pai_strange") == ()
     assert [each.value for each in metrics.latest("pai_leads")] == [1.0]
+    await metrics.close()
+
+
+async def test_a_decision_need_not_wait_for_a_round_over_thousands_of_tasks(tmp_path: Path) -> None:
+    read = 0
+
+    def source() -> Iterator[Reading]:
+        nonlocal read
+        for number in range(5_000):
+            read += 1
+            yield Reading(Labels.of({"task": f"task-{number}"}), {"pai_leads": 1.0})
+
+    metrics = MeasuredMetrics(HandClock(START_MS), KeptHistory(tmp_path / "metrics.db"))
+    metrics.add_source("tasks", source)
+    await metrics.open()
+    measuring = asyncio.create_task(metrics.measure())
+    await asyncio.sleep(0)
+    before = read
+    for _ in range(12):
+        await asyncio.sleep(0)
+    assert 0 < before <= read <= before + 500
+    await measuring
+    assert read == 5_000
     await metrics.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from openpai.lifecycle.model import AttemptKey
@@ -109,6 +110,27 @@ def test_a_job_that_does_not_say_is_watched_by_the_default_of_its_virtual_cluste
             await Hanging(servers).look(row.id, 0, times=14, stopped=0)
         assert len(await hangs_of(servers, rows["train"].id)) == 1
         assert await hangs_of(servers, rows["off"].id) == []
+
+    live(story)
+
+
+def test_a_decision_need_not_wait_until_thousands_of_jobs_were_looked_at() -> None:
+    async def story(servers: Servers) -> None:
+        await servers.submit("train", extras={"hangDetection": {"minutes": 1}})
+        await servers.in_phase("train", "running")
+        leader = servers.leader
+        leader.measures = TaskMeasures()
+        (record,) = leader.active.records.values()
+        leader.active.records |= {f"job-{number}": record for number in range(1_000)}
+        looking = asyncio.create_task(watch_hangs(leader, HangWatch()))
+        turns = 0
+        while not looking.done():
+            await asyncio.sleep(0)
+            turns += 1
+        await looking
+        for number in range(1_000):
+            del leader.active.records[f"job-{number}"]
+        assert turns > 10
 
     live(story)
 
