@@ -21,6 +21,7 @@ import pytest
 
 from tests.fork_server import start_pai
 from tests.outcome import Outcome, run_pai
+from tests.pauses import Pauses
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "correct-horse-1"
@@ -152,10 +153,10 @@ def environment(**more: str) -> dict[str, str]:
 
 def until(is_so: Callable[[], bool], what: str) -> None:
     """Wait for what other processes bring about."""
-    deadline = time.monotonic() + WITHIN_S
+    deadline, pauses = time.monotonic() + WITHIN_S, Pauses()
     while not is_so():
         assert time.monotonic() < deadline, f"not within {WITHIN_S} s: {what}"
-        time.sleep(0.05)
+        time.sleep(pauses.next_s())
 
 
 def job_text(name: str, *commands: str, image: str = "busybox", role: Mapping[str, Any] = {}, **more: Any) -> str:

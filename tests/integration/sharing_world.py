@@ -20,6 +20,7 @@ from openpai.app.settings import Settings
 from openpai.app.startup import ensure_admin
 from openpai.store.database import Database
 from tests.newest import fill
+from tests.pauses import Pauses
 
 from .api_world import share_routes
 from .truth import truthful
@@ -118,10 +119,11 @@ class Sharing:
 
 async def eventually(is_so: Callable[[], Awaitable[bool]], what: str) -> None:
     """Return once a condition on the platform's answers holds; fail when that takes too long."""
+    pauses = Pauses()
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_S):
             while not await is_so():  # noqa: ASYNC110 - users see the answers only by asking
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(pauses.next_s())
             return
     raise AssertionError(f"not in {PATIENCE_S:g} s: {what}")
 

@@ -18,6 +18,7 @@ import httpx
 
 from tests.e2e.server import PASSWORD
 from tests.fork_server import start_pai
+from tests.pauses import Pauses
 
 _PATIENCE_S: Final = 90.0
 _JOB: Final = """
@@ -66,10 +67,10 @@ class Replica:
 
 async def until(ask: Callable[[], Awaitable[bool]], within_s: float = _PATIENCE_S) -> float:
     """Wait until something holds, and return how long that took."""
-    began_s = time.monotonic()
+    began_s, pauses = time.monotonic(), Pauses()
     while not await ask():
         assert time.monotonic() - began_s < within_s, f"not within {within_s:.0f} s"
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(pauses.next_s())
     return time.monotonic() - began_s
 
 

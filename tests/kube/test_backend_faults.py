@@ -29,13 +29,15 @@ from tests.contracts.seen import PATIENCE_S, Watch, a_key, a_launch, forget, obs
 from tests.kube import fake_nodes
 from tests.kube.fake_nodes import LABEL
 from tests.kube.server import control_plane, why_not
+from tests.pauses import Pauses
 
 
 async def until(asks: Callable[[], Awaitable[object]]) -> None:
     """Wait until an answer is true."""
+    pauses = Pauses()
     async with asyncio.timeout(PATIENCE_S):
         while not await asks():  # noqa: ASYNC110  # what happens at the API server raises no event here
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(pauses.next_s())
 
 
 async def is_false(asked: Awaitable[object]) -> bool:

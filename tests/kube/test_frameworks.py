@@ -25,6 +25,7 @@ from tests.e2e.server import PASSWORD, Server
 from tests.fork_server import start_pai
 from tests.kube.proxy import BadProxy
 from tests.kube.server import ASSETS, why_not
+from tests.pauses import Pauses
 
 pytestmark = [
     pytest.mark.slow,
@@ -79,18 +80,17 @@ class World:
         self.until(ready.exists, "serve did not start")
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        assert self.process is not None
-        self.process.send_signal(how)
-        code = self.process.wait(30)
-        self.process = None
-        return code
+        process, self.process = self.process, None
+        assert process is not None
+        process.send_signal(how)
+        return process.wait(30)
 
     def until(self, is_so: Callable[[], object], what: str) -> None:
-        limit_s = time.monotonic() + WITHIN_S
+        limit_s, pauses = time.monotonic() + WITHIN_S, Pauses()
         while not is_so():
             if time.monotonic() > limit_s:
                 pytest.fail(f"{what}:\n{(self.place / 'serve.log').read_text()[-3000:]}")
-            time.sleep(0.05)
+            time.sleep(pauses.next_s())
 
     def apply(self, name: str, *roles: dict[str, Any], **spec: Any) -> None:
         annotations = spec.pop("annotations", {})

@@ -20,6 +20,7 @@ from openpai.lifecycle.model import AttemptKey, ExitReport
 from openpai.ports.backend import ForgetTask, KillTask, LaunchTask, MarksDevices
 from tests.kube.fake_gpu_driver import GPUS, FakeGpuDriver
 from tests.kube.images import SHELL_IMAGE
+from tests.pauses import Pauses
 
 pytestmark = pytest.mark.full
 
@@ -110,9 +111,10 @@ async def test_a_bad_gpu_is_kept_from_every_scheduler_until_it_is_good(
 
 
 async def bad_devices(made: KubernetesBackend, bad: set[int]) -> None:
+    pauses = Pauses()
     async with asyncio.timeout(60):
         while (await made.nodes())[0].bad_devices != bad:  # noqa: ASYNC110  # nodes have no events
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(pauses.next_s())
 
 
 async def test_a_log_arrives_within_a_second_and_outlives_its_pod(gpu_driver: FakeGpuDriver, tmp_path: Path) -> None:
