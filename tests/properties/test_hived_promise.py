@@ -124,6 +124,8 @@ class History:
         self.core = core_of(self.text)
         self.mirror = core_of(self.text)
         self.waiting: dict[str, GangRequest] = {}
+        self.too_large: dict[str, GangRequest] = {}
+        """What no cell that is promised can hold: until promises change, asking for it again proves nothing."""
         self.count = 0
         self.log: list[str] = []
 
@@ -198,9 +200,7 @@ class History:
         self.judge(request, decision)
         self.log.append(f"{request} -> {decision}")
         if isinstance(decision, Wait):
-            # What is too large for all that was promised waits for ever: asking for it again proves nothing.
-            if decision.code is not Code.TOO_LARGE:
-                self.waiting[request.id] = request
+            (self.too_large if decision.code is Code.TOO_LARGE else self.waiting)[request.id] = request
         elif self.dice.random() < 0.9:
             self.both("schedule", request)
             self.both("commit", request.id, self.count)

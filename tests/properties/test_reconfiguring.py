@@ -16,7 +16,7 @@ from unittest.mock import patch
 import pytest
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.cells.model import State
+from openpai.scheduler.cells.model import Code, State, Wait
 from openpai.scheduler.config.model import InvalidConfig
 from openpai.scheduler.config.reading import read_config
 from tests.properties import test_hived_promise as promise
@@ -107,9 +107,12 @@ class History(promise.History):
         assert lost == set(report.demoted)
         assert self.core.cluster.unhealthy == health
         assert {name: self.core.spots_held(name) for name in before[1]} == before[1]
+        self.waiting, self.too_large = {**self.waiting, **self.too_large}, {}
         for name, request in list(self.waiting.items()):
             try:
-                self.both("schedule", request)
+                decision = self.both("schedule", request)
+                if isinstance(decision, Wait) and decision.code is Code.TOO_LARGE:
+                    self.too_large[name] = self.waiting.pop(name)
             except Refused:
                 # Its virtual cluster has nothing of that kind any more.
                 del self.waiting[name]
