@@ -107,6 +107,19 @@ def test_the_register_needs_nothing_of_a_host() -> None:
     assert "attempts" not in found
 
 
+async def test_a_decision_need_not_wait_until_thousands_of_attempts_were_observed(far: Far) -> None:
+    for index in range(4 * SEEN_AT_ONCE):
+        far.register.add(Attempt(AttemptKey("job", 0, "worker", index, 0), f"pod-{index}"))
+    observing = asyncio.create_task(far.register.observe())
+    turns = 0
+    while not observing.done():
+        await asyncio.sleep(0)
+        turns += 1
+    # One for each part would be four.
+    assert turns > 12
+    far.register.close()
+
+
 async def test_thousands_of_attempts_are_observed_in_parts_and_some_of_them_at_once(far: Far) -> None:
     keys = [AttemptKey("job", 0, "worker", index, 0) for index in range(4 * SEEN_AT_ONCE)]
     for key in keys:

@@ -38,7 +38,8 @@ _NODE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _PEOPLE: Final[Mapping[str, str]] = {"user": USER_LABEL, "job": NAME_LABEL, "role": ROLE_LABEL, "index": INDEX_LABEL}
 
 
-@lru_cache(maxsize=4096)
+# An attempt is named a few times within a moment, and its pod keeps the name.
+@lru_cache(maxsize=1024)
 def pod_name(scope: str, key: AttemptKey) -> str:
     """Return the name of an attempt's pod, a DNS label that no other attempt of any platform has."""
     return f"pai-{slug(key.role)}-{slug(str(key.index))}-{digest(scope, key.path(), length=20)}"
