@@ -285,6 +285,8 @@ class History:
         self.seen["waiting"] += bool(state.queue.all())
         self.seen["reserving"] += bool(state.reserving)
         self.seen["kept"] += bool(state.kept)
+        self.seen["draining"] += any(drain.number is not None for drain in state.drains.of.values())
+        self.seen["ahead"] += any(drain.ahead_ms for drain in state.drains.of.values())
         self.seen["withheld"] += any(kept.is_withheld for kept in state.kept.values())
         self.seen["closed"] += any(kept.closed_ms is not None for kept in state.kept.values())
         self.seen["guests"] += any(kept.guests for kept in state.kept.values())
@@ -337,7 +339,7 @@ def test_a_resumed_scheduler_decides_as_before() -> None:
     seen: Counter[str] = Counter()
     for seed in range(QUICK):
         seen += played(seed)
-    for what in ("reserving", "kept", "withheld", "closed", "lent", "moved", "bad", "afresh"):
+    for what in ("reserving", "kept", "withheld", "closed", "draining", "ahead", "lent", "moved", "bad", "afresh"):
         assert seen[what], f"nothing was {what} in these histories"
 
 

@@ -200,8 +200,8 @@ class VcShare:
     """A virtual cluster's cells of one chain, or one pinned cell of it."""
 
     __slots__ = (
-        "bad", "bindings", "chain", "claimed", "claimed_at", "keys", "name", "pin", "promised", "serving", "size",
-        "unit_indexes", "unserved",
+        "bad", "bindings", "chain", "claimed", "claimed_at", "draining", "keys", "name", "pin", "promised", "serving",
+        "size", "unit_indexes", "unserved",
     )  # fmt: skip
 
     def __init__(self, name: str, chain: Chain, pin: str | None = None) -> None:
@@ -225,6 +225,8 @@ class VcShare:
         """Devices claimed, by priority."""
         self.bad = 0
         """Bad devices in the cells that serve it."""
+        self.draining = 0
+        """Its nodes that are left to drain, as bits: what needs less than a node takes others where it can."""
 
     @property
     def label(self) -> str:

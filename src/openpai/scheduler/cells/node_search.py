@@ -111,7 +111,14 @@ def room_of(unit: Unit) -> int:
 
 
 def find_open_unit(share: VcShare, number: int, within: Within | None) -> Unit | None:
-    """Return the unit in use that should be empty last of those with `number` devices to take without a preemption."""
+    """Return the unit in use that should be empty last of those with `number` devices to take without a preemption.
+
+    A node that is left to drain comes last of the nodes that gangs run on already, where it may be any node.
+    """
+    if share.draining and within is None:
+        unit = _find_spared_unit(share, number)
+        if unit is not None:
+            return unit
     best = None
     for level, unit_index in share.unit_indexes.items():
         if unit_index.size < number:
@@ -126,6 +133,20 @@ def find_open_unit(share: VcShare, number: int, within: Within | None) -> Unit |
         if best is None or room_of(unit).bit_count() < room_of(best).bit_count():
             best = unit
     return best
+
+
+def _find_spared_unit(share: VcShare, number: int) -> Unit | None:
+    """Return the best part of a node, or node that gangs run on and that is not left to drain."""
+    found = []
+    for level, unit_index in share.unit_indexes.items():
+        if unit_index.size >= number:
+            keys, among = share.keys[level].fits[number], -1
+            if level == share.chain.node_level:
+                keys, among = keys & ~unit_index.whole, ~share.draining
+            unit = _closest(unit_index.some(keys, UNITS_COMPARED_MAX, among), number)
+            if unit is not None:
+                found.append(unit)
+    return min(found, key=lambda unit: room_of(unit).bit_count(), default=None)
 
 
 def _candidates(

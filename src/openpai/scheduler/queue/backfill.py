@@ -261,8 +261,13 @@ def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_m
 
 def _all_left_ms(ends: Sequence[Leaving]) -> int:
     """Return the time by which all of these gangs have left with an even chance, if they end independently."""
-    chance = 0.5 ** (1 / len(ends))
+    chance = each_left(len(ends))
     return max([end.by(chance) for end in ends])
+
+
+def each_left(gangs: int) -> float:
+    """Return the chance with which each of some gangs has left when all of them have with an even chance."""
+    return float(0.5 ** (1 / gangs))
 
 
 def _least_idle_first(cluster: Cluster, ends: list[Leaving], now_ms: int) -> list[Leaving]:

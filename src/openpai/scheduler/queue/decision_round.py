@@ -10,8 +10,8 @@ from openpai.protocol.errors import Refused
 from openpai.scheduler.cells.model import Bind, Code, GangRecord
 from openpai.scheduler.cells.model import Preempt as HivedPreempt
 from openpai.scheduler.cells.model import Wait as HivedWait
-from openpai.scheduler.model import Gang, Preempt
-from openpai.scheduler.queue.backfill import Kept
+from openpai.scheduler.model import Gang, Order, Preempt
+from openpai.scheduler.queue.backfill import Kept, each_left
 from openpai.scheduler.queue.borrowing import borrow, may_borrow, promote
 from openpai.scheduler.queue.kept_cells import KeptCells
 from openpai.scheduler.queue.moving import make_room, review
@@ -50,6 +50,7 @@ class Round:
             review(state, self._now_ms)
         state.update_turns()
         self._kept.review()
+        self._update_drains()
         decisions = self._take_reserved(limit)
         self._look_through(decisions, limit)
         while len(decisions) < limit and self._take_back_displaced():
@@ -59,6 +60,22 @@ class Round:
             self._look_through(decisions, limit)
         state.running.settle_use(self._now_ms)
         return tuple(decisions)
+
+    def _update_drains(self) -> None:
+        """Choose again which nodes are left to drain, where gangs of whole nodes wait and something has changed."""
+        state, queue, drains = self._state, self._state.queue, self._state.drains
+        for name in queue.due_among({**queue.wholes, **drains.of}, state.core.cluster.freed):
+            if name in queue.wholes and state.orders.get(name, Order.FAIR) is Order.FAIR:
+                drains.update(name, self._now_ms, self._all_left_ms, queue.has_smaller(name))
+            else:
+                drains.set(name, None)
+
+    def _all_left_ms(self, requests: Sequence[str]) -> int | None:
+        """Return when all requests with these names have left with an even chance; None if some of them do not run."""
+        state = self._state
+        held = [state.running.gangs.get(state.gang_name(request)) for request in requests]
+        left = [state.left_ms(each, each_left(len(held))) for each in held if each is not None]
+        return self._now_ms + max(left) if len(left) == len(held) else None
 
     def _look_through(self, decisions: list[Decision], limit: int) -> None:
         state = self._state

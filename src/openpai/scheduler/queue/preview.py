@@ -62,7 +62,7 @@ def _first_that_waits(
         requests = requests_of(gang, state.machines.skus)
         if isinstance(requests, Uncountable):
             return index, None, uncountable_reason(state, gang, requests.message)
-        waiting = Waiting(gang, requests, state.number + 1 + index)
+        waiting = state.waiting_of(gang, requests, state.number + 1 + index)
         if (gone := without_promise(state, gang)) is not None:
             return index, waiting, gone
         if (limit := limits.exceeded(gang)) is not None:

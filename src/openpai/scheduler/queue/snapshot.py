@@ -71,6 +71,7 @@ def dump(state: SchedulerState) -> dict[str, Any]:
         "orders": {name: order.value for name, order in state.orders.items()},
         "use": running.ledger.dump(),
         "kept": [kept.dump() for kept in state.kept.values()],
+        "drains": state.drains.dump(),
         "moves": state.moves.dump(),
         "run_times": running.run_times.dump(),
         "memory": _memory_out(state),
@@ -101,6 +102,7 @@ def load(data: Mapping[str, Any]) -> SchedulerState:
     state.turns_given = {name: (given[0], given[1]) for name, given in data["turns_given"].items()}
     # Without their idle time they are of an earlier version, which named physical cells: cells are chosen again.
     state.kept = {row["virtual_cluster"]: kept_in(row) for row in data["kept"] if "idle_ms" in row}
+    state.drains.load(data.get("drains", {}))
     state.moves = MoveBook.load(data.get("moves", {}))
     for move in state.moves.open.values():
         state.link_kept(move)

@@ -15,6 +15,7 @@ from openpai.scheduler.cells.restoring import Reconfigured
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.model import Gang, Node, Order
 from openpai.scheduler.queue.backfill import ALONE_AFTER, CLOSED_AFTER, PATIENCE_MAX_MS, FeasibilityCache, Kept, Leaving
+from openpai.scheduler.queue.draining import Drains
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.moves import Move, MoveBook, job_key
 from openpai.scheduler.queue.nodes import Machines
@@ -54,6 +55,7 @@ class SchedulerState:
         """Gangs whose request cannot be counted in devices, with their numbers and the reason."""
         self.kept: dict[str, Kept] = {}
         """The cells kept for a gang that has waited for long, by virtual cluster."""
+        self.drains = Drains(core.cluster)
         self.moves = MoveBook()
         self.lent: dict[str, dict[str, RunningGang]] = {}
         """Gangs that run on borrowed devices, by virtual cluster."""
@@ -86,6 +88,7 @@ class SchedulerState:
         before = self.core.cluster
         report = self.core.reconfigure(config)
         self.kept.clear()
+        self.drains.start_over(self.core.cluster)
         self.promoted_at.clear()
         if self.core.cluster is before:
             self.machines.resize()
@@ -129,12 +132,16 @@ class SchedulerState:
             self.uncountable[gang.id] = gang, number, requests.message
         else:
             self.uncountable.pop(gang.id, None)
-            waiting = Waiting(gang, requests, number)
+            waiting = self.waiting_of(gang, requests, number)
             if self.order_of(gang) is Order.SHORTEST:
                 waiting.turn = self.turn(waiting) if turn is None else turn
             self.queue.add(waiting)
             if self.outranks_kept(gang):
                 self.queue.touch(gang.virtual_cluster)
+
+    def waiting_of(self, gang: Gang, requests: GangRequests, number: int) -> Waiting:
+        """Return a gang as it waits in the queue."""
+        return Waiting(gang, requests, number, whole_nodes=self.drains.whole_nodes(gang, requests))
 
     def put_back(self, waiting: Waiting) -> None:
         """Queue a gang again for which devices were reserved; what it asks for is counted again."""
@@ -145,6 +152,7 @@ class SchedulerState:
         changed = {name for name in {*orders, *self.orders} if orders.get(name) != self.orders.get(name)}
         self.orders = dict(orders)
         for name in sorted(changed):
+            self.drains.set(name, None)
             is_shortest = orders.get(name) is Order.SHORTEST
             self.queue.update_turns(name, self.turn if is_shortest else lambda _: 0)
 
@@ -367,4 +375,7 @@ class SchedulerState:
             use = -waiting.devices
         else:
             use = self.running.ledger.use((name, gang.user), self.now_ms)
-        return -gang.priority, share, -gang.rank, use, gang.submitted_at_ms, waiting.number
+        since_ms = gang.submitted_at_ms
+        if waiting.whole_nodes:
+            since_ms -= self.drains.ahead_ms(name) * waiting.whole_nodes
+        return -gang.priority, share, -gang.rank, use, since_ms, waiting.number

@@ -37,6 +37,8 @@ class Waiting:
     """Sorts before age in its virtual cluster: 0 if only age counts, or for a gang that has waited long."""
     moved_for: str = ""
     """The name of the job that it was moved for, while other cells are reserved for it."""
+    whole_nodes: int = 0
+    """How many whole nodes of its virtual cluster it needs."""
 
     @property
     def order(self) -> LaneKey:
@@ -137,6 +139,8 @@ class Queue:
         self._waiting: dict[str, Waiting] = {}
         self._interruptible: dict[str, int] = {}
         """By group, the number of gangs that may borrow."""
+        self.wholes: dict[str, int] = {}
+        """By group, the number of gangs that need whole nodes, if there are any."""
 
     def __contains__(self, gang: str) -> bool:
         return gang in self._waiting
@@ -184,6 +188,8 @@ class Queue:
         self._waiting[gang.id] = waiting
         if gang.is_interruptible:
             self._interruptible[group] = self._interruptible.get(group, 0) + 1
+        if waiting.whole_nodes:
+            self.wholes[group] = self.wholes.get(group, 0) + 1
 
     def remove(self, gang: str) -> Waiting | None:
         """Remove a gang; return it if it waited."""
@@ -194,6 +200,10 @@ class Queue:
                 self._interruptible[lane.group] -= 1
                 if not self._interruptible[lane.group]:
                     del self._interruptible[lane.group]
+            if waiting.whole_nodes:
+                self.wholes[lane.group] -= 1
+                if not self.wholes[lane.group]:
+                    del self.wholes[lane.group]
             line = lane.lines[waiting.gang.user]
             del line[bisect_left(line, (waiting.order,))]
             if not line:
@@ -262,6 +272,11 @@ class Queue:
     def waiting_in(self, group: str) -> int:
         """Return how many gangs of a group wait."""
         return sum(len(line) for lane in self._groups.get(group, {}).values() for line in lane.lines.values())
+
+    def has_smaller(self, group: str) -> bool:
+        """Return whether a gang of a group waits that needs no whole node."""
+        lanes = self._groups.get(group, {}).values()
+        return any(not line[0][1].whole_nodes for lane in lanes for line in lane.lines.values())
 
     def update_turns(self, group: str, turn: Callable[[Waiting], int]) -> None:
         """Set the turn of every gang of a group, and sort its lines."""
