@@ -17,7 +17,6 @@ import httpx
 from cryptography.fernet import Fernet
 from fastapi import FastAPI
 from pwdlib.hashers.argon2 import Argon2Hasher
-from starlette.routing import BaseRoute
 
 from openpai.access.accounts import ADMIN_GROUP, DEFAULT_GROUP, Group, User
 from openpai.api.app import create_api
@@ -56,7 +55,6 @@ from .truth import truthful
 PASSWORD = "correct horse"
 # Comparing a password with it costs next to nothing, as with one of the platform's own it does on purpose.
 _HASH = Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
-_ROUTES: list[BaseRoute] = []
 
 
 class Here(PlatformCommands):
@@ -78,16 +76,6 @@ class Here(PlatformCommands):
 
     async def why(self, user: str, name: str) -> tuple[Wait, ...]:
         return (self.wait,) if name == "second" else ()
-
-
-def share_routes(api: FastAPI) -> None:
-    """Match requests by the routes of the first platform of this process.
-
-    FastAPI prepares them at the first request, which costs more than all that most tests ask.
-    """
-    if not _ROUTES:
-        _ROUTES.extend(api.router.routes)
-    api.router.routes = _ROUTES
 
 
 class Names:
@@ -247,7 +235,6 @@ async def open_world(root: Path, database_url: str = "", **settings: Any) -> Asy
         market=MarketService(SqlMarketStore(database), kept, clock, Names()),
     )  # fmt: skip
     api = create_api(services)
-    share_routes(api)
     transport = httpx.ASGITransport(api, client=("192.0.2.7", 4711))
     # What a test is answered is also held against what the API says of itself.
     hooks = {"response": [truthful(api)]}

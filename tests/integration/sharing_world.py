@@ -22,7 +22,6 @@ from openpai.store.database import Database
 from tests.newest import fill
 from tests.pauses import Pauses
 
-from .api_world import share_routes
 from .truth import truthful
 
 PASSWORD = "correct-horse-1"
@@ -152,7 +151,6 @@ async def open_sharing(root: Path, *, nodes: int = 4, gpus: int = 8, **settings:
         leading = asyncio.create_task(server.leadership.run())
         await server.leadership.is_settled.wait()
         server.is_ready = True
-        share_routes(server.api)
         transport = httpx.ASGITransport(server.api, client=("192.0.2.7", 4711))
         try:
             hooks = {"response": [truthful(server.api)]}

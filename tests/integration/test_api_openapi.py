@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import validate
+from starlette.types import Scope
 
 from openpai.api.app import OPERATIONS
 from openpai.app.pages.rest import openapi
+
+from .api_world import World
 
 
 @pytest.fixture(scope="module")
@@ -107,3 +111,18 @@ def _check(document: dict[str, Any], content: dict[str, Any], name: str) -> None
     judge = OAS31Validator({**content["schema"], "components": document["components"]})
     faults = [fault.message for fault in judge.iter_errors(content["example"])]
     assert not faults, f"{name}: {faults}"
+
+
+async def test_a_request_is_compared_with_each_route_at_most_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = Counter[int]()
+    matches = APIRoute.matches
+
+    def counted(route: APIRoute, scope: Scope) -> Any:
+        compared[id(route)] += 1
+        return matches(route, scope)
+
+    monkeypatch.setattr(APIRoute, "matches", counted)
+    assert (await world.http.get("/api/v2/info")).status_code == 200
+    assert set(compared.values()) == {1}
