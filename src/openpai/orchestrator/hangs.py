@@ -84,9 +84,9 @@ async def watch_hangs(leader: Leader, watch: HangWatch) -> None:
     watch.spinning &= {key for key, task in seen.items() if task.output_at_ms < task.last.at_ms}
     watch.reported &= {key for key, task in seen.items() if task.active_at_ms < task.last.at_ms} | watch.spinning
     for id_, wanted in wanted_by_job.items():
-        record = leader.active.records.get(id_)
-        if record is not None:
-            await _look(leader, watch, record, wanted)
+        left = leader.active.records.get(id_)
+        if left is not None:
+            await _look(leader, watch, left, wanted)
 
 
 def _running(job: Job) -> dict[TaskId, AttemptKey]:
