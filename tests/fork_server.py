@@ -41,6 +41,8 @@ _IMPORTED: Final = (
     "openpai.app.up",
     "openpai.app.console",
     "openpai.app.serve",
+    "openpai.app.entrances",
+    "openpai.api.app",
     "openpai.app.settings_check",
     "openpai.app.settings_shown",
     "openpai.backends.process.backend",

@@ -146,6 +146,7 @@ async def open_sharing(root: Path, *, nodes: int = 4, gpus: int = 8, **settings:
     async with build(wanted) as server:
         # The full collection of garbage before a server leads would visit all that was imported for other tests.
         server.leadership._loading = nullcontext
+        await server.open_api()
         services = server.api.state.context.services
         await ensure_admin(services.users, services.clock, PASSWORD)
         leading = asyncio.create_task(server.leadership.run())

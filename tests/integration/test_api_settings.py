@@ -27,4 +27,5 @@ async def test_settings_changed_while_it_runs_name_the_time_and_the_user(tmp_pat
 async def test_the_server_shows_with_what_it_was_started(tmp_path: Path) -> None:
     given = ServerSetting("port", "PAI_PORT", 1, 9186, "file", "/etc/pai.yaml", "Port to listen on.")
     async with build(Settings(data_dir=tmp_path, backend="simulated"), (given,)) as built:
+        await built.open_api()
         assert built.api.state.context.services.server_settings == (given,)

@@ -189,6 +189,13 @@ def test_a_server_without_traces_does_not_load_the_library() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
+def test_what_only_requests_need_is_not_loaded_before_a_server_leads() -> None:
+    late = {"fastapi", "starlette", "uvicorn", "openpai.api.app", "openpai.app.entrances"}
+    code = f"import sys, openpai.app.serve; sys.exit(' '.join({late!r} & sys.modules.keys()) or 0)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_the_library_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, collector: Collector) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(Refused) as refusal, traces(collector.settings):

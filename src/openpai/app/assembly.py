@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import openpai
-from openpai.api.app import create_api
 from openpai.api.plugin_pages import read_plugin_pages
 from openpai.api.services import ServerSetting, Services, SshGateway
 from openpai.api.services import Settings as ApiSettings
@@ -67,7 +66,7 @@ from openpai.store.queries import SqlJobQueries
 from openpai.store.storages import SqlStorageStore
 from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault
-from openpai.system.garbage import loading
+from openpai.system.garbage import loading, no_collections
 from openpai.system.supervision import supervise
 
 MOMENT_S: Final = 1.0
@@ -79,10 +78,12 @@ PORTAL: Final = Path(openpai.__file__).parent / "portal"
 class Server:
     """A server that is wired but does not serve yet."""
 
-    api: Any
     leadership: Leadership | Follower
     hang_up: Callable[[], None]
     """Ends every followed log, so that a stopping server does not wait for its readers."""
+    open_api: Callable[[], Awaitable[None]]
+    """Sets `api`. A start of a large cluster does this last: a second of it is no part of its first decision."""
+    api: Any = None
     is_ready: bool = False
     ssh: SshGateway | None = None
     """Its SSH gateway, once that listens."""
@@ -131,50 +132,63 @@ async def build(settings: Settings, shown: tuple[ServerSetting, ...] = ()) -> As
         stack.callback(storages.close)
         find = partial(getattr, rooms.commands, "leader")
         metrics = open_metrics(settings, rooms.data.root, rooms.clock, find)
-        rooms.commands.alert_parts = replace(_alert_parts(settings, rooms, stack, storages), metrics=metrics)
+        parts = rooms.commands.alert_parts = replace(_alert_parts(settings, rooms, stack, storages), metrics=metrics)
         leadership = Follower() if settings.api_only else await _leadership(settings, rooms, stack, promised)
         sign_on = None
         if identity is not None:
             sign_on, provider = open_sign_on(identity, rooms.vault, rooms.clock)
             if provider is not None:
                 stack.push_async_callback(provider.close)
-        server = Server(
-            None, leadership, rooms.logs.hang_up, ssh_host_key=rooms.data.ssh_host_key, root=rooms.data.root
-        )
-        market = await open_market(rooms.database, rooms.kept, rooms.clock, is_seeded=not settings.api_only)
-        of_api = ApiSettings(version=version("openpai"), logs_requests=settings.log_requests)
-        server.api = create_api(
-            Services(
-                rooms.commands, rooms.queries, rooms.users, rooms.logs, rooms.clock, of_api, lambda: server.is_ready,
-                cluster_settings=rooms.kept,
-        usage=rooms.usage,
-                storages=storages,
-                sealer=rooms.vault,
-                sign_on=sign_on,
-                check_database=rooms.database_health.check,
-                readiness=rooms.readiness.check,
-                leads=lambda: rooms.commands.leader is not None,
-                work=rooms.work,
-                find_log=rooms.log_places.require,
-                find_work=rooms.log_places.require_work,
-                portal=PORTAL,
-                code=rooms.code,
-                ssh=lambda: server.ssh,
-                applications=lambda: server.applications,
-                alerts=rooms.alerts,
-                sender=rooms.commands.alert_parts.sender,
-                metrics=metrics,
-                market=market,
-                server_settings=shown,
-                plugin_pages=read_plugin_pages(settings.plugin_pages or ""),
+        plugin_pages = read_plugin_pages(settings.plugin_pages or "")
+
+        async def open_api() -> None:
+            # In a thread: the pods of the first decision are being created meanwhile.
+            create_api = await asyncio.to_thread(_read_api)
+            market = await open_market(rooms.database, rooms.kept, rooms.clock, is_seeded=not settings.api_only)
+            of_api = ApiSettings(version=version("openpai"), logs_requests=settings.log_requests)
+            server.api = create_api(
+                Services(
+                    rooms.commands, rooms.queries, rooms.users, rooms.logs, rooms.clock, of_api,
+                    lambda: server.is_ready,
+                    cluster_settings=rooms.kept,
+                    usage=rooms.usage,
+                    storages=storages,
+                    sealer=rooms.vault,
+                    sign_on=sign_on,
+                    check_database=rooms.database_health.check,
+                    readiness=rooms.readiness.check,
+                    leads=lambda: rooms.commands.leader is not None,
+                    work=rooms.work,
+                    find_log=rooms.log_places.require,
+                    find_work=rooms.log_places.require_work,
+                    portal=PORTAL,
+                    code=rooms.code,
+                    ssh=lambda: server.ssh,
+                    applications=lambda: server.applications,
+                    alerts=rooms.alerts,
+                    sender=parts.sender,
+                    metrics=metrics,
+                    market=market,
+                    server_settings=shown,
+                    plugin_pages=plugin_pages,
+                )
+            )  # fmt: skip
+            stack.push_async_callback(server.api.state.forwarder.close)
+            metrics.add_source("requests", server.api.state.context.times.readings)
+            await stack.enter_async_context(
+                measuring(settings, metrics, rooms.data.root, rooms.database, rooms.clock, find)
             )
-        )  # fmt: skip
-        stack.push_async_callback(server.api.state.forwarder.close)
-        metrics.add_source("requests", server.api.state.context.times.readings)
-        await stack.enter_async_context(
-            measuring(settings, metrics, rooms.data.root, rooms.database, rooms.clock, find)
+
+        server = Server(
+            leadership, rooms.logs.hang_up, open_api, ssh_host_key=rooms.data.ssh_host_key, root=rooms.data.root
         )
         yield server
+
+
+def _read_api() -> Callable[[Services], Any]:
+    with no_collections():
+        from openpai.api.app import create_api
+    return create_api
 
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:

@@ -57,7 +57,7 @@ class Leadership:
         self.url = ""
         """The URL under which other servers reach this one; set once it listens."""
         self.is_settled = asyncio.Event()
-        """Set once this server leads, or knows that another one does."""
+        """Set once this server leads and has decided what starts now, or knows that another one leads."""
 
     async def run(self) -> None:
         """Lead whenever possible, until cancelled."""
@@ -129,9 +129,9 @@ class Leadership:
     async def _lead(self, leader: Leader) -> None:
         self._commands.leader = leader
         log.info("this server leads", epoch=leader.epoch, jobs=len(leader.active.records), nodes=len(leader.nodes))
-        self.is_settled.set()
         try:
-            await lead(leader, self._holder, self._housekeeping)
+            # What else a start does would delay the first decision.
+            await lead(leader, self._holder, self._housekeeping, self.is_settled.set)
         finally:
             self._commands.leader = None
 

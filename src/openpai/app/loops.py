@@ -59,10 +59,19 @@ class Resync(Exception):
     """The leader's copy of the active jobs is outdated: take over again from the store."""
 
 
-async def lead(leader: Leader, holder: str, housekeeping: Callable[[], Awaitable[float | None]]) -> None:
-    """Run every loop until this server leads no longer; raises LeaseLost or Resync."""
+async def lead(
+    leader: Leader,
+    holder: str,
+    housekeeping: Callable[[], Awaitable[float | None]],
+    decided: Callable[[], object] = lambda: None,
+) -> None:
+    """Run every loop until this server leads no longer; raises LeaseLost or Resync.
+
+    `decided` is called after each turn, first after one that is made at once.
+    """
+    leader.nudges.work.set()
     loops = (
-        _turns(leader),
+        _turns(leader, decided),
         _timers(leader),
         _news(leader),
         _every(leader, AUDIT_EVERY_S, lambda: audit(leader)),
@@ -99,7 +108,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-async def _turns(leader: Leader) -> None:
+async def _turns(leader: Leader, decided: Callable[[], object] = lambda: None) -> None:
     while True:
         # Cells are kept, and jobs are moved, when a job has waited for long, though nothing is reported then.
         again_ms = leader.scheduler.look_again_ms()
@@ -111,6 +120,7 @@ async def _turns(leader: Leader) -> None:
         with span("leader.turn"):
             has_more = await _guarded(leader, turn(leader))
         leader.turns, leader.turn_s = leader.turns + 1, leader.turn_s + perf_counter() - began_s
+        decided()
         if has_more:
             leader.nudges.work.set()
             # Other tasks run between two rounds of a long queue.

@@ -14,32 +14,26 @@ import json
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import version
-from typing import Final
-
-import uvicorn
+from types import ModuleType
+from typing import Final, Protocol
 
 from openpai.api.services import ServerSetting
-from openpai.api.shell_frames import MESSAGE_MAX
-from openpai.app.application_ports import application_entrance
 from openpai.app.assembly import Server, build
+from openpai.app.connection_limits import raise_file_limit
 from openpai.app.console import Console
 from openpai.app.datadir import note_address
-from openpai.app.http_guard import BoundedSocket, bounded_heads
 from openpai.app.settings import Settings
 from openpai.app.settings_check import check, is_loopback
-from openpai.app.ssh_gateway import described, read_host_key, ssh_gateway
 from openpai.app.startup import ADMIN, ensure_admin, ensure_groups
 from openpai.app.tracing import traces
 from openpai.protocol.errors import BadConfiguration
 from openpai.system.allocator import give_memory_back
-from openpai.system.garbage import collect_forever
+from openpai.system.garbage import collect_forever, no_collections
 from openpai.system.supervision import count_what_nobody_catches, supervise
 
 BACKLOG: Final = 2048
-GOODBYE_S: Final = 3
-DATE_EVERY_S: Final = 1.0
 
 
 def serve(settings: Settings, admin_password: str | None, shown: tuple[ServerSetting, ...] = ()) -> None:
@@ -67,34 +61,21 @@ async def _serve(
 ) -> None:
     console = Console(settings)
     async with build(settings, shown) as built:
-        # Raise the limit only now: tasks inherit the limits that the server was started with.
-        heads = bounded_heads(settings.connections_per_address, settings.proxies)
-        server = _Server(
-            uvicorn.Config(
-                built.api,
-                http=heads,
-                forwarded_allow_ips=None if settings.trusted_proxies is None else list(settings.proxies),
-                ws=BoundedSocket,
-                ws_max_size=MESSAGE_MAX,
-                ws_per_message_deflate=False,
-                ws_ping_interval=None,
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                timeout_graceful_shutdown=GOODBYE_S,
-                server_header=False,
-            ),
-            built.hang_up,
-        )
+        # Only now: tasks inherit the limits that the server was started with.
+        raise_file_limit()
         loop = asyncio.get_running_loop()
         count_what_nobody_catches(loop)
+        leaving = Leaving(built.hang_up)
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, server.leave)
+            loop.add_signal_handler(number, leaving.leave)
         built.leadership.url = _url(_reachable(settings.host), listener)
         leading = asyncio.create_task(built.leadership.run())
         collecting: asyncio.Task[None] | None = None
         try:
             await _settled(built, leading)
+            # Only now, as a large part of a server's modules serves requests and no decision.
+            entrances = await asyncio.to_thread(_read_entrances)
+            await built.open_api()
             services = built.api.state.context.services
             await ensure_groups(services)
             # Objects that exist now stay for good, so the garbage collector need not check them again.
@@ -103,16 +84,14 @@ async def _serve(
             collecting = supervise("collect garbage", collect_forever)
             # The last step before the password is printed: if the start failed in between, it would be lost.
             made_up = None if settings.api_only else await ensure_admin(services.users, services.clock, admin_password)
-            context = built.api.state.context
-            async with (
-                _ssh(settings, built, ssh),
-                application_entrance(settings, context, built.root) as built.applications,
-            ):
+            async with entrances.opened(settings, built, ssh):
+                server = entrances.api_server(settings, built)
                 serving = asyncio.create_task(server.serve(sockets=[listener]))
+                leaving.begin(server)
                 built.is_ready = True
                 _announce(settings, built, listener, made_up, console)
                 await asyncio.wait({serving, leading}, return_when=asyncio.FIRST_COMPLETED)
-                server.leave()
+                leaving.leave()
             await serving
         finally:
             built.is_ready = False
@@ -124,16 +103,10 @@ async def _serve(
     console.ended()
 
 
-@contextlib.asynccontextmanager
-async def _ssh(settings: Settings, built: Server, listener: socket.socket | None) -> AsyncIterator[None]:
-    """Answer SSH clients, if the settings say so."""
-    if listener is None:
-        yield
-        return
-    host_key = await asyncio.to_thread(read_host_key, settings, built.ssh_host_key)
-    built.ssh = described(listener, host_key)
-    async with ssh_gateway(listener, host_key, built.api.state.context):
-        yield
+def _read_entrances() -> ModuleType:
+    with no_collections():
+        from openpai.app import entrances
+    return entrances
 
 
 async def _settled(built: Server, leading: asyncio.Task[None]) -> None:
@@ -144,34 +117,33 @@ async def _settled(built: Server, leading: asyncio.Task[None]) -> None:
         await leading
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn without its signal handlers, which would repeat the signal after a clean stop.
-
-    Nor does it check ten times a second whether it must stop: it waits for that.
-    """
-
-    def __init__(self, config: uvicorn.Config, hang_up: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._hang_up = hang_up
-        self._leaving = asyncio.Event()
-
-    async def main_loop(self) -> None:
-        """Renew the date in the headers of answers every second, until `leave` is called."""
-        while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                # Not `wait_for`: before Python 3.12 it forgets a cancellation that comes together with the event.
-                async with asyncio.timeout(DATE_EVERY_S):
-                    await self._leaving.wait()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+class Leaves(Protocol):
+    """A server that can be asked to stop."""
 
     def leave(self) -> None:
         """Start to stop; on a second call, do not wait for open requests."""
-        self.force_exit = self.should_exit
-        self.should_exit = True
-        self._leaving.set()
+        ...
+
+
+class Leaving:
+    """Passes the signals to stop on to the server, also those that came before there was one."""
+
+    def __init__(self, hang_up: Callable[[], None]) -> None:
+        self._hang_up = hang_up
+        self._server: Leaves | None = None
+        self._is_asked = False
+
+    def begin(self, server: Leaves) -> None:
+        """Set the server to stop."""
+        self._server = server
+        if self._is_asked:
+            server.leave()
+
+    def leave(self) -> None:
+        """Start to stop."""
+        self._is_asked = True
+        if self._server is not None:
+            self._server.leave()
         self._hang_up()
 
 

@@ -11,7 +11,8 @@ import uvicorn
 
 from openpai.app import disk_guard
 from openpai.app.disk_guard import LOOK_S, RoomGuard
-from openpai.app.serve import _Server
+from openpai.app.entrances import _Server
+from openpai.app.serve import Leaving
 from openpai.lifecycle.model import AttemptKey, ExitReport
 from openpai.ports.backend import TaskSeen
 from openpai.system.disk_space import Space
@@ -24,7 +25,9 @@ def test_it_renews_the_date_of_its_answers_each_second_and_leaves_at_once() -> N
     left: list[float] = []
 
     async def serve() -> float:
-        server = _Server(uvicorn.Config(lambda: None), lambda: left.append(loop.time()))
+        server = _Server(uvicorn.Config(lambda: None))
+        leaving = Leaving(lambda: left.append(loop.time()))
+        leaving.begin(server)
         ticks: list[int] = []
         tick = server.on_tick
 
@@ -39,7 +42,7 @@ def test_it_renews_the_date_of_its_answers_each_second_and_leaves_at_once() -> N
         serving = asyncio.create_task(server.main_loop())
         await asyncio.sleep(60.5)
         assert len(ticks) == 61
-        server.leave()
+        leaving.leave()
         await serving
         return loop.time()
 
@@ -48,6 +51,17 @@ def test_it_renews_the_date_of_its_answers_each_second_and_leaves_at_once() -> N
     finally:
         loop.close()
     assert left == [ended]
+
+
+def test_a_signal_that_comes_before_there_is_a_server_stops_it() -> None:
+    server = _Server(uvicorn.Config(lambda: None))
+    leaving = Leaving(lambda: None)
+    leaving.leave()
+    leaving.begin(server)
+    assert server.should_exit
+    assert not server.force_exit
+    leaving.leave()
+    assert server.force_exit
 
 
 async def test_the_disk_is_watched_many_times_a_second_only_while_there_are_tasks(

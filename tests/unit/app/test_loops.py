@@ -97,6 +97,32 @@ async def test_an_end_of_leading_comes_out_as_itself_and_not_in_a_group(
     assert caught.value is end
 
 
+async def test_a_leader_decides_at_once_and_then_tells_the_start_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = asyncio.Event()
+    may_end = asyncio.Event()
+    begun = asyncio.Event()
+
+    async def turn(leader: Leader) -> bool:
+        leader.nudges.work.clear()
+        begun.set()
+        await may_end.wait()
+        return False
+
+    async def nothing(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(loops, "turn", turn)
+    monkeypatch.setattr(loops, "retry_due", nothing)
+    leading = asyncio.create_task(lead(cast("Leader", WholeLeader()), "me", nothing, told.set))
+    await asyncio.wait_for(begun.wait(), 60)
+    assert not told.is_set()
+    may_end.set()
+    await asyncio.wait_for(told.wait(), 60)
+    leading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leading
+
+
 async def test_a_loop_that_is_nudged_while_it_is_cancelled_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = asyncio.Event()
 
