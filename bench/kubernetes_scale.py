@@ -156,6 +156,7 @@ async def cold_start(load: Load, root: Path) -> Figures:
         return {
             "cold_ready_s": round(ready_s, 2),
             "cold_decision_s": round(notes["first_launch"] - began, 2),
+            "cold_decision_cpu_s": round(notes["first_launch_cpu_s"], 2),
             "cold_first_pod_s": round(notes["created"][0] - began, 2),
             "cold_cpu_s": round(cpu_s, 2),
             "cold_memory_mb": server.memory_mb(),

@@ -41,6 +41,8 @@ class Notes:
         self.body = ""
         """The first pod, as it was sent."""
         self.first_launch = 0.0
+        self.first_launch_cpu_s = 0.0
+        """The processor time until then, from the start of the process."""
         self.decisions: list[tuple[float, float, float]] = []
         """When a decision was made, how long before it the last event arrived that it needed, and what the loop's
         thread computed meanwhile: neighbours on the machine do not change that."""
@@ -71,7 +73,7 @@ class Notes:
             now = time.monotonic()
             for action in actions:
                 if isinstance(action, LaunchTask):
-                    self.first_launch = self.first_launch or now
+                    self._note_launch(now)
                     if (freed := self._freed.pop(action.node, None)) is not None:
                         self.decisions.append((now, now - freed[0], time.thread_time() - freed[1]))
             await apply(backend, actions)
@@ -94,6 +96,10 @@ class Notes:
         watch_stream._event = noted_event  # noqa: SLF001
         gc.callbacks.append(self._note_collection)
 
+    def _note_launch(self, now: float) -> None:
+        if not self.first_launch:
+            self.first_launch, self.first_launch_cpu_s = now, time.process_time()
+
     def _note_collection(self, phase: str, _: Any) -> None:
         now = time.thread_time()
         if phase == "start":
@@ -104,7 +110,10 @@ class Notes:
     def write(self) -> None:
         """Write what was noted."""
         part = self.figures.with_suffix(".part")
-        fields = ("events", "created", "bound", "body", "first_launch", "decisions", "longest_collection")
+        fields = (
+            "events", "created", "bound", "body", "first_launch", "first_launch_cpu_s", "decisions",
+            "longest_collection",
+        )  # fmt: skip
         # It is asked for again and again, and counts as the server's own time.
         part.write_bytes(msgspec.json.encode({name: getattr(self, name) for name in fields}))
         part.replace(self.figures)

@@ -191,7 +191,9 @@ def test_a_server_without_traces_does_not_load_the_library() -> None:
 
 @pytest.mark.slow
 def test_what_only_requests_need_is_not_loaded_before_a_server_leads() -> None:
-    late = {"fastapi", "starlette", "uvicorn", "openpai.api.app", "openpai.app.entrances"}
+    late = {
+        "fastapi", "starlette", "uvicorn", "httpx", "openpai.api.app", "openpai.app.entrances", "openpai.storage.kinds",
+    }  # fmt: skip
     code = f"import sys, openpai.app.serve; sys.exit(' '.join({late!r} & sys.modules.keys()) or 0)"
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -18,8 +18,6 @@ from openpai.backends.host.probing import Probe
 from openpai.metrics.devices import readings_of
 from openpai.metrics.history import KeptHistory
 from openpai.metrics.machine import Machine, of_process
-from openpai.metrics.prometheus import PrometheusHistory
-from openpai.metrics.remote_write import RemoteWriter
 from openpai.metrics.service import History, MeasuredMetrics
 from openpai.orchestrator import readings
 from openpai.orchestrator.leader import Leader
@@ -128,6 +126,8 @@ def open_metrics(settings: Settings, data_dir: Path, clock: Clock, find: Find) -
     """Return the metrics of a server; `measuring` runs them."""
     history: History
     if settings.metrics_url is not None:
+        from openpai.metrics.prometheus import PrometheusHistory
+
         history = PrometheusHistory(settings.metrics_url)
     else:
         history = KeptHistory(data_dir / FILE, tiers_of(settings))
@@ -148,7 +148,11 @@ async def measuring(
 ) -> AsyncIterator[None]:
     """Measure everything while the server runs."""
     lag, machine = LoopLag(), ThisMachine(data_dir, clock, find)
-    writer = None if settings.remote_write_url is None else RemoteWriter(settings.remote_write_url)
+    writer = None
+    if settings.remote_write_url is not None:
+        from openpai.metrics.remote_write import RemoteWriter
+
+        writer = RemoteWriter(settings.remote_write_url)
     metrics.add_source("this server", partial(of_server, database, lag))
     loops = [supervise("watch the event loop", lag.watch)]
     if not settings.api_only:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from openpai.notify.addresses import Network, check_literal, reachable
 from openpai.notify.mail import send_mail
 from openpai.notify.webhooks import post, url_of
 from openpai.ports.alerts import Channel, Message
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class Messenger:
@@ -25,6 +26,9 @@ class Messenger:
             await send_mail(channel, secrets, message)
             return
         if self._http is None:
+            # A start need not wait for it.
+            import httpx
+
             # No proxy of the environment: it would resolve names itself.
             self._http = httpx.AsyncClient(trust_env=False)
         await post(self._http, channel, secrets, message, self._allowed)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired, TypedDict
 from urllib.parse import urlsplit, urlunsplit
-
-import httpx
 
 from openpai.notify.addresses import Network, check_url, reachable
 from openpai.ports.alerts import Channel, Message, ReportedAlert
 from openpai.protocol.errors import Refused, Unavailable
 from openpai.protocol.times import iso_time
+
+if TYPE_CHECKING:
+    import httpx
 
 TIMEOUT_S: Final = 20.0
 TEXT_MAX: Final = 3_000
@@ -56,6 +57,9 @@ async def post(
     allowed: Sequence[Network],
 ) -> None:
     """Post a message to the URL of its channel, or of its user."""
+    # A start need not wait for it.
+    import httpx
+
     url = message.url or url_of(channel, secrets)
     if channel.kind == "alertmanager":
         url = url.rstrip("/") + "/api/v2/alerts"

@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openpai.ports.clock import Clock
 from openpai.ports.identity import Sealer
@@ -17,7 +17,9 @@ from openpai.storage.area import DrivenArea, folder_of
 from openpai.storage.checking import try_area, try_connection, try_unmounted
 from openpai.storage.connections import Opened, Workers, connect
 from openpai.storage.errors import ErrorTranslator
-from openpai.storage.kinds import Draft, read
+
+if TYPE_CHECKING:
+    from openpai.storage.kinds import Draft
 
 
 class StorageService:
@@ -121,6 +123,9 @@ class StorageService:
         return DrivenArea(opened, opened.connection.driver(folder), self._clock)
 
     def _read(self, document: Mapping[str, Any]) -> Draft:
+        # Only for definitions that are new: a start need not wait for the models of all kinds.
+        from openpai.storage.kinds import read
+
         draft = read(document)
         if self._is_ours(draft):
             key = "path" if draft.kind == "local" else "mountedAt"
