@@ -97,8 +97,8 @@ async def test_an_end_of_leading_comes_out_as_itself_and_not_in_a_group(
     assert caught.value is end
 
 
-async def test_a_leader_decides_at_once_and_then_tells_the_start_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = asyncio.Event()
+async def test_a_leader_decides_before_a_start_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = asyncio.Event()
     may_end = asyncio.Event()
     begun = asyncio.Event()
 
@@ -113,11 +113,11 @@ async def test_a_leader_decides_at_once_and_then_tells_the_start_to_go_on(monkey
 
     monkeypatch.setattr(loops, "turn", turn)
     monkeypatch.setattr(loops, "retry_due", nothing)
-    leading = asyncio.create_task(lead(cast("Leader", WholeLeader()), "me", nothing, told.set))
+    leading = asyncio.create_task(lead(cast("Leader", WholeLeader()), "me", nothing, decided.set))
     await asyncio.wait_for(begun.wait(), 60)
-    assert not told.is_set()
+    assert not decided.is_set()
     may_end.set()
-    await asyncio.wait_for(told.wait(), 60)
+    await asyncio.wait_for(decided.wait(), 60)
     leading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await leading
