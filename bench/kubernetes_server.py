@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from openpai.system.garbage import no_collections
+from openpai.system.garbage import importing
 
-with no_collections():  # as `pai up` does
+with importing():  # as `pai up` does
     from openpai.app import serve
     from openpai.backends.kubernetes.backend import KubernetesBackend
     from openpai.kube import watch_stream

@@ -66,7 +66,7 @@ from openpai.store.queries import SqlJobQueries
 from openpai.store.storages import SqlStorageStore
 from openpai.store.usage import SqlUsageStore
 from openpai.store.vault import Vault
-from openpai.system.garbage import loading, no_collections
+from openpai.system.garbage import importing, loading
 from openpai.system.supervision import supervise
 
 MOMENT_S: Final = 1.0
@@ -186,7 +186,7 @@ async def build(settings: Settings, shown: tuple[ServerSetting, ...] = ()) -> As
 
 
 def _read_api() -> Callable[[Services], Any]:
-    with no_collections():
+    with importing():
         from openpai.api.app import create_api
     return create_api
 

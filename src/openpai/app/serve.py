@@ -30,7 +30,7 @@ from openpai.app.startup import ADMIN, ensure_admin, ensure_groups
 from openpai.app.tracing import traces
 from openpai.protocol.errors import BadConfiguration
 from openpai.system.allocator import give_memory_back
-from openpai.system.garbage import collect_forever, no_collections
+from openpai.system.garbage import collect_forever, importing
 from openpai.system.supervision import count_what_nobody_catches, supervise
 
 BACKLOG: Final = 2048
@@ -104,7 +104,7 @@ async def _serve(
 
 
 def _read_entrances() -> ModuleType:
-    with no_collections():
+    with importing():
         from openpai.app import entrances
     return entrances
 

@@ -13,7 +13,7 @@ from openpai.app.config_file import ENVIRONMENT_PREFIX, origins_of, read_into
 from openpai.app.settings import Settings
 from openpai.cli.options import fields_as_options, option
 from openpai.protocol.errors import PaiError
-from openpai.system.garbage import no_collections
+from openpai.system.garbage import importing
 
 
 def _configured(context: typer.Context, config: Path | None) -> Path | None:
@@ -39,7 +39,7 @@ def up(
     settings: Settings,
 ) -> None:
     """Run the platform here, in the foreground; Ctrl-C ends the server and leaves jobs running."""
-    with no_collections():
+    with importing():
         from openpai.app.console import set_up_logging
         from openpai.app.serve import serve
         from openpai.app.settings_check import add_origins, check

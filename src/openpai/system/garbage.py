@@ -6,6 +6,7 @@ import asyncio
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Final
 
 from openpai.system.allocator import trim
@@ -16,14 +17,13 @@ _YOUNG: Final = 5_000
 _MIDDLE: Final = 2
 """What survived so many young collections is visited once more; with Python's 10 as often, in longer pauses."""
 _SELDOM: Final = 1_000_000
+_loads: Final = count()
+"""How often much was loaded so far."""
 
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """Collect nothing while a server's modules are imported, or a trace is replayed.
-
-    A quarter of the first and a sixth of the second would go into visiting objects that stay.
-    """
+    """Collect nothing while a trace is replayed: a sixth of it would go into visiting objects that stay."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -34,12 +34,25 @@ def no_collections() -> Iterator[None]:
 
 
 @contextmanager
+def importing() -> Iterator[None]:
+    """Collect nothing while a server's modules are imported, and never look at what they made.
+
+    A quarter of it would go into that, half of which is one collection at the end.
+    """
+    with no_collections():
+        try:
+            yield
+        finally:
+            gc.freeze()
+
+
+@contextmanager
 def loading() -> Iterator[None]:
     """Collect nothing while much is loaded that stays, and do not look at it again later.
 
     What was loaded like this before, and is no longer needed, is collected first.
     """
-    if gc.get_freeze_count():
+    if next(_loads):
         gc.unfreeze()
         gc.collect()
     gc.freeze()

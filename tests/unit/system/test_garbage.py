@@ -6,10 +6,12 @@ import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
-from openpai.system.garbage import collect_forever, loading
+from openpai.system import garbage
+from openpai.system.garbage import collect_forever, importing, loading
 
 
 class Node:
@@ -29,7 +31,7 @@ def frozen() -> Iterator[None]:
 @pytest.fixture
 def first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing have been loaded before."""
-    monkeypatch.setattr(gc, "get_freeze_count", lambda: 0)
+    monkeypatch.setattr(garbage, "_loads", count())
 
 
 @pytest.mark.usefixtures("first")
@@ -40,10 +42,27 @@ def test_what_was_loaded_is_not_visited_later_and_new_garbage_is() -> None:
     assert gc.isenabled()
     assert not any(isinstance(found, Node) for found in gc.get_objects())
 
-    garbage = weakref.ref(Node())
+    gone = weakref.ref(Node())
     gc.collect()
-    assert garbage() is None
+    assert gone() is None
     assert loaded
+
+
+@pytest.mark.usefixtures("first")
+def test_what_is_imported_is_not_visited_at_once_nor_when_much_is_loaded() -> None:
+    collected: list[str] = []
+    note = lambda phase, _: collected.append(phase)  # noqa: E731
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        with importing():
+            imported = [Node() for _ in range(1000)]
+        with loading():
+            assert not any(isinstance(found, Node) for found in gc.get_objects())
+    finally:
+        gc.callbacks.remove(note)
+    assert collected == []
+    assert imported
 
 
 @pytest.mark.slow
