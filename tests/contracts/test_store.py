@@ -203,6 +203,16 @@ async def test_a_leader_that_was_replaced_neither_keeps_a_submission_nor_takes_t
     assert await store.take_inbox(10, 2) == (second.record.job.id,)
 
 
+async def test_jobs_that_are_alike_share_what_is_read_of_them(database: Database) -> None:
+    store = SqlJobStore(database)
+    for name in ("one", "other"):
+        await submitted(store, name)
+    one, other = [record.job for record in await store.active()]
+    assert one.plan is other.plan
+    assert one.tasks.keys() == other.tasks.keys()
+    assert all(one.tasks[id_] is other.tasks[id_] for id_ in one.tasks)
+
+
 async def test_many_writers_at_once_all_get_their_own_answer(database: Database) -> None:
     store = SqlJobStore(database)
     names = [f"job{i % 40}" for i in range(80)]

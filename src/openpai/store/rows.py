@@ -53,8 +53,9 @@ def plan_text(plan: Plan) -> str:
     return _dump({"roles": roles, "jobRetryCount": plan.job_retry_count, "gang": plan.is_gang, **more})
 
 
+@lru_cache(maxsize=512)
 def plan_from(text: str) -> Plan:
-    """Return the plan that `plan_text` wrote."""
+    """Return the plan that `plan_text` wrote; callers share the value of equal texts."""
     data = json.loads(text)
     roles = tuple(RolePlan(*role) for role in data["roles"])
     return Plan(roles, data["jobRetryCount"], data["gang"], data.get("heldFirst", False))
@@ -194,7 +195,8 @@ def record_from(row: Row, attempts: Iterable[Row]) -> JobRecord:
     Tasks without a row wait for their first grant.
     """
     plan = plan_from(row["plan"])
-    tasks = {id_: Task(id_) for role in plan.roles for id_ in (_task_id(role.name, i) for i in range(role.instances))}
+    fresh = [_fresh(role.name, index) for role in plan.roles for index in range(role.instances)]
+    tasks = {task.id: task for task in fresh}
     slots: dict[TaskId, Slot] = {}
     for attempt in sorted(attempts, key=lambda each: int(each["attempt"])):
         task = task_from(attempt)
@@ -288,6 +290,11 @@ def report_from(text: str | None) -> ExitReport | None:
 # Nodes and jobs are alike, so thousands of tasks share few different parts.
 _task_id = lru_cache(maxsize=4096)(TaskId)
 _retries = lru_cache(maxsize=256)(Retries)
+
+
+@lru_cache(maxsize=4096)
+def _fresh(role: str, index: int) -> Task:
+    return Task(_task_id(role, index))
 
 
 @lru_cache(maxsize=4096)

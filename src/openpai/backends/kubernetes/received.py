@@ -13,6 +13,7 @@ import re
 from collections import deque
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Final
 
 import structlog
@@ -123,6 +124,7 @@ class ReceivedDevices:
         return answer.decode(errors="replace")
 
 
+@cache
 def _says_it(version: str) -> bool:
     """Return whether a kubelet of this version, such as v1.36.2, writes the devices into the status of its pods."""
     major, _, rest = version.removeprefix("v").partition(".")

@@ -113,7 +113,7 @@ def _text(identity: Identity) -> str:
 
 def _identity(text: str) -> Identity:
     # It is sealed, so a version of this program wrote it.
-    fields = json.loads(text)
+    fields = msgspec.json.decode(text)
     fence = _report(fields["fence"]) if "fence" in fields else None
     key = AttemptKey.parse(fields["attempt"])
     is_unique = fields.get("unique") is True
