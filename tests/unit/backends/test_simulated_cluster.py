@@ -136,6 +136,22 @@ async def test_news_may_be_lost_or_doubled_but_can_be_seen() -> None:
     assert len(exits(scene.at(500))) == 2
 
 
+class Keys(list[AttemptKey]):
+    """Keys in which nothing is searched, since a search for each of thousands of tasks takes seconds."""
+
+    def __contains__(self, key: object) -> bool:
+        raise AssertionError(f"{key} is searched in a list")
+
+
+async def test_tasks_that_are_asked_for_are_found_by_their_keys() -> None:
+    scene = await opened()
+    await scene.server.apply([a_launch(index=index, grant=index + 1) for index in range(3)])
+    assert [seen.key for seen in await scene.server.observe(Keys([a_key(2), a_key(9), a_key(0)]))] == [
+        a_key(2),
+        a_key(0),
+    ]
+
+
 async def test_news_overtake_each_other() -> None:
     scene = await opened()
     scene.faults.ends = (1000,)

@@ -69,8 +69,7 @@ class SimulatedBackend:
 
     async def observe(self, among: Collection[AttemptKey] | None = None) -> tuple[TaskSeen, ...]:
         """Return every task that runs or is not forgotten."""
-        seen = self._cluster.observe()
-        return seen if among is None else tuple([task for task in seen if task.key in among])
+        return self._cluster.observe(among)
 
     async def news(self) -> tuple[TaskSeen, ...]:
         """Wait for news and return all of it."""

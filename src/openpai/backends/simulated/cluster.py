@@ -8,7 +8,7 @@ same time; each finds what the others started.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import islice
@@ -150,9 +150,11 @@ class SimulatedCluster:
         """Return the state of every node."""
         return tuple(self._nodes.values())
 
-    def observe(self) -> tuple[TaskSeen, ...]:
-        """Return every task that runs or is not forgotten."""
-        return tuple(task.seen() for task in self._tasks.values())
+    def observe(self, among: Collection[AttemptKey] | None = None) -> tuple[TaskSeen, ...]:
+        """Return every task that runs or is not forgotten; only these for `among`."""
+        if among is not None:
+            return tuple([self._tasks[key].seen() for key in among if key in self._tasks])
+        return tuple([task.seen() for task in self._tasks.values()])
 
     def measure(self, now_ms: int) -> tuple[TaskSample, ...]:
         """Return what running tasks would use that are half busy, at most of `MEASURED_MAX` tasks."""
