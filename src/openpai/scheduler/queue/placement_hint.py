@@ -63,6 +63,7 @@ def read_hint(cluster: Cluster, spot: Spot) -> tuple[NodeCell, tuple[int, ...]] 
     return None
 
 
+@lru_cache(maxsize=10_000)
 def _parts_of(placement_hint: str) -> tuple[str, tuple[int, ...], int | None]:
     """Return the chain, the devices and the level that a hint names, None where it names no level."""
     found = _HINT.fullmatch(placement_hint)
