@@ -34,10 +34,10 @@ class Gauge:
     def _settle(self, now_ms: int) -> None:
         """Add the time since the last change to its spans."""
         begin, self._since_ms = self._since_ms, now_ms
-        size, buckets, level = self._bucket_ms, self._buckets, self.level
-        end = min(now_ms, self._limit_ms)
+        level, end = self.level, min(now_ms, self._limit_ms)
         if not level or begin >= end:
             return
+        size, buckets = self._bucket_ms, self._buckets
         first, last = begin // size, end // size
         if first == last:
             buckets[first] += level * (end - begin)

@@ -151,8 +151,9 @@ class Cluster:
         """Record that a gang found no room, to try it again when other virtual clusters free what it may use."""
         # Every promise can always be served by some cell. What other virtual clusters free matters only where the
         # choice of the cell does: for gangs with a topology or named nodes, and where hardware is bad.
-        for chain in self.shares.get(request.virtual_cluster, ()):
-            if request.has_constraints or self.chains[chain].bad_nodes:
+        has_constraints = request.has_constraints
+        for chain, share in self.shares.get(request.virtual_cluster, {}).items():
+            if has_constraints or share.chain.bad_nodes:
                 self.watching.setdefault(chain, set()).add(request.virtual_cluster)
 
     def note_freed(self, virtual_cluster: str, chains: Iterable[Chain]) -> None:

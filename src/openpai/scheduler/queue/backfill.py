@@ -154,6 +154,8 @@ class Kept:
     is_withheld: bool = False
     """Whether other gangs found no room because of it."""
     journal: Journal | None = field(default=None, compare=False)
+    held_devices: int = field(default=0, compare=False)
+    """How many devices are claimed for it, between `hold` and `let_go`."""
 
     @property
     def again_ms(self) -> int:
@@ -192,16 +194,17 @@ class Kept:
                 mask = 0 if unit is None else _some_of(unit, number)
             if unit is not None and mask:
                 self.journal.claim(KEEPER, self.priority, unit, mask)
+                self.held_devices += mask.bit_count()
 
     def let_go(self) -> None:
         """Undo `hold`."""
-        journal, self.journal = self.journal, None
+        journal, self.journal, self.held_devices = self.journal, None, 0
         if journal is not None:
             journal.undo()
 
     def dump(self) -> dict[str, Any]:
         """Return it as plain data."""
-        row = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "journal"}
+        row = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
         row["pieces"] = [list(piece) for piece in self.pieces]
         return {**row, "awaited": list(self.awaited), "guests": list(self.guests)}
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from openpai.protocol.errors import Refused
+from openpai.scheduler.cells.decision import missing_devices
 from openpai.scheduler.cells.model import Bind, Code, GangRecord
 from openpai.scheduler.cells.model import Preempt as HivedPreempt
 from openpai.scheduler.cells.model import Wait as HivedWait
@@ -64,18 +65,30 @@ class Round:
     def _update_drains(self) -> None:
         """Choose again which nodes are left to drain, where gangs of whole nodes wait and something has changed."""
         state, queue, drains = self._state, self._state.queue, self._state.drains
-        for name in queue.due_among({**queue.wholes, **drains.of}, state.core.cluster.freed):
-            if name in queue.wholes and state.orders.get(name, Order.FAIR) is Order.FAIR:
-                drains.update(name, self._now_ms, self._all_left_ms, queue.has_smaller(name))
+        wholes = queue.wholes
+        if not wholes and not drains.of:
+            return
+        names = wholes if drains.of.keys() <= wholes.keys() else {**wholes, **drains.of}
+        for name in queue.due_among(names, state.core.cluster.freed):
+            if name in wholes and state.orders.get(name, Order.FAIR) is Order.FAIR:
+                drains.update(name, self._now_ms, self._all_left_ms, queue.has_smaller)
             else:
                 drains.set(name, None)
 
-    def _all_left_ms(self, requests: Sequence[str]) -> int | None:
-        """Return when all requests with these names have left with an even chance; None if some of them do not run."""
-        state = self._state
-        held = [state.running.gangs.get(state.gang_name(request)) for request in requests]
-        left = [state.left_ms(each, each_left(len(held))) for each in held if each is not None]
-        return self._now_ms + max(left) if len(left) == len(held) else None
+    def _all_left_ms(self, requests: Sequence[str], latest_ms: int | None = None) -> int | None:
+        """Return when all requests with these names have left with an even chance.
+
+        None if some of them do not run, or if that is later than `latest_ms`.
+        """
+        state, chance, all_left_ms = self._state, each_left(len(requests)), self._now_ms
+        for request in requests:
+            held = state.running.gangs.get(state.gang_name(request))
+            if held is None:
+                return None
+            all_left_ms = max(all_left_ms, self._now_ms + state.left_ms(held, chance))
+            if latest_ms is not None and all_left_ms > latest_ms:
+                return None
+        return all_left_ms
 
     def _look_through(self, decisions: list[Decision], limit: int) -> None:
         state = self._state
@@ -125,7 +138,7 @@ class Round:
         kept = state.kept.get(lane.group)
         if kept is not None and kept.gang == gang.id:
             self._kept.hold(kept, waiting)
-        elif lane.group in self._kept.held:
+        elif lane.group in self._kept.held and answer.code is not Code.TOO_LARGE:
             passing = self._pass(lane, waiting, self._kept.held[lane.group], before)
             if passing is not None:
                 return passing
@@ -143,24 +156,26 @@ class Round:
     def _answer(self, lane: Lane, waiting: Waiting, freed: int) -> Decision | HivedWait:
         """Decide about a gang, unless too little was freed since the last decision about its lane."""
         state, last = self._state, lane.answer
-        # What others found while cells were withheld from them says nothing about a more urgent gang.
-        is_more_urgent = lane.group in state.kept and state.outranks_kept(waiting.gang)
         if last is not None:
             is_too_large = last.code is Code.TOO_LARGE
-            if lane.looked_at == freed and (is_too_large or not is_more_urgent):
+            # What others found while cells were withheld from them says nothing about a more urgent gang.
+            if lane.looked_at == freed and (is_too_large or not self._outranks_kept(lane, waiting)):
                 return last
             if not is_too_large and state.core.still_lacks_devices(waiting.requests):
                 return last
-        if is_more_urgent:
+        if self._outranks_kept(lane, waiting):
             for request in waiting.requests:
                 state.core.forget_failure(request)
         return self._decide(waiting)
+
+    def _outranks_kept(self, lane: Lane, waiting: Waiting) -> bool:
+        return lane.group in self._state.kept and self._state.outranks_kept(waiting.gang)
 
     def _pass(self, lane: Lane, waiting: Waiting, kept: Kept, freed: int) -> Decision | None:
         """Start a gang on kept cells if it should end before they are needed."""
         state = self._state
         tried = (freed, kept.chosen_ms)
-        if lane.tried == tried or not self._kept.admits(kept, waiting):
+        if lane.tried == tried or self._lacks_more(waiting, kept.held_devices) or not self._kept.admits(kept, waiting):
             return None
         lane.tried = tried
         kept.let_go()
@@ -173,6 +188,11 @@ class Round:
         if kept.closed_ms is not None:
             kept.guests = (*kept.guests, waiting.gang.id)
         return decision
+
+    def _lacks_more(self, waiting: Waiting, devices: int) -> bool:
+        """Return whether a gang finds no room for sure even if so many devices more were free."""
+        cluster = self._state.core.cluster
+        return any(missing_devices(cluster, request) > devices for request in waiting.requests)
 
     def _borrow(self, lane: Lane, waiting: Waiting) -> Decision | None:
         state, gang = self._state, waiting.gang

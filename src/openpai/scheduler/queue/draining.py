@@ -18,8 +18,11 @@ from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.backfill import AGAIN, AGAIN_MIN_MS
 from openpai.scheduler.queue.requests import GangRequests
 
-AllLeft = Callable[[Sequence[str]], int | None]
-"""Returns when all requests with these names have left with an even chance; None if some of them do not run."""
+AllLeft = Callable[[Sequence[str], int | None], int | None]
+"""Returns when all requests with these names have left with an even chance.
+
+None if some of them do not run, or if that is later than a time that is given.
+"""
 
 
 class NodeInUse(NamedTuple):
@@ -84,24 +87,24 @@ class Drains:
             number = drain.number if drain is not None and drain.chain == chain else None
             share.draining = 0 if number is None else 1 << number
 
-    def update(self, name: str, now_ms: int, all_left: AllLeft, has_smaller: bool) -> None:
+    def update(self, name: str, now_ms: int, all_left: AllLeft, has_smaller: Callable[[str], bool]) -> None:
         """Choose the node again if that is due, and estimate when nodes are free if there is one to decide about.
 
-        `has_smaller` says whether gangs of the virtual cluster wait that need no whole node.
+        `has_smaller` returns whether gangs of a virtual cluster wait that need no whole node.
         """
         shares, drain = self._cluster.shares[name], self.of.get(name)
-        has_choice = has_smaller and any(_has_free_node(share) for share in shares.values())
+        has_choice = _has_free_node(shares) and has_smaller(name)
         is_current = drain is not None and now_ms < drain.again_ms and _is_in_use(drain, shares[drain.chain])
         if is_current and not has_choice:
             return
-        nodes = _nodes_in_use(shares, all_left)
+        first = _first_free(shares, drain, all_left)
         if drain is None or not is_current:
-            free_ms, chain, number = nodes[0] if nodes else (now_ms, next(iter(shares)), None)
-            again_ms = now_ms + (max(AGAIN_MIN_MS, (free_ms - now_ms) // AGAIN) if nodes else 0)
+            free_ms, chain, number = first or (now_ms, next(iter(shares)), None)
+            again_ms = now_ms + (max(AGAIN_MIN_MS, (free_ms - now_ms) // AGAIN) if first else 0)
             drain = Drain(chain, number, again_ms, self.ahead_ms(name))
             self.set(name, drain)
         if has_choice:
-            drain.ahead_ms = max(0, nodes[0].free_ms - now_ms) if nodes else 0
+            drain.ahead_ms = max(0, first.free_ms - now_ms) if first else 0
 
     def dump(self) -> dict[str, Any]:
         """Return them as plain data."""
@@ -118,10 +121,13 @@ def _node_sizes(cluster: Cluster) -> dict[str, frozenset[int]]:
     return {name: frozenset(share.chain.shape.leaves for share in own.values()) for name, own in cluster.shares.items()}
 
 
-def _has_free_node(share: VcShare) -> bool:
-    node = share.chain.node_level
-    units = share.unit_indexes.get(node)
-    return any(share.unserved[node - 1 :]) or (units is not None and bool(units.present & units.whole))
+def _has_free_node(shares: Mapping[str, VcShare]) -> bool:
+    for share in shares.values():
+        node = share.chain.node_level
+        units = share.unit_indexes.get(node)
+        if (units is not None and units.present & units.whole) or any(share.unserved[node - 1 :]):
+            return True
+    return False
 
 
 def _is_in_use(drain: Drain, share: VcShare) -> bool:
@@ -130,18 +136,25 @@ def _is_in_use(drain: Drain, share: VcShare) -> bool:
     return unit is not None and bool(unit.node_cell.claims) and not unit.node_cell.bad
 
 
-def _nodes_in_use(shares: Mapping[str, VcShare], all_left: AllLeft) -> list[NodeInUse]:
-    """Return the nodes in use, the one that should be free soonest first; none that is bad or reserved."""
-    found = []
+def _first_free(shares: Mapping[str, VcShare], drain: Drain | None, all_left: AllLeft) -> NodeInUse | None:
+    """Return the node in use that should be free soonest, of those that are not bad or reserved; None without one.
+
+    The node that drains is asked about first: a gang that leaves later than it does rules out its own node, and the
+    others on that node are not asked about.
+    """
+    found: NodeInUse | None = None
     for chain, share in shares.items():
-        units = share.unit_indexes.get(share.chain.node_level)
-        for number, unit in () if units is None else units.units.items():
-            free_ms = _free_ms(unit, all_left)
+        index = share.unit_indexes.get(share.chain.node_level)
+        units = {} if index is None else index.units
+        draining = drain.number if drain is not None and drain.chain == chain else None
+        for number in sorted(units, key=lambda number: number != draining):
+            free_ms = _free_ms(units[number], all_left, None if found is None else found.free_ms)
             if free_ms is not None:
-                found.append(NodeInUse(free_ms, chain, number))
-    return sorted(found)
+                node = NodeInUse(free_ms, chain, number)
+                found = node if found is None else min(found, node)
+    return found
 
 
-def _free_ms(unit: Unit, all_left: AllLeft) -> int | None:
+def _free_ms(unit: Unit, all_left: AllLeft, latest_ms: int | None) -> int | None:
     node_cell = unit.node_cell
-    return all_left(tuple(node_cell.claims)) if node_cell.claims and not node_cell.bad else None
+    return all_left(tuple(node_cell.claims), latest_ms) if node_cell.claims and not node_cell.bad else None

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from math import log
 from typing import Any, Final
 
+LOG_2: Final = log(2)
+
 HALF_LIFE_MS: Final = 24 * 60 * 60 * 1000
 
 GRAIN_MS: Final = 60_000
@@ -94,4 +96,4 @@ class Ledger:
         if self.half_life_ms is None or not passed:
             return used + held * passed
         left: float = 0.5 ** (passed / self.half_life_ms)
-        return used * left + held * (1 - left) * self.half_life_ms / log(2)
+        return used * left + held * (1 - left) * self.half_life_ms / LOG_2 if held else used * left

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import sqrt
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.accuracy import LATEST, Guesses
@@ -43,6 +43,8 @@ COMPARED: Final = 16
 
 SORTED_AGAIN: Final = REMEMBERED // 10
 """If more run times than this are new, all of a kind are sorted again."""
+
+T = TypeVar("T", int, tuple[int, int])
 
 _NUMBERS: Final = re.compile(r"[0-9]+|\b[0-9a-f]{6,}\b")
 
@@ -103,9 +105,12 @@ class _Latest:
     _submitted: list[tuple[int, int]] = field(default_factory=list)
     _running: list[tuple[int, int]] | None = None
     _new: int = 0
-    """How many of the latest are not sorted yet."""
-    _gone: list[tuple[int, int]] = field(default_factory=list)
+    """How many of the latest are not sorted by length yet."""
+    _gone: list[int] = field(default_factory=list)
     """Those no longer kept that are still among the sorted ones, unless all are to be sorted again."""
+    _new_submitted: int = 0
+    """The same for those sorted by time of submission, which are asked for much less often."""
+    _gone_submitted: list[tuple[int, int]] = field(default_factory=list)
 
     def note(self, submitted_ms: int, ran_ms: int) -> None:
         came = self.came
@@ -113,26 +118,36 @@ class _Latest:
             oldest = came.popleft()
             self.total_ms -= oldest[1]
             self.at_once -= oldest[1] <= 0
-            self._gone.append(oldest)
+            self._gone.append(oldest[1])
+            self._gone_submitted.append(oldest)
         came.append((submitted_ms, ran_ms))
         self.total_ms += ran_ms
         self.at_once += ran_ms <= 0
         self._new += 1
+        self._new_submitted += 1
         if self._new > SORTED_AGAIN:
             self._gone.clear()
+        if self._new_submitted > SORTED_AGAIN:
+            self._gone_submitted.clear()
 
     @property
     def ordered(self) -> list[int]:
         """Return the run times by length."""
-        if self._new:
-            self._sort()
+        new, self._new = self._new, 0
+        if new > SORTED_AGAIN:
+            self._ordered = sorted([ran_ms for _, ran_ms in self.came])
+        elif new:
+            _put_in_order(self._ordered, [self.came[at][1] for at in range(-new, 0)], self._gone)
         return self._ordered
 
     @property
     def submitted(self) -> list[tuple[int, int]]:
         """Return time of submission and run time of each gang, in the order of submission."""
-        if self._new:
-            self._sort()
+        new, self._new_submitted = self._new_submitted, 0
+        if new > SORTED_AGAIN:
+            self._submitted = sorted(self.came)
+        elif new:
+            _put_in_order(self._submitted, [self.came[at] for at in range(-new, 0)], self._gone_submitted)
         return self._submitted
 
     @property
@@ -151,20 +166,6 @@ class _Latest:
         else:
             self.running.pop(pair, None)
         self._running = None
-
-    def _sort(self) -> None:
-        new, self._new = self._new, 0
-        if new > SORTED_AGAIN:
-            self._submitted = sorted(self.came)
-            self._ordered = sorted([ran_ms for _, ran_ms in self.came])
-            return
-        for pair in [self.came[at] for at in range(-new, 0)]:
-            insort(self._ordered, pair[1])
-            insort(self._submitted, pair)
-        for pair in self._gone:
-            del self._ordered[bisect_left(self._ordered, pair[1])]
-            del self._submitted[bisect_left(self._submitted, pair)]
-        self._gone.clear()
 
     def near(self, submitted_ms: int, now_ms: int) -> int:
         """Return the run time to expect of a gang submitted at that time: a mean of those submitted nearest to it.
@@ -186,13 +187,8 @@ class _Latest:
         for other_ms, since_ms in running[max(0, at - NEIGHBOURS) : at + NEIGHBOURS]:
             weight = NEAR_MS / (NEAR_MS + abs(other_ms - submitted_ms))
             weights += weight
-            total += weight * sqrt(self.typical_after(now_ms - since_ms))
+            total += weight * sqrt(_typical_after(ordered, now_ms - since_ms))
         return round((total / weights) ** 2)
-
-    def typical_after(self, ran_ms: int) -> int:
-        """Return the median of the run times longer than that; twice as long if there are too few."""
-        first, count = self.longer_than(ran_ms)
-        return self.ordered[first + count // 2] if count >= ENOUGH else 2 * max(0, ran_ms)
 
     def beyond(self, limit_ms: int) -> int:
         """Return the sum of what is longer than a limit."""
@@ -206,6 +202,22 @@ class _Latest:
         ordered = self.ordered
         first = bisect_right(ordered, after_ms)
         return first, len(ordered) - first
+
+
+def _put_in_order(ordered: list[T], new: Iterable[T], gone: list[T]) -> None:
+    """Add what is new to an ordered list, and remove what is gone."""
+    for each in new:
+        insort(ordered, each)
+    for each in gone:
+        del ordered[bisect_left(ordered, each)]
+    gone.clear()
+
+
+def _typical_after(ordered: Sequence[int], ran_ms: int) -> int:
+    """Return the median of the run times longer than that; twice as long if there are too few."""
+    first = bisect_right(ordered, ran_ms)
+    count = len(ordered) - first
+    return ordered[first + count // 2] if count >= ENOUGH else 2 * max(0, ran_ms)
 
 
 class RunTimes:

@@ -115,7 +115,7 @@ class Skus:
         if pin is not None and kind is not None:
             return Uncountable("it names both a SKU and a pinned cell; name one of the two")
         asks = [gang.asks[member] for member in group.members]
-        distinct = tuple(dict.fromkeys(asks))
+        distinct = tuple(asks) if len(asks) == 1 else tuple(dict.fromkeys(asks))
         key = (gang.virtual_cluster, gang.priority >= 0, kind, pin, distinct)
         counted = self._counted.get(key)
         if counted is None:
@@ -125,15 +125,8 @@ class Skus:
         if isinstance(counted, Uncountable):
             return counted
         kind, devices_by_ask = counted
-        members: list[tuple[int, int]] = []
-        for ask in asks:
-            devices = devices_by_ask[ask]
-            if members and members[-1][1] == devices:
-                members[-1] = (members[-1][0] + 1, devices)
-            else:
-                members.append((1, devices))
         return GangRequest(
-            name, gang.virtual_cluster, tuple(members), gang.priority, kind, pin,
+            name, gang.virtual_cluster, _members(asks, devices_by_ask), gang.priority, kind, pin,
             gang.is_lazily_preemptible, gang.topology, self._usable(gang.excluded_nodes), groups=_cell_groups(group),
             checkpoint_every_ms=gang.checkpoint_every_ms, positions=group.members,
         )  # fmt: skip
@@ -161,6 +154,21 @@ class Skus:
                 return devices
             found[ask] = devices
         return kind, found
+
+
+def _members(asks: Sequence[Ask], devices_by_ask: Mapping[Ask, int]) -> tuple[tuple[int, int], ...]:
+    """Return how many members in a row need the same number of devices, and that number."""
+    if len(devices_by_ask) == 1:
+        [devices] = devices_by_ask.values()
+        return ((len(asks), devices),)
+    members: list[tuple[int, int]] = []
+    for ask in asks:
+        devices = devices_by_ask[ask]
+        if members and members[-1][1] == devices:
+            members[-1] = (members[-1][0] + 1, devices)
+        else:
+            members.append((1, devices))
+    return tuple(members)
 
 
 def _cell_groups(group: Group) -> tuple[CellGroup, ...]:

@@ -297,7 +297,9 @@ class SchedulerState:
 
     def look_again_at(self, virtual_cluster: str, at_ms: int) -> None:
         """Look through the queue of a virtual cluster at that time even if nothing is freed there."""
-        self.again_ms[virtual_cluster] = min(at_ms, self.again_ms.get(virtual_cluster, at_ms))
+        known_ms = self.again_ms.get(virtual_cluster)
+        if known_ms is None or at_ms < known_ms:
+            self.again_ms[virtual_cluster] = at_ms
 
     def patience_of(self, virtual_cluster: str) -> int:
         """Return how long a gang of several members waits before cells are kept for it: the longest run time so far."""
@@ -310,9 +312,10 @@ class SchedulerState:
         A gang of several members waits for as long as gangs similar to it run on average. A gang of one member finds
         a place whenever one node has room, so its cells are kept only when they are closed.
         """
-        gang, closed_after_ms = waiting.gang, self.closed_after_ms(waiting)
+        gang = waiting.gang
         if self.order_of(gang) is Order.SHORTEST:
             return self.passed_max_ms(gang.virtual_cluster)
+        closed_after_ms = self._closed_after_ms(gang)
         if len(gang.asks) == 1:
             return closed_after_ms
         mean_ms = self.running.run_times.mean(gang)
@@ -322,10 +325,13 @@ class SchedulerState:
 
     def closed_after_ms(self, waiting: Waiting) -> int:
         """Return how long a gang waits before the cells kept for it are closed."""
-        name, is_alone = waiting.gang.virtual_cluster, len(waiting.gang.asks) == 1
-        if self.order_of(waiting.gang) is Order.SHORTEST:
-            return self.passed_max_ms(name) * (1 if is_alone else CLOSED_AFTER)
-        return self.patience_of(name) * (ALONE_AFTER if is_alone else CLOSED_AFTER)
+        gang = waiting.gang
+        if self.order_of(gang) is Order.SHORTEST:
+            return self.passed_max_ms(gang.virtual_cluster) * (1 if len(gang.asks) == 1 else CLOSED_AFTER)
+        return self._closed_after_ms(gang)
+
+    def _closed_after_ms(self, gang: Gang) -> int:
+        return self.patience_of(gang.virtual_cluster) * (ALONE_AFTER if len(gang.asks) == 1 else CLOSED_AFTER)
 
     def leaving(self, held: RunningGang) -> Leaving:
         """Return when a running gang is expected to leave."""

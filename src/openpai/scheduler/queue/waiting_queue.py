@@ -220,25 +220,26 @@ class Queue:
 
     def due_among(self, groups: Iterable[str], freed: dict[str, int]) -> list[str]:
         """Return which of these groups are to be considered now."""
-        return [
-            group for group in groups if group in self._touched or self._seen.get(group) != self._freed(group, freed)
-        ]
-
-    def _freed(self, group: str, freed: dict[str, int]) -> Freed:
-        """Return the counts of freed things that matter to a group: all of them if some of its gangs may borrow."""
-        return freed.get(group, 0), freed[""] if group in self._interruptible else -1
+        return list(self._due_of(groups, freed))
 
     def _due(self, freed: dict[str, int]) -> dict[str, Freed]:
-        """Return the groups to consider, with the counts of freed things that matter to them."""
-        anywhere = freed[""]
-        if anywhere == self._all_seen and not self._touched:
+        """Return all groups to consider."""
+        if freed[""] == self._all_seen and not self._touched:
             return {}
-        seen, touched, worth = self._seen, self._touched, {}
-        for group in self._groups:
-            now = self._freed(group, freed)
-            if group in touched or seen.get(group) != now:
-                worth[group] = now
-        return worth
+        return self._due_of(self._groups, freed)
+
+    def _due_of(self, groups: Iterable[str], freed: dict[str, int]) -> dict[str, Freed]:
+        """Return which of these groups to consider, with the counts of freed things that matter to them.
+
+        All counts matter if some gangs of the group may borrow. Every round asks this about all groups.
+        """
+        seen, touched, borrowing, anywhere = self._seen, self._touched, self._interruptible, freed[""]
+        due = {}
+        for group in groups:
+            now = freed.get(group, 0), anywhere if group in borrowing else -1
+            if seen.get(group) != now or group in touched:
+                due[group] = now
+        return due
 
     def heads(
         self, order_key: Callable[[Waiting], OrderKey], freed: dict[str, int], given: Callable[[], int]
@@ -249,10 +250,12 @@ class Queue:
         skipped. `given` counts how often devices were granted or returned, after which gangs may sort later.
         """
         anywhere, worth = freed[""], self._due(freed)
-        heap: list[tuple[OrderKey, str, Lane]] = []
-        for group in worth:
-            for lane in self._groups[group].values():
-                heap += [(order_key(line[0][1]), user, lane) for user, line in lane.lines.items()]
+        heap = [
+            (order_key(line[0][1]), user, lane)
+            for group in worth
+            for lane in self._groups[group].values()
+            for user, line in lane.lines.items()
+        ]
         heapify(heap)
         at_first = given()
         while heap:
