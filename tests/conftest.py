@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import structlog
 from hypothesis import HealthCheck, Phase, settings
+from pytest_rerunfailures import suspended_finalizers
 
 from openpai.store.database import Database
 from openpai.store.opening import migrate
@@ -93,6 +94,16 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["is_grouped"] = node.config.getoption("dist") == "loadscope"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give a test that runs once more new servers: on its module's, its jobs would be there already."""
+    if getattr(item, "execution_count", 1) > 1:
+        state = item.session._setupstate
+        state.stack.update(suspended_finalizers)
+        suspended_finalizers.clear()
+        state.teardown_exact(item.session)  # type: ignore[arg-type]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
     """End a node with the last test on it: until the end of the run it would take a part of a processor."""
@@ -110,7 +121,10 @@ def pytest_sessionfinish() -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
-    """Say before pytest's own last line what was skipped for lack of what, and how to get it."""
+    """Say before pytest's own last line why tests ran once more, and what was skipped for lack of what."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.write_sep("_", f"{report.nodeid} failed, and ran once more")
+        terminalreporter.write_line(report.longreprtext)
     yield
     reasons = [
         skip.longrepr[2] for skip in terminalreporter.stats.get("skipped", []) if isinstance(skip.longrepr, tuple)
