@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Final
@@ -36,6 +36,10 @@ class NoLogs:
     async def read(self, key: AttemptKey, stream: str, offset: int, limit: int) -> LogChunk:
         """Refuse."""
         raise Refused("NoTaskLogError", f"{key.path()} has no logs")
+
+    async def sizes(self, keys: Sequence[AttemptKey]) -> Sequence[int]:
+        """Return nothing for each."""
+        return [0] * len(keys)
 
     def follow(self, key: AttemptKey, streams: tuple[str, ...], offsets: dict[str, int]) -> AsyncIterator[LogChunk]:
         """Refuse."""

@@ -136,9 +136,9 @@ def open_metrics(settings: Settings, data_dir: Path, clock: Clock, find: Find) -
         ("the platform", readings.of_platform),
         ("virtual clusters", readings.of_virtual_clusters),
         ("nodes", readings.of_nodes),
-        ("jobs", readings.of_jobs),
     ):
         metrics.add_source(name, partial(source, find))
+    metrics.add_source("jobs", readings.OfJobs(find))
     return metrics
 
 

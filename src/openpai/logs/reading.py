@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from openpai.lifecycle.model import AttemptKey
-from openpai.ports.logs import ARRIVES_WITHIN_S, ARRIVING, STREAMS
+from openpai.ports.logs import ARRIVES_WITHIN_S, ARRIVING, PRINTED, STREAMS
 from openpai.protocol.errors import Refused
 
 CHUNK_BYTES: Final = 8 * 1024
@@ -125,6 +125,19 @@ def size_of(path: str) -> int:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return 0
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+def sizes_of(root: Path, keys: Iterable[AttemptKey]) -> list[int]:
+    """Return how many bytes the program of each attempt has written to its log; 0 for one without."""
+    return [sum(_size_or_0(f"{root}/{key.path()}/{stream}.log") for stream in PRINTED) for key in keys]
+
+
+def _size_or_0(path: str) -> int:
+    try:
+        return size_of(path)
+    except OSError:
+        # The log of one task says nothing about those of the others.
+        return 0
 
 
 def look(files: Iterable[Look], budget: int) -> list[Piece | None]:

@@ -23,6 +23,7 @@ from openpai.ports.logs import STREAMS, Growth
 FILE: Final = "moments"
 BYTES_MAX: Final = 2 << 20
 """The limit on the moments of an attempt: a week of checks of a log that grows with each."""
+_SETTLED_NS: Final = 1_000_000_000
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _DIGITS_MAX: Final = 18
 _LATEST_MS: Final = 10**13
@@ -36,21 +37,45 @@ class Moments:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, ...]] = {}
+        self._empty: dict[str, int] = {}
+        """When the directories changed last in which no stream had a file: none has until they change again."""
 
     def look(self, directories: Sequence[str], now_ms: int) -> None:
         """Check the logs in these directories once, and forget all others."""
-        known = {}
+        known: dict[str, tuple[int, ...]] = {}
+        empty: dict[str, int] = {}
         for directory in directories:
-            # Thousands of tasks may wait for their images, and have no log.
-            if directory not in self._known and not os.access(directory, os.F_OK):
-                continue
+            before = self._known.get(directory)
+            if before is None:
+                # Thousands of tasks may wait for their images, or print nothing: one look at each is enough.
+                changed_ns = _changed_ns(directory)
+                if changed_ns is None:
+                    continue
+                if self._empty.get(directory) == changed_ns or not _has_files(directory):
+                    # A file that is created right after a change of the directory may leave its time as it is.
+                    if now_ms * 1_000_000 - changed_ns >= _SETTLED_NS:
+                        empty[directory] = changed_ns
+                    continue
             sizes = tuple(size_of(f"{directory}/{stream}.log") for stream in STREAMS)
-            if any(sizes) and sizes != self._known.get(directory):
+            if any(sizes) and sizes != before:
                 # If the line cannot be written, as on a full disk, the times are less exact.
                 with contextlib.suppress(OSError):
                     _add(directory, now_ms, sizes)
             known[directory] = sizes
-        self._known = known
+        self._known, self._empty = known, empty
+
+
+def _changed_ns(directory: str) -> int | None:
+    """Return when a directory changed; None if there is none."""
+    try:
+        return os.stat(directory).st_mtime_ns  # noqa: PTH116  # called often
+    except OSError:
+        return None
+
+
+def _has_files(directory: str) -> bool:
+    # By name: a task may have created a million files beside these.
+    return any(os.path.lexists(f"{directory}/{stream}.log") for stream in STREAMS)
 
 
 def _add(directory: str, now_ms: int, sizes: Iterable[int]) -> None:

@@ -127,8 +127,8 @@ class MeasuredMetrics:
         for name, source in self._sources.items():
             try:
                 for reading in source():
-                    unknown = reading.values.keys() - METRICS.keys()
-                    if unknown:
+                    if not reading.values.keys() <= METRICS.keys():
+                        unknown = reading.values.keys() - METRICS.keys()
                         raise KeyError(f"{', '.join(sorted(unknown))} is not in the catalogue of metrics")
                     yield reading
             except Exception as error:

@@ -155,8 +155,9 @@ def _node_facts(leader: Leader, now_ms: int) -> Facts:
 def _gpus_held(records: Iterable[JobRecord]) -> Vector:
     slots = [slot for record in records for slot in record.slots.values()]
     devices = {(slot.node, slot.address, device) for slot in slots for device in slot.devices}
+    # Sorted by name as they stand: a cluster holds many thousands.
     return {
-        as_labels({"node_name": node, "instance": address, "minor_number": str(device)}): 1.0
+        (("instance", address), ("minor_number", str(device)), ("node_name", node)): 1.0
         for node, address, device in devices
     }
 

@@ -48,7 +48,7 @@ from openpai.orchestrator.submitting import (
 )
 from openpai.orchestrator.sweeps import digest_of, sweep_again, sweep_jobs
 from openpai.orchestrator.virtual_clusters import VirtualClusterCommands
-from openpai.orchestrator.waits import backing_off, silent, starting, waits_of, would_wait
+from openpai.orchestrator.waits import asks_backend, backing_off, silent, starting, waits_of, would_wait
 from openpai.ports.accounts import AccountStore
 from openpai.ports.backend import KillTask
 from openpai.ports.clock import Clock, Identities
@@ -303,8 +303,8 @@ class PlatformCommands(
             return await waits_for(leader, found)
         if found.job.phase is JobPhase.BACKING_OFF:
             return (backing_off(found, self._clock.now_ms()),)
-        placed = [found.job.key(task) for task in found.job.tasks.values() if task.is_alive]
-        seen = await leader.backend.observe(placed) if placed else ()
+        unsure = asks_backend(leader, found)
+        seen = await leader.backend.observe(unsure) if unsure else ()
         return (*waits_of(leader, found.job), *starting(found, seen), *silent(found, seen))
 
     async def task_use(self, job: str) -> tuple[TaskUse, ...]:

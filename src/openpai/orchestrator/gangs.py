@@ -90,6 +90,15 @@ def holding(record: JobRecord) -> Members:
     return {gang_of(job, job.tasks[id_])[0]: (id_,) for id_ in record.slots}
 
 
+def names_holding(record: JobRecord) -> tuple[str, ...]:
+    """Return the names of the gangs that hold resources, without their members, which may be thousands."""
+    job = record.job
+    if not job.plan.is_gang:
+        return tuple(holding(record))
+    alone = tuple([_alone(job, id_) for id_, slot in record.slots.items() if slot.is_alone])
+    return (f"{job.id}/{job.attempt}", *alone) if len(record.slots) > len(alone) else alone
+
+
 def spots_of(record: JobRecord, gang: str, tasks: Iterable[TaskId]) -> list[Spot | None]:
     """Return where the tasks of a gang run, None for those that hold nothing."""
     slots = [record.slots.get(id_) for id_ in tasks]

@@ -19,7 +19,6 @@ from openpai.lifecycle.model import AttemptKey, Job, JobPhase, TaskId, TaskPhase
 from openpai.lifecycle.rescaling import is_removed
 from openpai.orchestrator.changes import JobUpdate, Remark
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.log_progress import log_size
 from openpai.orchestrator.nccl_ras import ask_ras
 from openpai.orchestrator.recording import change_jobs
 from openpai.ports.shells import Shells
@@ -37,6 +36,7 @@ UNKNOWN_MS: Final = 900_000
 _NO_PROCESS: Final = ProcessSummary()
 _NAMED_MAX: Final = 5
 _JOBS_AT_ONCE: Final = 100
+_TASKS_AT_ONCE: Final = 100
 
 
 @dataclass(slots=True)
@@ -72,14 +72,8 @@ async def watch_hangs(leader: Leader, watch: HangWatch) -> None:
             # Thousands of jobs must not delay a decision.
             await asyncio.sleep(0)
     leader.measures.watch(wanted_by_job)
-    seen: dict[AttemptKey, Activity] = {}
-    for key in [key for keys in running.values() for key in keys.values()]:
-        before, use = watch.activities.get(key), uses.get(key)
-        if use is not None and (before is None or use.sample.at_ms > before.last.at_ms):
-            seen[key] = watched(before, await _sign(leader, key, use))
-        elif before is not None:
-            seen[key] = before
-    watch.activities = seen
+    await _see(leader, watch, [key for keys in running.values() for key in keys.values()], uses)
+    seen = watch.activities
     await _report_unwatched(leader, watch, running)
     watch.spinning &= {key for key, task in seen.items() if task.output_at_ms < task.last.at_ms}
     watch.reported &= {key for key, task in seen.items() if task.active_at_ms < task.last.at_ms} | watch.spinning
@@ -87,6 +81,20 @@ async def watch_hangs(leader: Leader, watch: HangWatch) -> None:
         left = leader.active.records.get(id_)
         if left is not None:
             await _look(leader, watch, left, wanted)
+
+
+async def _see(
+    leader: Leader, watch: HangWatch, running: Sequence[AttemptKey], uses: Mapping[AttemptKey, TaskUse]
+) -> None:
+    """Learn what was measured of these tasks since the last look; keep what is known of the others."""
+    known = watch.activities
+    seen = {key: known[key] for key in running if key in known}
+    new = [key for key in running if key in uses and (key not in seen or uses[key].sample.at_ms > seen[key].last.at_ms)]
+    for start in range(0, len(new), _TASKS_AT_ONCE):
+        keys = new[start : start + _TASKS_AT_ONCE]
+        for key, size in zip(keys, await leader.logs.sizes(keys), strict=True):
+            seen[key] = watched(seen.get(key), _sign(uses[key], size))
+    watch.activities = seen
 
 
 def _running(job: Job) -> dict[TaskId, AttemptKey]:
@@ -231,9 +239,8 @@ def _named(tasks: Sequence[TaskId]) -> str:
     return f"{names} and {len(tasks) - _NAMED_MAX} more" if len(tasks) > _NAMED_MAX else names
 
 
-async def _sign(leader: Leader, key: AttemptKey, use: TaskUse) -> Sign:
+def _sign(use: TaskUse, size: int) -> Sign:
     sample = use.sample
-    size = await log_size(leader.logs, key)
     shares = [gpu.power_w / gpu.power_limit_w for gpu in sample.devices if gpu.power_w and gpu.power_limit_w]
     return Sign(
         sample.at_ms,

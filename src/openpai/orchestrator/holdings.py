@@ -29,7 +29,7 @@ def in_the_way(leader: Leader, waiting: JobRecord) -> tuple[Holding, ...]:
     def is_in_the_way(found: JobRecord) -> bool:
         if found.job.outcome is not None:
             return True
-        return found.priority >= waiting.priority and not any(gang in borrowers for gang in gangs.holding(found))
+        return found.priority >= waiting.priority and not any(gang in borrowers for gang in gangs.names_holding(found))
 
     holders = {id_ for id_, found in leader.active.records.items() if found.slots and is_in_the_way(found)}
     own = {id_ for id_ in holders if leader.active.records[id_].virtual_cluster == waiting.virtual_cluster}
@@ -38,7 +38,7 @@ def in_the_way(leader: Leader, waiting: JobRecord) -> tuple[Holding, ...]:
 
 def borrowed_by(leader: Leader, found: JobRecord) -> Amount:
     """Return what a job uses without a guarantee."""
-    return leader.scheduler.borrowed_by(gangs.holding(found))
+    return leader.scheduler.borrowed_by(gangs.names_holding(found))
 
 
 def _sorted(found: Iterator[Holding]) -> tuple[Holding, ...]:

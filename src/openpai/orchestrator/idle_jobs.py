@@ -14,7 +14,6 @@ from typing import Final
 from openpai.lifecycle.idleness import Gpu, Rest, Sign, Verdict, judge, rested
 from openpai.lifecycle.model import AttemptKey, TaskPhase
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.log_progress import log_size
 from openpai.ports.task_usage import DeviceUse, TaskUse
 from openpai.ports.usage import LentUse
 
@@ -23,6 +22,7 @@ SHOWN_S: Final = 60.0
 """A job that is idle for less is not shown."""
 _JOBS_AT_ONCE: Final = 100
 """How many jobs are looked at before others have their turn."""
+_TASKS_AT_ONCE: Final = 100
 TOGETHER_MS: Final = 1000
 TIMES_MAX: Final = 1000
 
@@ -42,9 +42,11 @@ async def watch_idle(leader: Leader, watch: IdleWatch) -> None:
         return
     uses = leader.measures.newest()
     rests: dict[AttemptKey, Rest] = {}
-    for key, use in uses.items():
-        if use.sample.devices:
-            rests[key] = rested(watch.rests.get(key), await _sign(leader, key, use))
+    with_gpus = [key for key, use in uses.items() if use.sample.devices]
+    for start in range(0, len(with_gpus), _TASKS_AT_ONCE):
+        keys = with_gpus[start : start + _TASKS_AT_ONCE]
+        for key, size in zip(keys, await leader.logs.sizes(keys), strict=True):
+            rests[key] = rested(watch.rests.get(key), _sign(uses[key], size))
     watch.rests = rests
     idle: dict[str, float] = {}
     counted_s, watch.counted_s = watch.counted_s, {}
@@ -84,9 +86,8 @@ def _note(leader: Leader, attempt: tuple[str, int], past_ms: int) -> None:
     del times[:-TIMES_MAX]
 
 
-async def _sign(leader: Leader, key: AttemptKey, use: TaskUse) -> Sign:
+def _sign(use: TaskUse, size: int) -> Sign:
     sample, counters = use.sample, use.sample.counters
-    size = await log_size(leader.logs, key)
     moved = (
         counters.disk_read_bytes, counters.disk_written_bytes,
         counters.network_received_bytes, counters.network_sent_bytes,

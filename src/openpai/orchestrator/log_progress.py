@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.leader import Leader
-from openpai.ports.logs import LogReader
+from openpai.ports.logs import PRINTED, LogReader
 from openpai.ports.task_usage import TaskSample
 from openpai.protocol.errors import PaiError
 from openpai.protocol.progress_pattern import InvalidPattern, compiled, progress_pattern
@@ -26,7 +26,6 @@ PIECE_BYTES: Final = 4096
 ROUND_S: Final = 0.1
 """The processor time that the searches of one round may take, and how much of it one log may take."""
 LOOK_S: Final = 0.02
-_STREAMS: Final = ("stdout", "stderr")
 
 
 @dataclass(slots=True)
@@ -36,18 +35,6 @@ class _Seen:
     sizes: dict[str, int] = field(default_factory=dict)
     progress: Progress | None = None
     at_ms: int = 0
-
-
-async def log_size(logs: LogReader, key: AttemptKey) -> int:
-    """Return how many bytes a task has written to its log, and let others run."""
-    size = 0
-    for stream in _STREAMS:
-        try:
-            size += (await logs.read(key, stream, 0, 0)).size
-        except (PaiError, OSError):
-            continue
-    await asyncio.sleep(0)
-    return size
 
 
 class LogProgress:
@@ -78,7 +65,7 @@ class LogProgress:
     async def _look(self, key: AttemptKey, seen: _Seen, now_ms: int) -> float:
         """Search what is new in the log of a task; return the processor time it took."""
         took_s = 0.0
-        for stream in _STREAMS:
+        for stream in PRINTED:
             try:
                 new = await self._new(key, stream, seen)
                 if new:

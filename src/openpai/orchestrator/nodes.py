@@ -113,23 +113,27 @@ def _away(note: NodeNote) -> NodeSeen:
 
 def _used(leader: Leader) -> dict[str, _Used]:
     used: dict[str, _Used] = {}
-    measured = leader.measures.newest() if leader.measures is not None else {}
-    uses = {(key.job, key.task): use.sample.devices for key, use in measured.items() if use.sample.devices}
-    for found in leader.active.records.values():
+    records = leader.active.records
+    for found in records.values():
         if not found.slots:
             continue
         roles = {role.name: role.resources for role in found.spec.task_roles}
+        virtual_cluster = found.virtual_cluster
         for id_, slot in found.slots.items():
             need = roles[id_.role]
-            sums = used.setdefault(slot.node, _Used())
+            sums = used.get(slot.node)
+            if sums is None:
+                sums = used[slot.node] = _Used()
             sums.cpus += need.cpus
             sums.memory_mb += need.memory_mb
             sums.gpus += need.gpus
             sums.tasks += 1
-            sums.virtual_clusters.add(found.virtual_cluster)
-            for device in uses.get((found.job.id, id_), ()):
-                if device.temperature_c is not None:
-                    sums.temperatures_c[device.index] = device.temperature_c
+            sums.virtual_clusters.add(virtual_cluster)
+    for key, use in (leader.measures.newest() if leader.measures is not None else {}).items():
+        measured = {one.index: one.temperature_c for one in use.sample.devices if one.temperature_c is not None}
+        record = records.get(key.job) if measured else None
+        if record is not None and (held := record.slots.get(key.task)) is not None:
+            used[held.node].temperatures_c |= measured
     return used
 
 

@@ -14,7 +14,7 @@ from openpai.lifecycle.model import AttemptKey, Diagnosis, ExitReason, ExitRepor
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.node_sync import sync_nodes
-from openpai.orchestrator.recording import change_jobs
+from openpai.orchestrator.recording import batch
 from openpai.orchestrator.search_time import SearchTime
 from openpai.orchestrator.secrets import WITHHELD, without_secrets
 from openpai.ports.backend import ForgetTask, KillTask, TaskSeen
@@ -79,7 +79,11 @@ async def hear(leader: Leader, seen: Iterable[TaskSeen]) -> None:
     """Record reports of the backend, and remove the task attempts that should not exist."""
     observed = await understand(leader, seen)
     if observed.updates:
-        await change_jobs(leader, observed.updates)
+        async with batch(leader) as changes:
+            # Hundreds of jobs may have ended while this waited for its turn, and need not be read again.
+            known = leader.active.records
+            await changes.add({job: update for job, update in observed.updates.items() if job in known})
+            await changes.save()
     await remove(leader, observed.strangers)
 
 

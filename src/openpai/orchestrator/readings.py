@@ -103,11 +103,43 @@ def of_nodes(find: Find) -> Iterator[Reading]:
         yield Reading(Labels.of({"state": state}), {"pai_nodes": float(count)})
 
 
-def of_jobs(find: Find) -> Iterator[Reading]:
-    """Yield what jobs hold and use, and what each of their tasks uses, from the newest samples."""
-    leader = find()
-    if leader is None:
-        return
+class OfJobs:
+    """Yields what jobs hold and use, and what each of their tasks uses, from the newest samples."""
+
+    def __init__(self, find: Find) -> None:
+        self._find = find
+        self._labels = _TaskLabels()
+
+    def __call__(self) -> Iterator[Reading]:
+        """Yield the readings of one round."""
+        self._labels.begin()
+        if (leader := self._find()) is not None:
+            yield from _of_jobs(leader, self._labels)
+
+
+class _TaskLabels:
+    """The labels of tasks, kept for the next round: those of thousands of tasks are the same in each."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], Labels] = {}
+        self._used: dict[tuple[object, ...], Labels] = {}
+
+    def begin(self) -> None:
+        """Begin a round, and forget what the last one did not use."""
+        self._known, self._used = self._used, {}
+
+    def of(self, job: Mapping[str, str], role: str, index: int, device: int | None = None) -> Labels:
+        """Return the labels of a task of a job, or of one of its devices."""
+        key = (job["job_instance_id"], job["virtual_cluster"], role, index, device)
+        found = self._known.get(key)
+        if found is None:
+            labels = {**job, "role_name": role, "task_index": str(index)}
+            found = Labels.of(labels if device is None else {**labels, "minor_number": str(device)})
+        self._used[key] = found
+        return found
+
+
+def _of_jobs(leader: Leader, task_labels: _TaskLabels) -> Iterator[Reading]:
     uses: dict[str, list[TaskUse]] = {}
     for key, use in (leader.measures.newest() if leader.measures is not None else {}).items():
         uses.setdefault(key.job, []).append(use)
@@ -122,7 +154,7 @@ def of_jobs(find: Find) -> Iterator[Reading]:
                 yield Reading(Labels.of({**labels, "metric": name}), {"pai_job_progress_value": value})
             limits = {role.name: role.resources.memory_mb * 2.0**20 for role in record.spec.task_roles}
             for use in found:
-                yield from _of_task(labels, use, limits.get(use.sample.key.role, 0.0))
+                yield from _of_task(labels, task_labels, use, limits.get(use.sample.key.role, 0.0))
 
 
 def job_labels(record: JobRecord) -> dict[str, str]:
@@ -159,9 +191,9 @@ def _sums(uses: Sequence[TaskUse]) -> dict[str, float]:
     return values
 
 
-def _of_task(job: Mapping[str, str], use: TaskUse, limit_bytes: float) -> Iterator[Reading]:
+def _of_task(job: Mapping[str, str], task_labels: _TaskLabels, use: TaskUse, limit_bytes: float) -> Iterator[Reading]:
     sample, counters = use.sample, use.sample.counters
-    labels = {**job, "role_name": sample.key.role, "task_index": str(sample.key.index)}
+    role, index = sample.key.role, sample.key.index
     found = {
         "task_cpu_percent": None if use.rates is None else use.rates.cpus * 100,
         "task_mem_usage_byte": float(sample.memory_bytes),
@@ -175,9 +207,9 @@ def _of_task(job: Mapping[str, str], use: TaskUse, limit_bytes: float) -> Iterat
         "task_net_in_byte": counters.network_received_bytes,
         "task_net_out_byte": counters.network_sent_bytes,
     }
-    yield Reading(Labels.of(labels), _known(found))
+    yield Reading(task_labels.of(job, role, index), _known(found))
     for gpu in sample.devices:
-        yield Reading(Labels.of({**labels, "minor_number": str(gpu.index)}), _known(_gpu(gpu)))
+        yield Reading(task_labels.of(job, role, index, gpu.index), _known(_gpu(gpu)))
 
 
 def _gpu(gpu: DeviceUse) -> dict[str, float | None]:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from openpai.lifecycle.model import Job, JobPhase, TaskPhase
+from openpai.lifecycle.model import AttemptKey, Job, JobPhase, TaskPhase
 from openpai.orchestrator import gangs
 from openpai.orchestrator.dependencies import waits_for
 from openpai.orchestrator.leader import Leader
-from openpai.ports.backend import TaskSeen, TaskStep
+from openpai.ports.backend import NodeSeen, TaskSeen, TaskStep
 from openpai.ports.store import JobRecord
 from openpai.protocol.wording import duration
 from openpai.scheduler.model import Wait, Why
@@ -31,6 +31,25 @@ def waits_of(leader: Leader, job: Job) -> Iterator[Wait]:
         yield from waits[:-1]
         if waits:
             yield replace(waits[-1], more=max(0, len(names) - WAITS_OF_A_ROLE))
+
+
+def asks_backend(leader: Leader, found: JobRecord) -> list[AttemptKey]:
+    """Return the tasks of a job of which only the backend knows what they wait for.
+
+    These are the ones that start, and those on nodes that may not answer: thousands that run need not be observed.
+    """
+    job, nodes = found.job, leader.nodes
+    doubtful = {name for name in {slot.node for slot in found.slots.values()} if _is_doubtful(nodes.get(name))}
+    return [
+        job.key(task)
+        for task in job.tasks.values()
+        if task.phase is TaskPhase.STARTING
+        or (doubtful and task.is_alive and (slot := found.slots.get(task.id)) is not None and slot.node in doubtful)
+    ]
+
+
+def _is_doubtful(node: NodeSeen | None) -> bool:
+    return node is None or not node.is_healthy
 
 
 def starting(found: JobRecord, observed: Iterable[TaskSeen]) -> tuple[Wait, ...]:
@@ -55,8 +74,9 @@ def starting(found: JobRecord, observed: Iterable[TaskSeen]) -> tuple[Wait, ...]
 def silent(found: JobRecord, observed: Iterable[TaskSeen]) -> tuple[Wait, ...]:
     """Return for which nodes the job waits because its tasks there may still run, each once."""
     job = found.job
-    mine = {job.key(task) for task in job.tasks.values() if task.is_alive}
-    messages = {seen.message: None for seen in observed if seen.step is TaskStep.NODE_SILENT and seen.key in mine}
+    no_answer = [seen for seen in observed if seen.step is TaskStep.NODE_SILENT]
+    mine = {job.key(task) for task in job.tasks.values() if task.is_alive} if no_answer else ()
+    messages = {seen.message: None for seen in no_answer if seen.key in mine}
     advice = "wait until the node answers, or take it out of service as above"
     return tuple(Wait(f"{job.id}/{job.attempt}", Why.NODE_SILENT, message, advice) for message in messages)
 

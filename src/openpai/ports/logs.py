@@ -14,6 +14,9 @@ from openpai.lifecycle.model import AttemptKey
 STREAMS: Final = ("stdout", "stderr", "runtime")
 """The two output streams of the user's program, and the messages of the platform's wrapper."""
 
+PRINTED: Final = STREAMS[:2]
+"""Those that the user's program writes."""
+
 ARRIVING: Final = "arriving"
 """The file that is beside the streams of an attempt that has ended while the end of its log is still on its way."""
 ARRIVES_WITHIN_S: Final = 30.0
@@ -101,6 +104,9 @@ class LogReader(Protocol):
 
     async def read(self, key: AttemptKey, stream: str, offset: int, limit: int) -> LogChunk:
         """Return at most `limit` bytes, never over 1 MiB, from `offset`; a negative one counts from the end."""
+
+    async def sizes(self, keys: Sequence[AttemptKey]) -> Sequence[int]:
+        """Return how many bytes the program of each attempt has written; 0 for one without logs."""
 
     async def search(
         self, key: AttemptKey, stream: str, pattern: LogPattern, offset: int, *, hits_max: int, bytes_max: int

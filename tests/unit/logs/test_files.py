@@ -281,3 +281,14 @@ async def test_a_stopping_server_breaks_streams_off(place: Place) -> None:
         await waiting
     with pytest.raises(Unavailable):
         await anext(place.follow())
+
+
+async def test_the_sizes_of_many_logs_count_what_programs_printed(place: Place) -> None:
+    second, third, absent = (AttemptKey("a" * 32, 0, "worker", index, 0) for index in (1, 2, 3))
+    place.write(b"12345")
+    place.write(b"123", "stderr")
+    place.write(b"of the wrapper", "runtime")
+    place.write(b"12", key=second)
+    (place.root / third.path()).mkdir()
+    (place.root / third.path() / "stdout.log").symlink_to(place.root / second.path() / "stdout.log")
+    assert list(await place.logs.sizes([second, KEY, absent, third])) == [2, 8, 0, 0]

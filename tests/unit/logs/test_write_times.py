@@ -40,6 +40,24 @@ def test_each_growth_is_written_down_once(tmp_path):
     assert read_moments(write(tmp_path, ""))[-1].at_ms == 9000
 
 
+def test_a_log_without_files_costs_one_look_until_its_directory_changes(tmp_path, monkeypatch):
+    looks, directory, seen = Moments(), tmp_path / KEY.path(), []
+    has_files = write_times._has_files
+    monkeypatch.setattr(write_times, "_has_files", lambda path: seen.append(path) or has_files(path))
+    directory.mkdir()
+    os.utime(directory, ns=(5_000_000_000, 5_000_000_000))
+    # Soon after its last change another one may not show.
+    for at_ms in (5_000, 5_500, 6_000):
+        looks.look([str(directory)], at_ms)
+        assert seen.pop() == str(directory)
+    for at_ms in (7_000, 8_000):
+        looks.look([str(directory)], at_ms)
+    assert seen == []
+    write(tmp_path, "one\n")
+    looks.look([str(directory)], 9_000)
+    assert [(one.at_ms, one.sizes["stdout"]) for one in read_moments(str(directory))] == [(9_000, 4)]
+
+
 async def test_lines_stand_behind_their_times_and_since_leaves_out_older_ones(tmp_path):
     looks = Moments()
     for at_ms, text in ((1000, "one\n"), (3000, "two\nthr"), (4000, "ee\n")):

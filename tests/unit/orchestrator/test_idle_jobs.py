@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from openpai.backends.simulated.backend import virtual_nodes
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.idle_jobs import IdleWatch, watch_idle
 from openpai.orchestrator.lending import count_lending
@@ -84,3 +85,25 @@ def test_the_end_of_an_attempt_says_when_it_was_idle() -> None:
                 await asyncio.sleep(1)
 
     live(story)
+
+
+def test_the_logs_of_many_tasks_are_looked_at_together() -> None:
+    async def story(servers: Servers) -> None:
+        await servers.submit("train", instances=150, gpus=1)
+        await servers.in_phase("train", "running")
+        job = (await servers.row("train")).id
+        leader, watch, measures = servers.leader, IdleWatch(), TaskMeasures()
+        leader.measures, sizes, asked = measures, leader.logs.sizes, list[int]()
+
+        async def counting(keys: Sequence[AttemptKey]) -> Sequence[int]:
+            asked.append(len(keys))
+            return await sizes(keys)
+
+        leader.logs.sizes = counting  # type: ignore[method-assign]
+        keys = [AttemptKey(job, 0, "worker", index, 0) for index in range(150)]
+        measures.learn([TaskSample(key, 1, Counters(), devices=(DeviceUse(0),)) for key in keys])
+        await watch_idle(leader, watch)
+        assert set(watch.rests) == set(keys)
+        assert asked == [100, 50]
+
+    live(story, virtual_nodes(40, 4))

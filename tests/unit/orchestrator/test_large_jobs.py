@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
 from openpai.backends.simulated.backend import virtual_nodes
 from openpai.lifecycle.actions import Wanted, wanted
 from openpai.lifecycle.facts import StopRequested, TasksGranted
-from openpai.lifecycle.model import AttemptKey, Plan, RolePlan, TaskId, TaskPhase
+from openpai.lifecycle.model import AttemptKey, ExitReport, Plan, RolePlan, TaskId, TaskPhase
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.acting import TASKS_OF_ONE_JOB, TASKS_PER_PASS
 from openpai.orchestrator.node_sync import sync_nodes
+from openpai.orchestrator.observing import hear
 from openpai.orchestrator.readings import of_nodes
 from openpai.orchestrator.reconciling import LOOKED_AT_ONCE, audit
 from openpai.orchestrator.recording import TASKS_AT_ONCE
 from openpai.orchestrator.waits import WAITS_OF_A_ROLE
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask
+from openpai.ports.store import JobRecord
 from openpai.protocol.errors import Unavailable
 from tests.costs import counted_turns, lines_run
 from tests.unit.orchestrator.servers import Servers, live
@@ -252,6 +255,30 @@ def test_an_audit_of_thousands_of_tasks_lets_others_have_their_turn() -> None:
         assert lines.most_at_once < alone.most_at_once + 15 * LOOKED_AT_ONCE
 
     live(story, virtual_nodes(120, PER_NODE))
+
+
+def test_jobs_that_end_while_an_audit_waits_for_its_turn_are_not_read_again() -> None:
+    async def story(servers: Servers) -> None:
+        await servers.submit("short", command="sleep 1000")
+        await servers.in_phase("short", "running")
+        leader, job, loaded = servers.leader, (await servers.row("short")).id, list[str]()
+        (seen,) = await leader.backend.observe()
+        load = leader.store.load
+
+        async def loading(id_: str) -> JobRecord | None:
+            loaded.append(id_)
+            return await load(id_)
+
+        leader.store.load = loading  # type: ignore[method-assign]
+        async with leader.gate:
+            hearing = asyncio.create_task(hear(leader, [replace(seen, exit=ExitReport(0))]))
+            await asyncio.sleep(0.1)
+            record = leader.active.records.pop(job)
+        await hearing
+        leader.active.records[job] = record
+        assert loaded == []
+
+    live(story)
 
 
 def test_metrics_of_many_nodes_are_worked_out_node_by_node() -> None:

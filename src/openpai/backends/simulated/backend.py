@@ -168,13 +168,22 @@ class LogFiles:
         try:
             # All this happens on the event loop, for every task. A directory is enough for an empty log, and a file of
             # text takes twice as long to open as one of bytes.
-            os.makedirs(directory, exist_ok=True)  # noqa: PTH103  # called often
             if not text:
+                os.mkdir(directory)  # noqa: PTH102  # called often
                 return
-            log = os.open(f"{directory}/stdout.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            log = _opened(directory)
             try:
                 os.write(log, text.encode())
             finally:
                 os.close(log)
         except OSError:
             return
+
+
+def _opened(directory: str) -> int:
+    path, flags = f"{directory}/stdout.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    try:
+        return os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        os.makedirs(directory, exist_ok=True)  # noqa: PTH103
+        return os.open(path, flags, 0o666)
