@@ -17,12 +17,11 @@ from openpai.series.catalogue import METRICS
 from openpai.series.labels import NO_LABELS, Matcher
 from openpai.series.model import Answer, Query, Reading, Sample
 from openpai.series.rounds import Round, Rounds
+from openpai.system.pauses import let_others_go_first
 from openpai.system.supervision import note_failure
 
 _PERIOD_MS: Final = int(PERIOD_S * 1000)
 _AT_ONCE: Final = 100
-_PAUSE_S: Final = 0.005
-"""A decision takes a dozen turns of the event loop: between parts of a round others have many turns, and not one."""
 """Readings that are taken before other work gets its turn."""
 
 
@@ -95,7 +94,7 @@ class MeasuredMetrics:
             if number % _AT_ONCE == 0:
                 self._spent_s += time.thread_time() - began_s
                 # Thousands of tasks must not delay requests.
-                await asyncio.sleep(_PAUSE_S)
+                await let_others_go_first()
                 began_s = time.thread_time()
         now = self._rounds.end(begun)
         if not self._keeps or not self._is_asked():

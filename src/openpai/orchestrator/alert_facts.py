@@ -5,7 +5,6 @@ They are derived from what the leader knows, at each evaluation. What is measure
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
@@ -18,6 +17,7 @@ from openpai.ports.cluster_settings import NodeNote
 from openpai.ports.queries import JobFilter, JobRow
 from openpai.ports.store import JobRecord
 from openpai.protocol.errors import PaiError
+from openpai.system.pauses import let_others_go_first
 
 FAILED_MS: Final = 3_600_000
 """How long a failed job counts as one that failed just now."""
@@ -52,21 +52,19 @@ NAMES: Final[Mapping[str, str]] = {
 async def gather(leader: Leader, parts: AlertParts, names: Collection[str]) -> Facts:
     """Return these recorded values as they are now."""
     now_ms = leader.clock.now_ms()
-    facts: Facts = job_facts(leader.active.records.values(), now_ms, leader.steady.now_ms(), leader.alerts.began_ms)
-    # Thousands of jobs and nodes take long, and others have their turn in between.
-    await asyncio.sleep(0)
+    facts = await _job_facts(leader, now_ms)
     facts["pai_job_idle_seconds"] = {
         labels_of(record.full_name, record.user, record.virtual_cluster): idle_s
         for id_, idle_s in leader.alerts.idle_s.items()
         if (record := leader.active.records.get(id_)) is not None
     }
     facts |= _node_facts(leader, now_ms)
-    await asyncio.sleep(0)
+    await let_others_go_first()
     if "pai_gpu_held" in names:
         records = list(leader.active.records.values())
         for start in range(0, len(records), _JOBS_AT_ONCE):
             facts["pai_gpu_held"] |= _gpus_held(records[start : start + _JOBS_AT_ONCE])
-            await asyncio.sleep(0)
+            await let_others_go_first()
     facts |= _vc_facts(leader)
     if "pai_job_failed" in names:
         since_ms = now_ms - FAILED_MS
@@ -78,15 +76,30 @@ async def gather(leader: Leader, parts: AlertParts, names: Collection[str]) -> F
     return {name: found for name, found in facts.items() if name in names}
 
 
-def job_facts(records: Iterable[JobRecord], now_ms: int, steady_ms: int, began_ms: dict[tuple[str, int], int]) -> Facts:
-    """Return what is recorded of jobs that are not over.
+async def _job_facts(leader: Leader, now_ms: int) -> Facts:
+    """Return what is recorded of jobs that are not over."""
+    facts: Facts = {name: {} for name in NAMES if name.startswith("pai_job_")}
+    known, leader.alerts.began_ms = leader.alerts.began_ms, {}
+    records, steady_ms = list(leader.active.records.values()), leader.steady.now_ms()
+    for start in range(0, len(records), _JOBS_AT_ONCE):
+        _add_job_facts(facts, records[start : start + _JOBS_AT_ONCE], now_ms, steady_ms, known, leader.alerts.began_ms)
+        await let_others_go_first()
+    return facts
+
+
+def _add_job_facts(
+    facts: Facts,
+    records: Iterable[JobRecord],
+    now_ms: int,
+    steady_ms: int,
+    known: Mapping[tuple[str, int], int],
+    began_ms: dict[tuple[str, int], int],
+) -> None:
+    """Add what is recorded of jobs that are not over.
 
     The wall clock is asked once for how long a job has been in its state, and `began_ms` keeps the answer as a time of
     the clock that is never set: a rule that stops what runs for a day must not believe a clock that jumps by a day.
     """
-    facts: Facts = {name: {} for name in NAMES if name.startswith("pai_job_")}
-    known = began_ms.copy()
-    began_ms.clear()
 
     def seconds(job: str, at_ms: int) -> float:
         began_ms[job, at_ms] = known.get((job, at_ms), steady_ms - max(0, now_ms - at_ms))
@@ -105,7 +118,6 @@ def job_facts(records: Iterable[JobRecord], now_ms: int, steady_ms: int, began_m
         elif job.phase is JobPhase.ENDING and job.attempt_ended_at_ms is not None:
             facts["pai_job_ending_seconds"][labels] = seconds(job.id, job.attempt_ended_at_ms)
         facts["pai_job_retries"][labels] = float(job.retries.counted + job.retries.free)
-    return facts
 
 
 def past_job_facts(rows: Iterable[JobRow], at_ms: int) -> Facts:

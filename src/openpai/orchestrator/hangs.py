@@ -8,7 +8,6 @@ has tasks which cannot be measured gets an event that says so.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -27,6 +26,7 @@ from openpai.ports.task_usage import KeepsEvidence, TaskUse
 from openpai.protocol.placement import HangDetection, hang_detection
 from openpai.protocol.wording import duration
 from openpai.runtime.inspecting import ProcessSummary
+from openpai.system.pauses import let_others_go_first
 
 BY: Final = "openpai"
 LOOKS: Final = 3
@@ -70,7 +70,7 @@ async def watch_hangs(leader: Leader, watch: HangWatch) -> None:
             wanted_by_job[id_], running[id_] = wanted, _running(record.job)
         if number % _JOBS_AT_ONCE == 0:
             # Thousands of jobs must not delay a decision.
-            await asyncio.sleep(0)
+            await let_others_go_first()
     leader.measures.watch(wanted_by_job)
     await _see(leader, watch, [key for keys in running.values() for key in keys.values()], uses)
     seen = watch.activities

@@ -7,7 +7,6 @@ on hangs, and never counts as idle.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +15,7 @@ from openpai.lifecycle.model import AttemptKey, TaskPhase
 from openpai.orchestrator.leader import Leader
 from openpai.ports.task_usage import DeviceUse, TaskUse
 from openpai.ports.usage import LentUse
+from openpai.system.pauses import let_others_go_first
 
 EVERY_S: Final = 15.0
 SHOWN_S: Final = 60.0
@@ -53,7 +53,7 @@ async def watch_idle(leader: Leader, watch: IdleWatch) -> None:
     measured = {key.job for key in rests}
     for number, (id_, record) in enumerate(tuple(leader.active.records.items()), start=1):
         if number % _JOBS_AT_ONCE == 0:
-            await asyncio.sleep(0)
+            await let_others_go_first()
         if id_ not in measured:
             # It counts as one that works.
             continue

@@ -42,7 +42,7 @@ async def take_over(leader: Leader, records: Sequence[JobRecord]) -> None:
     leader.scheduler.restored()
     for record in records:
         adopt(leader, record)
-    await audit(leader)
+    await audit(leader, at_once=True)
 
 
 def _restore(leader: Leader, record: JobRecord) -> None:

@@ -18,6 +18,7 @@ from openpai.lifecycle.actions import EndNotice
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import Action, ForgetTask, KillTask, LaunchTask, TaskSeen, TaskStep
 from openpai.ports.clock import Clock
+from openpai.system.pauses import let_others_go_first
 
 KILLED: Final = ExitReport(137, ExitReason.EXITED, "killed: it had not ended within its grace period")
 KILLED_BEFORE_START: Final = ExitReport(143, ExitReason.EXITED, "killed before it began")
@@ -25,8 +26,6 @@ NOTHING_TO_KILL: Final = ExitReport(143, ExitReason.ABSENT, "there was no task t
 """143 as for any task that SIGTERM ended: 0 would read as success where only the code is shown."""
 SEEN_AT_ONCE: Final = 500
 """How many of thousands of attempts are looked at before others have their turn."""
-_PAUSE_S: Final = 0.005
-"""How long others have it: a decision takes a dozen turns of the event loop, and not one."""
 _KILL_DELAY_S: Final = 1.5
 """How much longer than the grace period a wrapper may take to end its task before the runner destroys it."""
 
@@ -194,7 +193,7 @@ class AttemptRegister(Generic[A]):
             if self._attempts.get(attempt.key) is attempt:
                 seen.append(attempt.seen())
             if number % SEEN_AT_ONCE == 0:
-                await asyncio.sleep(_PAUSE_S)
+                await let_others_go_first()
         return tuple(seen)
 
     async def news(self) -> tuple[TaskSeen, ...]:
