@@ -220,8 +220,8 @@ if __name__ == "__main__":
     parser.add_argument("--foreign", type=int, default=2000, help="pods of others on these nodes")
     parser.add_argument("--queued", type=int, default=2000)
     parser.add_argument("--events-per-s", type=float, default=500)
-    parser.add_argument("--ends", type=int, default=90, help="gangs that end while decisions are timed")
-    parser.add_argument("--ends-per-s", type=float, default=3)
+    parser.add_argument("--ends", type=int, default=300, help="gangs that end while decisions are timed")
+    parser.add_argument("--ends-per-s", type=float, default=5)
     parser.add_argument("--settle-s", type=float, default=10)
     chosen = parser.parse_args()
     if reason := why_not():

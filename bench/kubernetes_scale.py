@@ -28,6 +28,8 @@ class Load:
         self.gpu_pods: dict[str, list[Pod]] = {}
         """By node, the pods of the gang that has its GPUs."""
         self.others: list[Pod] = []
+        self.ended_at: dict[str, float] = {}
+        """By node, when the API server had answered the last report of the end of its gang."""
 
     async def fill(self, server: Server) -> None:
         """Take every GPU by gangs, one a node, run pods of others on the nodes, and submit gangs that wait."""
@@ -73,11 +75,15 @@ class Load:
     async def end_gang(self, node: str) -> None:
         """Let the gang that has a node's GPUs end."""
         await each(self.gpu_pods.pop(node), self.made.kubelets.finish, GPUS)
+        self.ended_at[node] = time.monotonic()
 
     async def end_gangs(self, count: int, per_s: float) -> None:
-        """Let so many gangs end, one after the other."""
-        for node in list(self.gpu_pods)[:count]:
-            await asyncio.gather(self.end_gang(node), asyncio.sleep(1 / per_s))
+        """Let so many gangs end, each when it is due: a busy machine does not make them fewer."""
+        began_s = time.monotonic()
+        async with asyncio.TaskGroup() as ends:
+            for number, node in enumerate(list(self.gpu_pods)[:count]):
+                await asyncio.sleep(max(0.0, began_s + number / per_s - time.monotonic()))
+                ends.create_task(self.end_gang(node))
 
 
 def foreign_pod(number: int, node: str) -> dict[str, Any]:
@@ -109,7 +115,14 @@ async def measure_scale(options: argparse.Namespace) -> Figures:
 
 
 async def decisions(load: Load, server: Server) -> Figures:
-    """End gangs while other pods change, and return how long decisions took."""
+    """End gangs while other pods change, and return how long decisions took, and its parts.
+
+    `decision` is from the last event that a decision needed, as the server read it, until the decision. It has two
+    parts: `read_to_turn` until the turn that made it began, as an earlier one ends first, and `turn_to_decision`. What
+    comes before is `reported_to_read`, from the API server's answer to the report of the last end: the API server's
+    watch, the connection, and a loop of the server that is busy. It may be below 0, as the answer and the event are on
+    their way together. `decision_own_cpu` is what the loop's thread computed meanwhile.
+    """
     options = load.options
     await asyncio.sleep(options.settle_s)
     before = await server.stalls()
@@ -117,11 +130,12 @@ async def decisions(load: Load, server: Server) -> Figures:
     # Each gang that ends makes about five events a pod, too.
     disturbing = asyncio.create_task(load.disturb(options.events_per_s - 5 * GPUS * options.ends_per_s))
     await asyncio.sleep(2)
-    first, cpu_s, began = await server.stalls(), server.cpu_s(), time.monotonic()
+    first, began = await server.stalls(), time.monotonic()
+    cpu_s = _cpu_s(load, server)
     await load.end_gangs(options.ends, options.ends_per_s)
     took = time.monotonic() - began
     last = await server.stalls()
-    cpu_s = server.cpu_s() - cpu_s
+    cores = {name: round((now_s - cpu_s[name]) / took, 2) for name, now_s in _cpu_s(load, server).items()}
     disturbing.cancel()
     await asyncio.gather(disturbing, return_exceptions=True)
     longest_collection_s = max(first["longest_collection"], last["longest_collection"])
@@ -130,19 +144,30 @@ async def decisions(load: Load, server: Server) -> Figures:
         await asyncio.sleep(0.5)
         last = last | {"decisions": (await server.stalls())["decisions"]}
     made = last["decisions"][len(before["decisions"]) :]
-    times, own = [late * 1000 for _, late, _ in made], [cpu * 1000 for _, _, cpu in made]
+    parts: dict[str, list[float]] = {
+        "decision": [at - read for _, read, _, at, _ in made],
+        "decision_own_cpu": [own for *_, own in made],
+        "read_to_turn": [turn - read for _, read, turn, _, _ in made],
+        "turn_to_decision": [at - turn for _, _, turn, at, _ in made],
+        "reported_to_read": [read - load.ended_at[node] for node, read, *_ in made if node in load.ended_at],
+    }
     return {
         "scale_memory_mb": settled_mb,
         "scale_memory_most_mb": server.memory_most_mb(),
         "events_per_s": round((last["events"] - first["events"]) / took, 1),
-        "decisions": len(times),
-        "decision_p50_ms": round(percentile(times, 0.5), 1),
-        "decision_p99_ms": round(percentile(times, 0.99), 1),
-        "decision_own_cpu_p50_ms": round(percentile(own, 0.5), 1),
-        "decision_own_cpu_p99_ms": round(percentile(own, 0.99), 1),
+        "decisions": len(made),
+        **{
+            f"{name}_p{share}_ms": round(percentile(seconds, share / 100) * 1000, 1)
+            for name, seconds in parts.items()
+            for share in (50, 90, 99)
+        },
         "longest_collection_ms": round(longest_collection_s * 1000, 1),
-        "server_cores": round(cpu_s / took, 2),
+        "cores": cores,
     }
+
+
+def _cpu_s(load: Load, server: Server) -> dict[str, float]:
+    return {"server": server.cpu_s(), "api_server_and_etcd": load.made.cpu_s(), "bench": time.process_time()}
 
 
 async def cold_start(load: Load, root: Path) -> Figures:

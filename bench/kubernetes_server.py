@@ -20,12 +20,13 @@ import msgspec
 from openpai.system.garbage import importing
 
 with importing():  # as `pai up` does
-    from openpai.app import serve
+    from openpai.app import loops, serve
     from openpai.backends.kubernetes.backend import KubernetesBackend
     from openpai.kube import watch_stream
     from openpai.kube.client import KubeClient
     from openpai.kube.objects import PODS
     from openpai.kube.objects.pods import Pod
+    from openpai.orchestrator.leader import Leader
     from openpai.ports.backend import Action, LaunchTask
 
 
@@ -43,19 +44,21 @@ class Notes:
         self.first_launch = 0.0
         self.first_launch_cpu_s = 0.0
         """The processor time until then, from the start of the process."""
-        self.decisions: list[tuple[float, float, float]] = []
-        """When a decision was made, how long before it the last event arrived that it needed, and what the loop's
-        thread computed meanwhile: neighbours on the machine do not change that."""
+        self.decisions: list[tuple[str, float, float, float, float]] = []
+        """Of each decision: the node, when the last event was read that it needed, when the turn began that made it,
+        when it was made, and what the loop's thread computed since the event: neighbours on the machine do not change
+        that."""
         self.longest_collection = 0.0
         """The longest garbage collection since the notes were written last; one at the start visits everything."""
         self._freed: dict[str, tuple[float, float]] = {}
         self._ended: set[str] = set()
         self._collects_since = 0.0
+        self._turn_at = 0.0
 
     def install(self) -> None:
         """Note from now on."""
         create, bind, apply = KubeClient.create, KubeClient.bind, KubernetesBackend.apply
-        read = watch_stream._event  # noqa: SLF001
+        read, turn = watch_stream._event, loops.turn  # noqa: SLF001
 
         async def noted_create(client: KubeClient, kind: Any, body: Any, *given: Any, **named: Any) -> Any:
             if kind is PODS and not self.body:
@@ -75,26 +78,35 @@ class Notes:
                 if isinstance(action, LaunchTask):
                     self._note_launch(now)
                     if (freed := self._freed.pop(action.node, None)) is not None:
-                        self.decisions.append((now, now - freed[0], time.thread_time() - freed[1]))
+                        read_at, own_s = freed[0], time.thread_time() - freed[1]
+                        self.decisions.append((action.node, read_at, self._turn_at, now, own_s))
             await apply(backend, actions)
+
+        async def noted_turn(leader: Leader) -> bool:
+            self._turn_at = time.monotonic()
+            return await turn(leader)
 
         def noted_event(kind: Any, line: bytes, doing: str) -> Any:
             now = time.monotonic()
             event = read(kind, line, doing)
-            self.events += 1
-            if isinstance(event.object, Pod) and event.type == "MODIFIED":
-                pod = event.object
-                # What changes of it later is no event that a decision waits for.
-                if pod.has_ended and pod.uid not in self._ended:
-                    self._ended.add(pod.uid)
-                    self._freed[pod.spec.node_name] = now, time.thread_time()
+            self._note_event(event, now)
             return event
 
         KubeClient.create = noted_create  # type: ignore[method-assign, assignment]
         KubeClient.bind = noted_bind  # type: ignore[method-assign, assignment]
         KubernetesBackend.apply = noted_apply  # type: ignore[method-assign, assignment]
+        loops.turn = noted_turn
         watch_stream._event = noted_event  # noqa: SLF001
         gc.callbacks.append(self._note_collection)
+
+    def _note_event(self, event: Any, now: float) -> None:
+        self.events += 1
+        if isinstance(event.object, Pod) and event.type == "MODIFIED":
+            pod = event.object
+            # What changes of it later is no event that a decision waits for.
+            if pod.has_ended and pod.uid not in self._ended:
+                self._ended.add(pod.uid)
+                self._freed[pod.spec.node_name] = now, time.thread_time()
 
     def _note_launch(self, now: float) -> None:
         if not self.first_launch:
