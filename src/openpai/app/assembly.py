@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +29,7 @@ from openpai.app.housekeeping import DAY_MS, Housekeeping, limits_of
 from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.keys import unlock
 from openpai.app.leadership import Follower, Leadership
+from openpai.app.log_growth import grown_logs, note_growth_forever
 from openpai.app.log_places import LogPlaces
 from openpai.app.market import open_market
 from openpai.app.metrics import measuring, open_metrics
@@ -43,14 +44,13 @@ from openpai.logs.checkpoints import KeptCheckpoints
 from openpai.logs.files import FileLogs
 from openpai.logs.kept_work import KeptDirectories
 from openpai.logs.retention import Retention
-from openpai.logs.write_times import Moments
 from openpai.orchestrator.alert_state import AlertParts
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import KeptLimit, Leader
 from openpai.orchestrator.log_progress import LogProgress, pattern_in
 from openpai.orchestrator.task_ports import PORT_END, PORT_FIRST
 from openpai.ports.applications import Applications
-from openpai.ports.backend import Backend, SharedBackend, TaskSeen
+from openpai.ports.backend import Backend, SharedBackend
 from openpai.ports.clock import Clock
 from openpai.ports.task_usage import MeasuresTasks
 from openpai.runtime.plugins import Plugins
@@ -69,7 +69,6 @@ from openpai.store.vault import Vault
 from openpai.system.garbage import importing, loading
 from openpai.system.supervision import supervise
 
-MOMENT_S: Final = 1.0
 PORTAL: Final = Path(openpai.__file__).parent / "portal"
 """Where `make portal` puts the web portal, and where a wheel has it."""
 
@@ -327,7 +326,8 @@ async def _running(
     async with AsyncExitStack() as stack:
         await backend.open()
         stack.push_async_callback(backend.close)
-        _watch_moments(rooms, stack, backend)
+        watching = partial(note_growth_forever, backend, rooms.data.logs, rooms.clock)
+        stack.callback(supervise("note when logs grow", watching).cancel)
         _guard_room(settings, rooms, stack, backend, may_have_tasks)
         if isinstance(backend, MeasuresTasks):
             progress = LogProgress(rooms.logs, lambda job: pattern_in(rooms.commands.leader, job))
@@ -344,29 +344,12 @@ def _guard_room(
 ) -> None:
     give_up = partial(rooms.work.expire, is_scarce=True)
     log_bytes_max = settings.log_max_mb << 20
-    guard = RoomGuard(rooms.data.root, rooms.data.logs, log_bytes_max, backend.observe, may_have_tasks, give_up)
+    guard = RoomGuard(
+        rooms.data.root, rooms.data.logs, log_bytes_max, backend.observe, may_have_tasks, give_up, grown_logs(backend)
+    )
     stack.callback(guard.close)
     guarding = supervise("guard the disk", guard.run)
     stack.callback(guarding.cancel)
-
-
-def _watch_moments(rooms: _Rooms, stack: AsyncExitStack, backend: Backend) -> None:
-    moments = Moments()
-
-    def look(seen: Sequence[TaskSeen], now_ms: int) -> None:
-        moments.look([f"{rooms.data.logs}/{task.key.path()}" for task in seen if task.exit is None], now_ms)
-
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            began_s = loop.time()
-            if seen := await backend.observe():
-                await asyncio.to_thread(look, seen, rooms.clock.now_ms())
-            # Checking thousands of logs takes a while, so it happens less often.
-            await asyncio.sleep(max(MOMENT_S, 20 * (loop.time() - began_s)))
-
-    watching = supervise("note when logs grow", run)
-    stack.callback(watching.cancel)
 
 
 async def _is_job_over(store: SqlJobStore, job: str) -> bool:

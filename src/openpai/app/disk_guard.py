@@ -159,7 +159,10 @@ class RoomGuard:
         observe: Callable[[], Awaitable[Iterable[TaskSeen]]],
         may_have_tasks: threading.Event,
         give_up: Callable[[], object] = lambda: None,
+        grown: set[AttemptKey] | None = None,
     ) -> None:
+        """`grown` gets the attempts whose logs have grown, where that is known: of thousands few are looked at then."""
+        self._grown = grown
         self._give_up = give_up
         self._may_have_tasks = may_have_tasks
         self._root = root
@@ -243,11 +246,21 @@ class RoomGuard:
             present = await self._present()
         if present:
             self._may_have_tasks.set()
-        self._writing = [seen.key for seen in present if seen.started_at_ms is not None]
+        self._writing = self._to_look_at(present, is_scarce=is_scarce)
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._cut_and_keep, self._most(is_scarce))
         if is_scarce:
             await loop.run_in_executor(self._thread, self._give_up)
+
+    def _to_look_at(self, present: Iterable[TaskSeen], *, is_scarce: bool) -> list[AttemptKey]:
+        grown: list[AttemptKey] = []
+        if self._grown is not None:
+            grown = list(self._grown)
+            self._grown.clear()
+            # Each was below the limit when it grew last; while space is scarce another one holds.
+            if not is_scarce:
+                return grown
+        return list(dict.fromkeys([*grown, *(seen.key for seen in present if seen.started_at_ms is not None)]))
 
     async def _present(self) -> list[TaskSeen]:
         return [seen for seen in await self._observe() if seen.exit is None]

@@ -253,6 +253,15 @@ class SharedBackend(Backend, Protocol):
 
 
 @runtime_checkable
+class BringsLogs(Protocol):
+    """A backend whose tasks write to no file here: it brings their logs itself, and knows which of them grow."""
+
+    def note_growth(self, grown: set[AttemptKey]) -> None:
+        """Add the attempts whose logs here grow from now on, until `close`; whoever gave the set takes them out."""
+        ...
+
+
+@runtime_checkable
 class SeesCheckpoints(Protocol):
     """A backend that can look into the checkpoint directories of its tasks."""
 

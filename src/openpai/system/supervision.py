@@ -52,6 +52,12 @@ def supervise(
     return asyncio.create_task(_supervised(name, loop, again_s), name=name)
 
 
+async def ended(task: asyncio.Task[None]) -> None:
+    """Cancel a task and wait for its end."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 def background(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """Run `work`, which is not awaited, as a task; log and count an error in it."""
     return asyncio.create_task(_noted(name, work), name=name)

@@ -125,3 +125,29 @@ async def test_the_paths_of_thousands_of_logs_are_not_made_on_the_event_loop(
         guard.close()
     assert len(threads) == 1
     assert threading.current_thread().name not in threads
+
+
+async def test_of_thousands_of_logs_only_those_that_have_grown_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[str] = []
+    monkeypatch.setattr(disk_guard, "cap_logs", lambda directory, most: looked_at.append(directory))
+    keys = [AttemptKey(job, 0, "worker", 0, 0) for job in ("quiet", "grows", "ended")]
+
+    async def observe() -> list[TaskSeen]:
+        return [TaskSeen(key, 1, 1, ExitReport(0) if key.job == "ended" else None) for key in keys]
+
+    grown = {keys[1], keys[2]}
+    guard = RoomGuard(tmp_path, tmp_path, 1 << 20, observe, threading.Event(), grown=grown)
+    try:
+        await guard.round(is_scarce=False)
+        # The end of a log may arrive after its task.
+        assert {Path(directory).name.split(".")[0] for directory in looked_at} == {"grows", "ended"}
+        looked_at.clear()
+        await guard.round(is_scarce=False)
+        assert not looked_at
+        # While space is scarce less is kept of each.
+        await guard.round(is_scarce=True)
+        assert {Path(directory).name.split(".")[0] for directory in looked_at} == {"quiet", "grows"}
+    finally:
+        guard.close()

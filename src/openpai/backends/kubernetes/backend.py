@@ -41,6 +41,7 @@ from openpai.backends.kubernetes.shells import PodShells
 from openpai.backends.kubernetes.tainting import Taints
 from openpai.backends.kubernetes.watching import LOG_PATIENCE_S, Watcher
 from openpai.backends.kubernetes.writes import CREATING, ENDING, Writes, until_answered
+from openpai.kube.changes import Change
 from openpai.kube.client import KubeClient
 from openpai.kube.config import ClusterAccess
 from openpai.kube.errors import KubeError
@@ -53,7 +54,7 @@ from openpai.ports.clock import Clock
 from openpai.ports.task_usage import TaskSample
 from openpai.protocol.errors import Unavailable
 from openpai.runtime.inspecting import ProcessSummary
-from openpai.system.supervision import Background, supervise
+from openpai.system.supervision import Background, ended, supervise
 
 log: Final = structlog.get_logger(__name__)
 _SAVE_EVERY_S: Final = 5.0
@@ -156,15 +157,12 @@ class KubernetesBackend(RunsShells[PodAttempt]):
             self._leftovers = Leftovers(
                 self._client, self._namespace, self._seals.scope, self._register, self._launcher, self._cluster
             )
-            with self._logs.adopting() if self._logs is not None else contextlib.nullcontext():
-                self._watcher.adopt_all(self._cluster.pods)
-            self._go_on()
-            self._cluster.follow_pods()
+            self._adopt()
             for name, loop in (
                 ("look at pods", self._watcher.look_forever),
                 ("save what is known of nodes", self._save_forever),
             ):
-                opening.push_async_callback(_cancelled, supervise(name, loop))
+                opening.push_async_callback(ended, supervise(name, loop))
             for writes in (self._creating, self._ending, self._removing):
                 opening.push_async_callback(writes.close)
             opening.callback(self._register.close)
@@ -185,6 +183,11 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         if not trouble:
             return seen
         return tuple(replace(node, is_healthy=False, message=trouble) for node in seen)
+
+    def note_growth(self, grown: set[AttemptKey]) -> None:
+        """Add the attempts whose logs here grow from now on, until `close`."""
+        if self._logs is not None:
+            self._logs.note_growth(grown)
 
     async def mark_bad(self, bad: Mapping[str, Mapping[int, str]]) -> None:
         """Keep pods of others away from these devices of drivers, where the cluster has rules for that."""
@@ -298,14 +301,19 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         if self._fetcher is not None:
             self._fetcher.look(attempt, pod)
 
-    def _go_on(self) -> None:
-        """Go on with what an earlier server left: pods that hold devices, or are not bound to their node yet."""
-        for attempt in self._register:
-            pod = self._cluster.pods.get(attempt.name, self._namespace)
-            if attempt.exit is None and attempt.devices and pod is not None:
-                self._cluster.table.hold(attempt.node, attempt.uid, attempt.devices)
-                if waits_for_binding(pod) and not attempt.is_fence:
-                    self._creating.add(partial(self._launcher.resume, attempt, pod))
+    def _adopt(self) -> None:
+        """Go on with the pods that an earlier server left."""
+        adopted = self._watcher.adopt_all(self._cluster.pods)
+        # What pods take of their nodes comes first: a look at a pod works out its node, once for all of its pods.
+        for attempt, _ in adopted:
+            self._cluster.table.hold(attempt.node, attempt.uid, attempt.devices)
+        self._cluster.follow_pods()
+        with self._logs.adopting() if self._logs is not None else contextlib.nullcontext():
+            for _, pod in adopted:
+                self._watcher.changed(Change(None, pod, pod))
+        for attempt, pod in adopted:
+            if attempt.exit is None and attempt.devices and not attempt.is_fence and waits_for_binding(pod):
+                self._creating.add(partial(self._launcher.resume, attempt, pod))
 
     async def _remove_with_log(self, logs: LogShipper, attempt: PodAttempt) -> None:
         """Remove a pod once its log is here, which goes with the pod."""
@@ -361,16 +369,13 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         )  # fmt: skip
         return Launcher(shared, self._register, self._found, self._creating.aside)
 
-    async def _pod_log(
+    def _pod_log(
         self, pod: str, *, follow: bool, since: datetime | None, limit_bytes: int | None = None
     ) -> AsyncGenerator[bytes]:
-        chunks = self._client.logs(
+        return self._client.logs(
             pod, self._namespace, container=CONTAINER, follow=follow, since=since, timestamps=True,
             limit_bytes=limit_bytes,
         )  # fmt: skip
-        async with contextlib.aclosing(chunks):
-            async for chunk in chunks:
-                yield chunk
 
     def _pod_changed(self, change: Any) -> None:
         self._watcher.changed(change)
@@ -392,8 +397,3 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         message = error.message if isinstance(error, KubeError) else "it does not answer"
         advice = "check --kubeconfig and --kube-context, or ask `kubectl get pods` with them"
         return Unavailable(f"the Kubernetes cluster at {self._access.server} cannot be used: {message}", advice)
-
-
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -100,6 +100,8 @@ class LogReading:
     def __init__(self, logs: PodLogs, root: Path) -> None:
         self._logs = logs
         self._root = root
+        self.growth: list[set[AttemptKey]] = []
+        """Where to add each attempt whose files have grown."""
 
     async def once(self, shipment: Shipment, *, follow: bool) -> bool:
         """Read a log once; return whether that is all of it, or all that can be read."""
@@ -114,7 +116,7 @@ class LogReading:
             if had_ended:
                 if lines.has_found_nothing:
                     # The node has begun a new part, and no API serves the one that was not read to its end.
-                    await asyncio.to_thread(store.note, _GAP)
+                    await self._note(shipment, store, _GAP)
                 await asyncio.to_thread(store.complete)
             return had_ended
         except TimeoutError:
@@ -140,10 +142,17 @@ class LogReading:
     async def note(self, shipment: Shipment, text: str) -> None:
         """Write a message of the platform to a log, if that can be written."""
         try:
-            store = await self._opened(shipment)
-            await asyncio.to_thread(store.note, text)
+            await self._note(shipment, await self._opened(shipment), text)
         except OSError as error:
             log.warning("a log cannot be written", attempt=shipment.key.path(), error=str(error))
+
+    async def _note(self, shipment: Shipment, store: AttemptLog, text: str) -> None:
+        await asyncio.to_thread(store.note, text)
+        self._grew(shipment)
+
+    def _grew(self, shipment: Shipment) -> None:
+        for grown in self.growth:
+            grown.add(shipment.key)
 
     async def _opened(self, shipment: Shipment) -> AttemptLog:
         found = shipment.log = shipment.log or AttemptLog(self._root, shipment.key)
@@ -158,7 +167,7 @@ class LogReading:
         try:
             async with (
                 asyncio.timeout(None) as shipment.deadline,
-                _Writer(shipment, store, lines) as writer,
+                _Writer(shipment, store, lines, self._grew) as writer,
                 aclosing(self._logs(shipment.pod, follow=follow, since=since_time)) as chunks,
             ):
                 size = 0
@@ -173,7 +182,9 @@ class LogReading:
         finally:
             shipment.deadline = None
         if shipment.has_ended:
-            await asyncio.to_thread(store.add, lines, None)
+            written = await asyncio.to_thread(store.add, lines, None)
+            if written:
+                self._grew(shipment)
         return lines
 
     async def _look_for_new_part(self, shipment: Shipment, store: AttemptLog) -> None:
@@ -194,7 +205,7 @@ class LogReading:
         if NO_STAMP < before < began_at:
             when = datetime.fromtimestamp(began_at / 1e9, UTC).isoformat(timespec="milliseconds")
             text = f"the node began a new part of this log at {when}: it may have lost lines of that moment"
-            await asyncio.to_thread(store.note, text)
+            await self._note(shipment, store, text)
 
     async def _is_lost(self, shipment: Shipment, error: KubeError, *, had_ended: bool) -> bool:
         """Return whether nothing more of a log can be read."""
@@ -202,7 +213,7 @@ class LogReading:
             return False
         with contextlib.suppress(OSError):
             store = await self._opened(shipment)
-            await asyncio.to_thread(store.note, f"the end of the log may be missing: {error.message}")
+            await self._note(shipment, store, f"the end of the log may be missing: {error.message}")
             await asyncio.to_thread(store.complete)
         return True
 
@@ -210,7 +221,10 @@ class LogReading:
 class _Writer:
     """Writes what arrives, and gathers what arrives meanwhile: a busy log comes in thousands of small pieces."""
 
-    def __init__(self, shipment: Shipment, store: AttemptLog, lines: LogLines) -> None:
+    def __init__(
+        self, shipment: Shipment, store: AttemptLog, lines: LogLines, grew: Callable[[Shipment], None]
+    ) -> None:
+        self._grew = grew
         self._shipment = shipment
         self._store = store
         self._lines = lines
@@ -246,8 +260,10 @@ class _Writer:
             if await asyncio.to_thread(self._store.add, self._lines, data):
                 shipment.failures = 0
                 shipment.writes += 1
+                self._grew(shipment)
             if self._lines.may_have_gap and not self._has_said_gap:
                 self._has_said_gap = True
                 await asyncio.to_thread(self._store.note, _GAP)
+                self._grew(shipment)
             if shipment.has_ended:
                 shipment.expect_end()

@@ -28,7 +28,12 @@ POLLS_PER_S: Final = 40.0
 """An API server must not spend its time on the logs of thousands of pods that are not followed."""
 ADOPTED_AFTER_S: Final = 5.0
 """How long the logs of pods that an earlier server left wait: a server that starts has its first decisions to make."""
-_ADOPTED_PER_S: Final = 60.0
+FREED_AFTER_S: Final = 1.0
+"""How long a stream that became free waits before it follows another log: a gang that ends frees many, just when the
+next one is to be decided about."""
+ENDS_AFTER_S: Final = 1.0
+"""How long the log of a container that has ended waits to be read, unless it is asked for before."""
+_OPENED_PER_S: Final = 60.0
 """A stream costs both sides a handshake, and the API server another one with the node."""
 
 
@@ -49,6 +54,8 @@ class LogShipper:
         """When each of them is read next, as a heap."""
         self._turn = 0
         self._adopted_after_s = 0.0
+        self._freed_at_s = 0.0
+        """When the stream that became free last follows another log."""
         self._poller: asyncio.Task[None] | None = None
         self._polls = asyncio.Semaphore(POLLS_AT_ONCE)
         self._ended: deque[Shipment] = deque()
@@ -72,14 +79,22 @@ class LogShipper:
         shipment = self._shipments[key] = Shipment(key, pod)
         after_s = self._adopted_after_s
         if len(self._following) < self._streams:
-            self._follow(shipment, after_s and after_s + len(self._following) / _ADOPTED_PER_S)
+            self._follow(shipment, after_s and after_s + len(self._following) / _OPENED_PER_S)
         else:
             self._waiting[shipment] = None
             # The reads of many pods that begin together are spread, too.
             self._take_turn(shipment, after_s + len(self._waiting) / POLLS_PER_S)
 
+    def note_growth(self, grown: set[AttemptKey]) -> None:
+        """Add each attempt whose files grow from now on."""
+        self._reading.growth.append(grown)
+
     def ended(self, key: AttemptKey) -> None:
-        """Report that the container has ended, so its log is read to the end and no further."""
+        """Report that the container has ended, so its log is read to the end and no further.
+
+        What waits for the log says so by `finished`. Until then the log waits a moment, with those of its gang: what
+        takes the place of the gang is decided first.
+        """
         shipment = self._shipments.get(key)
         if shipment is None or shipment.has_ended:
             return
@@ -90,8 +105,8 @@ class LogShipper:
         if shipment.due is not None:
             shipment.due.set()
         shipment.expect_end()
-        if shipment in self._waiting and not shipment.is_read:
-            self._read_to_end(shipment)
+        if shipment in self._waiting:
+            asyncio.get_running_loop().call_later(ENDS_AFTER_S, self._read_to_end, shipment)
 
     async def finished(self, key: AttemptKey, patience_s: float) -> bool:
         """Wait until the log of an ended container is complete, or cannot be.
@@ -102,6 +117,8 @@ class LogShipper:
         if shipment is None or shipment.is_done:
             return True
         shipment.done = shipment.done or asyncio.Event()
+        if shipment.has_ended and shipment in self._waiting:
+            self._read_to_end(shipment)
         writes = -1
         while not shipment.is_done and shipment.writes != writes:
             writes = shipment.writes
@@ -168,7 +185,9 @@ class LogShipper:
                 # Its stream is taken now, and opened when this read is over.
                 self._following.add(first)
             else:
-                self._follow(first)
+                now_s = asyncio.get_running_loop().time()
+                self._freed_at_s = max(now_s + FREED_AFTER_S, self._freed_at_s + 1 / _OPENED_PER_S)
+                self._follow(first, self._freed_at_s - now_s)
 
     # Logs that take turns.
 

@@ -33,6 +33,7 @@ from openpai.lifecycle.diagnosis import needs_log
 from openpai.lifecycle.model import ExitReason, ExitReport
 from openpai.ports.backend import TaskStep
 from openpai.ports.clock import Clock
+from openpai.system.pauses import let_others_go_first
 from openpai.system.supervision import Background
 
 log: Final = structlog.get_logger(__name__)
@@ -115,16 +116,16 @@ class Watcher:
             return True
         return pod.metadata.label(SCOPE_LABEL) == self._seals.scope and self._seals.identity(pod) is not None
 
-    def adopt_all(self, pods: Reflector[Pod]) -> None:
-        """Adopt the pods that earlier servers left."""
+    def adopt_all(self, pods: Reflector[Pod]) -> list[tuple[PodAttempt, Pod]]:
+        """Adopt the pods that earlier servers left, and return them with their attempts; `changed` looks at each."""
         self._pods = pods
-        for pod in pods:
-            self.changed(Change(None, pod, pod))
+        found = [(self._adopted(pod), pod) for pod in pods if self._has_scope(pod)]
+        return [(attempt, pod) for attempt, pod in found if attempt is not None]
 
     def changed(self, change: Change[Pod]) -> None:
         """Record what follows from a change of a pod."""
         pod = change.last
-        if pod.namespace != self._namespace or pod.metadata.label(SCOPE_LABEL) != self._seals.scope:
+        if not self._has_scope(pod):
             return
         try:
             attempt = self._register.named(pod.name)
@@ -133,7 +134,9 @@ class Watcher:
             elif attempt is not None:
                 self.look(attempt, pod)
             elif not self._register.is_leaving(pod.name):
-                self._adopt(pod)
+                attempt = None if pod.uid in self._leaving else self._adopted(pod)
+                if attempt is not None:
+                    self.look(attempt, pod)
         except Exception:
             # One strange pod must not leave all the others unwatched.
             log.exception("a pod could not be checked", pod=pod.name)
@@ -182,7 +185,7 @@ class Watcher:
             now_s = asyncio.get_running_loop().time()
             for number, attempt in enumerate(self._register, start=1):
                 if number % _LOOKS_PER_TURN == 0:
-                    await asyncio.sleep(0)
+                    await let_others_go_first()
                 if attempt.exit is not None or not attempt.uid or attempt.is_fence:
                     continue
                 if attempt.node not in gone:
@@ -232,16 +235,23 @@ class Watcher:
         """Adopt no more what is heard of a pod that is being removed."""
         self._leaving.add(uid)
 
-    def _adopt(self, pod: Pod) -> None:
-        if pod.uid in self._leaving:
-            return
-        identity = self._identity(pod)
-        if identity is None or identity.key in self._register:
-            return
-        attempt = PodAttempt(identity.key, pod.name, identity.grant, identity.devices)
-        self._take(attempt, pod, identity)
+    def _has_scope(self, pod: Pod) -> bool:
+        return pod.namespace == self._namespace and pod.metadata.label(SCOPE_LABEL) == self._seals.scope
+
+    def _adopted(self, pod: Pod) -> PodAttempt | None:
+        """Register a pod as an attempt; None if it is none that is unknown."""
+        try:
+            identity = self._identity(pod)
+            if identity is None or identity.key in self._register:
+                return None
+            attempt = PodAttempt(identity.key, pod.name, identity.grant, identity.devices)
+            self._take(attempt, pod, identity)
+        except Exception:
+            # As in `changed`.
+            log.exception("a pod could not be checked", pod=pod.name)
+            return None
         self._register.add(attempt)
-        self.look(attempt, pod)
+        return attempt
 
     def _take(self, attempt: PodAttempt, pod: Pod, identity: Identity) -> None:
         attempt.uid, attempt.node, attempt.is_fence = pod.uid, identity.node, identity.fence is not None

@@ -1,0 +1,83 @@
+"""When the logs of pods are read, and what is known of their growth."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from openpai.lifecycle.model import AttemptKey
+from tests.integration.test_kubernetes_log_shipping import KEY, Pods, root, shipper, stdout, until
+
+__all__ = ["root"]
+OTHER = AttemptKey("job", 0, "other", 0, 0)
+
+
+async def test_a_log_that_ended_waits_until_it_is_asked_for(root: Path) -> None:
+    """Those of a gang end together, just when the next gang is to be decided about."""
+    pods = Pods()
+    async with shipper(pods, root, streams=0, poll_every_s=1000) as ships:
+        for key in (KEY, OTHER):
+            pods.write(key.role, b"line\n")
+            pods.end(key.role)
+            ships.ship(key, key.role)
+            ships.ended(key)
+        assert await ships.finished(OTHER, 60)
+        assert pods.requests == 1
+        assert not ships.is_complete(KEY)
+        assert await ships.finished(KEY, 60)
+    assert stdout(root) == stdout(root, OTHER) == b"line\n"
+
+
+async def test_a_log_that_ended_and_is_not_asked_for_is_read_a_moment_later(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.ENDS_AFTER_S", 0.05)
+    pods = Pods()
+    pods.write("p", b"line\n")
+    pods.end("p")
+    async with shipper(pods, root, streams=0, poll_every_s=1000) as ships:
+        ships.ship(KEY, "p")
+        ships.ended(KEY)
+        await until(lambda: ships.is_complete(KEY))
+    assert stdout(root) == b"line\n"
+
+
+async def test_a_stream_that_is_free_waits_before_it_follows_another_log(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.FREED_AFTER_S", 0.3)
+    pods = Pods()
+    async with shipper(pods, root, streams=1, poll_every_s=1000) as ships:
+        ships.ship(KEY, KEY.role)
+        await until(lambda: pods.open == 1)
+        pods.write(OTHER.role, b"line\n")
+        ships.ship(OTHER, OTHER.role)
+        pods.end(KEY.role)
+        ships.ended(KEY)
+        assert await ships.finished(KEY, 60)
+        free_at_s = asyncio.get_running_loop().time()
+        await until(lambda: stdout(root, OTHER) == b"line\n")
+        assert asyncio.get_running_loop().time() > free_at_s + 0.2
+        assert pods.open == 1
+
+
+async def test_which_logs_grow_is_known(root: Path) -> None:
+    pods, grown = Pods(), set[AttemptKey]()
+    pods.write("p", b"one\n")
+    pods.lines["q"] = []
+    async with shipper(pods, root) as ships:
+        ships.note_growth(grown)
+        ships.ship(KEY, "p")
+        ships.ship(OTHER, "q")
+        await until(lambda: grown == {KEY})
+        grown.clear()
+        await ships.note(OTHER, "q", "what its processes do now")
+        assert grown == {OTHER}
+        grown.clear()
+        pods.write("p", b"no end of line")
+        pods.end("p")
+        ships.ended(KEY)
+        assert await ships.finished(KEY, 60)
+        assert grown == {KEY}
