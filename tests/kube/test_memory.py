@@ -88,3 +88,28 @@ async def test_grants_wait_while_pods_are_created_and_the_order_of_devices_does_
         assert (await memory(client)).grants.of_node("n1") == {0: 3}
         await made.save_if_due({}, is_busy=True)
         assert (await memory(client)).grants.of_node("n1") == {0: 4}
+
+
+async def test_what_is_known_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "Connection", connection_of)
+    opened: list[str] = []
+    real = Seals.open
+
+    def noted(seals: Seals, name: str, sealed: str) -> str | None:
+        opened.append(name)
+        return real(seals, name, sealed)
+
+    async with KubeClient(StandInAccess()) as client:
+        await client.create(NAMESPACES, {"metadata": {"name": PLACE}})
+        before = await memory(client)
+        for node in ("n1", "n2"):
+            before.grants.heard(replace(grant(3, device=0), node=node))
+        await before.save()
+        monkeypatch.setattr(Seals, "open", noted)
+        made = await memory(client)
+        assert sorted(opened) == ["memory n1", "memory n2"]
+        before.grants.heard(grant(4, device=0))
+        await before.save()
+        await made.load()
+        assert opened[2:] == ["memory n1"]
+        assert made.grants.of_node("n1") == {0: 4}

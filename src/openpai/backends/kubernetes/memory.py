@@ -76,10 +76,11 @@ class Memory:
         """The version of each ConfigMap that this server read or wrote last."""
 
     async def load(self) -> None:
-        """Read everything. Raises KubeError."""
+        """Read everything that is not known yet. Raises KubeError."""
         labels = f"{SCOPE_LABEL}={self._seals.scope},{PART_LABEL}={_PART}"
         for found in await self._client.list(CONFIG_MAPS, self._namespace, labels=labels):
-            self._read(found)
+            if self._versions.get(found.name) != found.metadata.resource_version:
+                self._read(found)
 
     async def save(self) -> None:
         """Write what changed; returns once it is written, by this call or another. Raises KubeError."""

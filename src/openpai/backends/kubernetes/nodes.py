@@ -71,6 +71,8 @@ class NodeTable:
         self._is_ours = is_ours
         self._rules = rules or NodeRules()
         self._device_rules = device_rules or DeviceRules()
+        self._counting: dict[str, bool] = {}
+        """Whether a resource counts devices, by its name: thousands of nodes have the same few."""
         self._remembered = {node: tuple(devices) for node, devices in (remembered or {}).items()}
         self._unsaved: set[str] = set()
         self._nodes: dict[str, Node] = {}
@@ -283,7 +285,11 @@ class NodeTable:
         return without_foreign(found, self._foreign.of(node.name), held)
 
     def _counts(self, resource: str) -> bool:
-        return any(fnmatchcase(resource, pattern) for pattern in self._device_rules.resources)
+        counts = self._counting.get(resource)
+        if counts is None:
+            counts = any(fnmatchcase(resource, pattern) for pattern in self._device_rules.resources)
+            self._counting[resource] = counts
+        return counts
 
     def _remember(self, node: str, devices: tuple[Remembered, ...]) -> None:
         if self._remembered.get(node, ()) != devices:

@@ -63,9 +63,8 @@ class Seals:
             return None
         found = _identity(text)
         is_elsewhere = pod.spec.node_name not in ("", found.node) if found.fence is None else bool(pod.spec.node_name)
-        if pod.name != pod_name(self.scope, found.key) or pod.namespace != self._namespace or is_elsewhere:
-            return None
-        return found
+        # Its name is the attempt's: the seal is over both, and made for no other name.
+        return None if pod.namespace != self._namespace or is_elsewhere else found
 
     def cut_off(self, uid: str, report: ExitReport) -> dict[str, str]:
         """Return the annotation that says why a pod is deleted before its task ran."""

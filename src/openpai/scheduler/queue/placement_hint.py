@@ -112,7 +112,9 @@ class HintedSpots:
                 types.append(None)
                 continue
             node_cell, devices = at
-            request = replace(request, leaf_type=node_cell.chain.spec.leaf_type)
+            leaf_type = node_cell.chain.spec.leaf_type
+            if request.leaf_type != leaf_type:
+                request = replace(request, leaf_type=leaf_type)
             found.append(Spot(spot.node, devices))
             types.append(type_served(node_cell, spot.placement_hint))
         return request, found, types
