@@ -55,7 +55,7 @@ settings.register_profile(
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("full", settings.get_profile("quick"), max_examples=300)
+settings.register_profile("full", settings.get_profile("quick"), max_examples=200)
 settings.register_profile("search", settings.get_profile("full"), derandomize=False, phases=tuple(Phase))
 settings.load_profile("quick")
 

@@ -33,7 +33,7 @@ from tests.scheduling.invariants import audit
 
 STEPS = 40
 QUICK = 60
-SWEEP = int(os.environ.get("OPENPAI_HISTORIES", "1940"))
+SWEEP = int(os.environ.get("OPENPAI_HISTORIES", "1440"))
 
 
 def some_config(dice: Random) -> str:

@@ -22,7 +22,7 @@ from openpai.scheduler.config.reading import read_config
 from tests.properties import test_hived_promise as promise
 
 STEPS = 40
-SWEEP = int(os.environ.get("OPENPAI_HISTORIES", "600"))
+SWEEP = int(os.environ.get("OPENPAI_HISTORIES", "334"))
 
 
 def some_machines(dice: Random) -> tuple[dict[str, Any], list[list[str]]]:

@@ -331,7 +331,7 @@ def played(seed: int) -> Counter[str]:
 
 
 QUICK: Final = 40
-SWEEP: Final = int(os.environ.get("OPENPAI_HISTORIES", "260"))
+SWEEP: Final = int(os.environ.get("OPENPAI_HISTORIES", "160"))
 
 
 @pytest.mark.slow
