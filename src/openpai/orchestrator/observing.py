@@ -10,7 +10,18 @@ from typing import Final, NamedTuple
 from openpai.lifecycle.actions import is_current
 from openpai.lifecycle.diagnosis import TAIL_BYTES, TaskEnd, diagnose, find_end, needs_log, root_of
 from openpai.lifecycle.facts import Fact, RootFound, TaskExited, TaskStarted
-from openpai.lifecycle.model import AttemptKey, Diagnosis, ExitReason, ExitReport, Job, Task, TaskId, TaskPhase, Verdict
+from openpai.lifecycle.model import (
+    AttemptKey,
+    Diagnosis,
+    ExitReason,
+    ExitReport,
+    Job,
+    Task,
+    TaskId,
+    TaskPhase,
+    Tasks,
+    Verdict,
+)
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.node_sync import sync_nodes
@@ -145,7 +156,13 @@ async def _root(leader: Leader, found: JobRecord, facts: Sequence[Fact]) -> Root
     is_failure = job.outcome is None or job.outcome.verdict is Verdict.FAILED
     if len(job.tasks) < 2 or not exits or not is_failure:
         return None
-    if any(task.is_alive and id_ not in exits for id_, task in job.tasks.items()):
+    # By their counts: of thousands of tasks that start one by one a few end each time.
+    tasks = Tasks.counted(job.tasks)
+    still_alive = tasks.count(TaskPhase.STARTING) + tasks.count(TaskPhase.RUNNING)
+    if still_alive > sum(job.tasks[id_].is_alive for id_ in exits):
+        return None
+    has_failed = any(map(tasks.count, (TaskPhase.FAILED, TaskPhase.STOPPED, TaskPhase.BACKING_OFF)))
+    if not has_failed and not any(_is_bad(fact.report) for fact in exits.values()):
         return None
     compared = _compared(job, exits)
     if len(compared) < 2:
@@ -181,12 +198,16 @@ def _compared(job: Job, exits: Mapping[TaskId, TaskExited]) -> list[_End]:
     for id_, task in job.tasks.items():
         fact = exits.get(id_)
         report = fact.report if fact else task.report
-        if report is None or (report.code == 0 and report.reason is ExitReason.EXITED):
+        if report is None or not _is_bad(report):
             continue
         was_ended = task.phase is TaskPhase.STOPPED or (fact is not None and job.outcome is not None)
         ends.append(_End(task, report, (fact.at_ms if fact else task.ended_at_ms) or 0, was_ended))
     ends.sort(key=lambda end: (end.was_ended, end.ended_at_ms))
     return ends[:COMPARED_MAX]
+
+
+def _is_bad(report: ExitReport) -> bool:
+    return report.code != 0 or report.reason is not ExitReason.EXITED
 
 
 def _shown_diagnosis(leader: Leader, found: JobRecord, diagnosis: Diagnosis) -> Diagnosis:

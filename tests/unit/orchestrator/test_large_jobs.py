@@ -6,17 +6,19 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from openpai.backends.simulated.backend import virtual_nodes
 from openpai.lifecycle.actions import Wanted, wanted
 from openpai.lifecycle.facts import StopRequested, TasksGranted
-from openpai.lifecycle.model import AttemptKey, ExitReport, Plan, RolePlan, TaskId, TaskPhase
+from openpai.lifecycle.model import AttemptKey, ExitReport, Plan, RolePlan, Task, TaskId, TaskPhase
 from openpai.lifecycle.stepping import new_job, step
 from openpai.orchestrator.acting import TASKS_OF_ONE_JOB, TASKS_PER_PASS
+from openpai.orchestrator.launching import launches
 from openpai.orchestrator.node_sync import sync_nodes
-from openpai.orchestrator.observing import hear
+from openpai.orchestrator.observing import hear, understand
 from openpai.orchestrator.readings import of_nodes
 from openpai.orchestrator.reconciling import LOOKED_AT_ONCE, audit
 from openpai.orchestrator.recording import TASKS_AT_ONCE
@@ -255,6 +257,33 @@ def test_an_audit_of_thousands_of_tasks_lets_others_have_their_turn() -> None:
         assert lines.most_at_once < alone.most_at_once + 15 * LOOKED_AT_ONCE
 
     live(story, virtual_nodes(120, PER_NODE))
+
+
+def _launch(servers: Servers, record: JobRecord, task: Task) -> None:
+    (_,) = launches(servers.leader, record, [task], {})
+
+
+def test_what_ends_and_starts_of_a_large_job_costs_no_look_at_all_its_tasks() -> None:
+    async def story(servers: Servers) -> None:
+        costs = []
+        for name, instances in (("small", 40), ("large", 400)):
+            await servers.submit(name, gpus=0, instances=instances, command="sleep 30", extras=LOOSE)
+            await asyncio.sleep(10)
+            record = servers.leader.active.records[(await servers.row(name)).id]
+            key = next(record.job.key(task) for task in record.job.tasks.values() if task.phase is TaskPhase.RUNNING)
+            (seen,) = await servers.leader.backend.observe([key])
+            over = replace(seen, exit=ExitReport(0))
+            task = record.job.tasks[key.task]
+            with counted_turns() as ended:
+                await asyncio.create_task(asyncio.wait_for(understand(servers.leader, [over]), 10))
+            servers.leader.active.launchers.clear()
+            started = lines_run(partial(_launch, servers, record, task))
+            costs.append((ended.count, started))
+            await servers.commands.stop("ann", name, "ann")
+            await servers.in_phase(name, "stopped")
+        assert all(large < 2 * small for small, large in zip(*costs, strict=True))
+
+    live(story, virtual_nodes(1, 0, cpus=8))
 
 
 def test_jobs_that_end_while_an_audit_waits_for_its_turn_are_not_read_again() -> None:
