@@ -66,3 +66,14 @@ def test_equal_parts_are_shared_by_the_pods_of_all_nodes() -> None:
     assert one.spec.containers is other.spec.containers
     assert (one.spec.node_name, other.spec.node_name) == ("n1", "n2")
     assert requested(different.spec).cpu_milli == 2000
+
+
+def test_what_a_pod_keeps_through_its_events_is_shared_by_them_and_equal_states_by_all() -> None:
+    keeper = PodKeeper("jobs", SEALS.scope)
+    sealed = SEALS.annotations(Identity(KEY, 5, "n1", (0, 1)))
+    one, other = (keeper.kept(read("jobs", {SCOPE_LABEL: SEALS.scope}, sealed)) for _ in range(2))
+    assert one.name is other.name
+    assert one.uid is other.uid
+    assert one.status is other.status
+    foreign = [keeper.kept(read("others", {}, {}, node=node)) for node in ("n1", "n2")]
+    assert foreign[0].status is foreign[1].status

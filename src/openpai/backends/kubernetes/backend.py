@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from sys import intern
 from typing import Any, Final
 
 import structlog
@@ -237,7 +238,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
 
     def new_attempt(self, key: AttemptKey, grant: int = 0, devices: tuple[int, ...] = ()) -> PodAttempt:
         """Return the record of a new attempt."""
-        return PodAttempt(key, pod_name(self._seals.scope, key), grant, devices)
+        return PodAttempt(key, intern(pod_name(self._seals.scope, key)), grant, devices)
 
     def reason_to_refuse(self, launch: LaunchTask) -> ExitReport | None:
         """Return a report if the node is gone, or no pod can give the task what it asks for."""

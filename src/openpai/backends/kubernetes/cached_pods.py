@@ -18,6 +18,8 @@ from openpai.kube.objects.meta import Condition, Meta
 from openpai.kube.objects.pods import ContainerStatus, Pod, PodSpec, PodStatus
 
 _SHAPES_MAX: Final = 10_000
+_STATUSES_MAX: Final = 1_000
+"""Few are equal to one of long ago."""
 
 
 class PodKeeper:
@@ -28,23 +30,31 @@ class PodKeeper:
         self._scope = scope
         self._labels = {SCOPE_LABEL: scope}
         self._shapes: dict[bytes, PodSpec] = {}
+        self._statuses: dict[PodStatus, PodStatus] = {}
 
     def kept(self, pod: Pod) -> Pod:
         """Return what is kept of a pod. Whether its seal is good is not asked here."""
         meta = pod.metadata
         is_ours = meta.namespace == self._namespace and meta.label(SCOPE_LABEL) == self._scope
         small = Meta(
-            name=meta.name,
+            # The cache knows the pod by what it was called first, and the register by the same.
+            name=intern(meta.name),
             namespace=intern(meta.namespace),
-            uid=meta.uid,
+            uid=intern(meta.uid),
             resource_version=meta.resource_version,
             deletion_timestamp=meta.deletion_timestamp,
             deletion_grace_period_seconds=meta.deletion_grace_period_seconds,
             labels=self._labels if is_ours else None,
             annotations=_sealed(meta) if is_ours else None,
         )
-        status = _status(pod.status) if is_ours else PodStatus(phase=intern(pod.status.phase))
+        status = self._shared(_status(pod.status) if is_ours else PodStatus(phase=intern(pod.status.phase)))
         return Pod(metadata=small, spec=self._spec(pod.spec), status=status)
+
+    def _shared(self, status: PodStatus) -> PodStatus:
+        """Return an equal status: pods of a gang, and those that run for others, begin in the same second."""
+        if len(self._statuses) >= _STATUSES_MAX:
+            self._statuses.clear()
+        return self._statuses.setdefault(status, status)
 
     def _spec(self, spec: PodSpec) -> PodSpec:
         # Without the node, which would make as many shapes as there are nodes.

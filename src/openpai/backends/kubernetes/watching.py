@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from sys import intern
 from typing import Final, Protocol
 
 import structlog
@@ -254,7 +255,7 @@ class Watcher:
         return attempt
 
     def _take(self, attempt: PodAttempt, pod: Pod, identity: Identity) -> None:
-        attempt.uid, attempt.node, attempt.is_fence = pod.uid, identity.node, identity.fence is not None
+        attempt.uid, attempt.node, attempt.is_fence = intern(pod.uid), identity.node, identity.fence is not None
         attempt.is_unique = identity.is_unique
         if pod.is_deleting and attempt.cut_off is None:
             # An earlier server deleted it, and wrote why. A pod that is not deleted yet is looked at as any other.
