@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from openpai.lifecycle.model import AttemptKey, Job, JobPhase, TaskPhase
+from openpai.lifecycle.model import AttemptKey, Job, JobPhase, TaskPhase, Tasks
 from openpai.orchestrator import gangs
 from openpai.orchestrator.dependencies import waits_for
 from openpai.orchestrator.leader import Leader
@@ -40,6 +40,8 @@ def asks_backend(leader: Leader, found: JobRecord) -> list[AttemptKey]:
     """
     job, nodes = found.job, leader.nodes
     doubtful = {name for name in {slot.node for slot in found.slots.values()} if _is_doubtful(nodes.get(name))}
+    if not doubtful and not Tasks.counted(job.tasks).count(TaskPhase.STARTING):
+        return []
     return [
         job.key(task)
         for task in job.tasks.values()
