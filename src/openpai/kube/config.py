@@ -18,11 +18,14 @@ from typing import Any, Final
 
 import msgspec
 import yaml
+from typing_extensions import Buffer
 
 from openpai.kube.credentials import ClientCertificate, Credentials, Fixed, Program, ProgramSpec, TokenFile
 from openpai.protocol.errors import Refused
 
 _FILE_BYTES_MAX: Final = 16 << 20
+_RECORD_BYTES_MAX: Final = 16 << 10
+"""The most that one TLS record carries (RFC 8446, 5.1)."""
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -56,6 +59,18 @@ class _Context(msgspec.Struct):
     namespace: str = ""
 
 
+class _Records(ssl.SSLObject):
+    """The encryption of a connection, read with as much memory as one record takes.
+
+    Event loops ask for 256 KB, and get one record at most. The C library takes as much from the system for each read,
+    and gives it back: that costs several times what decrypting a usual answer does.
+    """
+
+    def read(self, len: int = _RECORD_BYTES_MAX, buffer: Buffer | None = None) -> Any:  # noqa: A002
+        """Return what has arrived, or how much of it is in the buffer."""
+        return super().read(min(len, _RECORD_BYTES_MAX), buffer)
+
+
 @dataclass(frozen=True)
 class ClusterAccess:
     """The address of one API server, and the identity to use there."""
@@ -87,6 +102,7 @@ class ClusterAccess:
             context.verify_mode = ssl.CERT_NONE
         if self.certificate is not None:
             load_certificate(context, self.certificate)
+        context.sslobject_class = _Records
         return context
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
+import ssl
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from openpai.kube import credentials
 from openpai.kube.config import cluster_access, service_account
 from openpai.kube.credentials import TokenFile
 from openpai.protocol.errors import Refused, Unavailable
+from tests.kube.certificates import Authority
 
 
 def kubeconfig(path: Path, user: dict[str, Any] | None = None, cluster: dict[str, Any] | None = None) -> Path:
@@ -184,3 +188,36 @@ async def test_a_missing_program_names_how_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(Unavailable) as failed:
         await access.credentials.headers()
     assert failed.value.advice == "apt install it"
+
+
+def test_a_read_of_a_connection_takes_no_more_memory_than_a_record(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.issue("server", "kube", hosts=("kube",))
+    access = cluster_access(
+        kubeconfig(tmp_path / "config", cluster={"certificate-authority": str(authority.path.with_suffix(".crt"))})
+    )
+    there = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    there.load_cert_chain(f"{pair}.crt", f"{pair}.key")
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = access.tls().wrap_bio(to_client, to_server, server_hostname="kube")
+    server = there.wrap_bio(to_server, to_client, server_side=True)
+    for end in (client, server, client, server):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    sent = os.urandom(100_000)
+    server.write(sent)
+    found: list[bytes] = []
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            while True:
+                # As the event loop asks.
+                found.append(client.read(256 << 10))
+        assert tracemalloc.get_traced_memory()[1] < 150_000
+    finally:
+        tracemalloc.stop()
+    assert b"".join(found) == sent
+    server.write(sent)
+    into = bytearray(1 << 20)
+    count = int(client.read(len(into), into))
+    assert sent.startswith(into[:count])
