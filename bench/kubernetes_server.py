@@ -86,9 +86,9 @@ class Notes:
             self._turn_at = time.monotonic()
             return await turn(leader)
 
-        def noted_event(kind: Any, line: bytes, doing: str) -> Any:
+        def noted_event(kind: Any, content: bytes, doing: str, **named: Any) -> Any:
             now = time.monotonic()
-            event = read(kind, line, doing)
+            event = read(kind, content, doing, **named)
             self._note_event(event, now)
             return event
 

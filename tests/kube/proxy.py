@@ -12,8 +12,9 @@ from typing import Any, Final, Self
 from aiohttp import ClientError, ClientResponse, ClientSession, TCPConnector, web
 
 from openpai.kube.config import ClusterAccess
+from openpai.kube.objects.protobuf import CONTENT_TYPE
 
-_GONE: Final = {
+_GONE: Final[dict[str, Any]] = {
     "kind": "Status",
     "apiVersion": "v1",
     "metadata": {},
@@ -85,8 +86,8 @@ class BadProxy:
 
     async def end_with_410(self) -> None:
         """End every watch as the API server does that has lost its version: with an event in the stream."""
-        line = json.dumps({"type": "ERROR", "object": _GONE}).encode() + b"\n"
         for answer, (_, found) in list(self._streams.items()):
+            line = _gone_event(is_protobuf=found.content_type == CONTENT_TYPE)
             with contextlib.suppress(ConnectionError, RuntimeError):
                 await answer.write(line)
                 await answer.write_eof()
@@ -117,18 +118,19 @@ class BadProxy:
 
     async def _stream(self, request: web.Request, found: ClientResponse) -> web.StreamResponse:
         answer = web.StreamResponse()
-        answer.content_type = "application/json"
+        answer.content_type = found.content_type
         await answer.prepare(request)
         self._streams[answer] = request, found
         with contextlib.suppress(ConnectionError, RuntimeError, ClientError):
-            async with contextlib.aclosing(_lines(found)) as lines:
-                await self._send(lines, answer)
+            parts_of = _frames if found.content_type == CONTENT_TYPE else _lines
+            async with contextlib.aclosing(parts_of(found)) as parts:
+                await self._send(parts, answer)
         self._streams.pop(answer, None)
         return answer
 
     async def _send(self, lines: AsyncIterator[bytes], answer: web.StreamResponse) -> None:
         async for line in lines:
-            if self.holds_bookmarks and b'"type":"BOOKMARK"' in line[:40]:
+            if self.holds_bookmarks and b"BOOKMARK" in line[:40]:
                 continue
             for piece in self._pieces(line):
                 while self.is_frozen:  # noqa: ASYNC110  # set from outside, for a moment
@@ -150,6 +152,27 @@ async def _lines(found: ClientResponse) -> AsyncGenerator[bytes]:
         *whole, rest = (rest + chunk).split(b"\n")
         for line in whole:
             yield line + b"\n"
+
+
+async def _frames(found: ClientResponse) -> AsyncGenerator[bytes]:
+    with contextlib.suppress(asyncio.IncompleteReadError):
+        while True:
+            length = await found.content.readexactly(4)
+            yield length + await found.content.readexactly(int.from_bytes(length, "big"))
+
+
+def _gone_event(*, is_protobuf: bool) -> bytes:
+    if not is_protobuf:
+        return json.dumps({"type": "ERROR", "object": _GONE}).encode() + b"\n"
+    # The fields of metav1.Status, in the envelope of an object, in that of an event.
+    status = _field(3, _GONE["message"].encode()) + _field(4, _GONE["reason"].encode()) + b"\x30\x9a\x03"
+    event = _field(1, b"ERROR") + _field(2, _field(1, b"k8s\0" + _field(2, status)))
+    return len(event).to_bytes(4, "big") + event
+
+
+def _field(number: int, content: bytes) -> bytes:
+    assert len(content) < 128
+    return bytes([number << 3 | 2, len(content)]) + content
 
 
 def watches_in(requests: list[tuple[str, str]]) -> list[Any]:

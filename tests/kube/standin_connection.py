@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn, Self
 import aiohttp
 
 from openpai.kube.config import ClusterAccess
-from openpai.kube.connection import METADATA, Connection
+from openpai.kube.connection import JSON, METADATA, Connection
 from openpai.kube.errors import error_of, silent
 from tests.kube.standin import Event, Object, Refusal, StandInApi
 
@@ -125,7 +125,7 @@ class StandInConnection(Connection):
         return None if self._network.loses_answer(method) else answer
 
     async def stream(
-        self, path: str, *, doing: str, params: Any = None, quiet_s: float | None = None
+        self, path: str, *, doing: str, params: Any = None, quiet_s: float | None = None, accept: str = JSON
     ) -> aiohttp.ClientResponse:
         await self._reach(doing)
         if refused := self._network.refusal("GET"):
@@ -169,6 +169,7 @@ class _Stream:
         self._events: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
         self._selected, first = api.watch(path, params)
         self.content = self
+        self.headers = {"Content-Type": JSON}
         for event in first:
             self._put(*event)
         api.listeners.append(self._heard)

@@ -15,7 +15,8 @@ from openpai.kube.changes import Changes
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.objects import CONFIG_MAPS, PODS
-from openpai.kube.objects.rest import ConfigMap
+from openpai.kube.objects.kinds import Kind
+from openpai.kube.objects.meta import Resource
 from openpai.kube.reflector import Reflector
 from openpai.protocol.errors import Refused
 from tests.kube.proxy import BadProxy
@@ -67,13 +68,24 @@ def a_map(name: str, size: int = 1) -> dict[str, Any]:
     return {"metadata": {"name": name}, "data": {"value": "x" * size}}
 
 
+def a_pod(name: str, size: int = 1) -> dict[str, Any]:
+    # An object may have 256 KB of annotations.
+    metadata = {"name": name, "annotations": {"example.com/value": "x" * min(size, 200_000)}}
+    return {"metadata": metadata, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+
+
+MADE: dict[Kind[Any], Callable[..., dict[str, Any]]] = {CONFIG_MAPS: a_map, PODS: a_pod}
+"""Kinds whose events come in JSON, and in protobuf."""
+of_each_kind = pytest.mark.parametrize("kind", MADE, ids=lambda kind: kind.plural)
+
+
+@of_each_kind
 async def test_a_deletion_while_the_version_expired_is_reported(
-    kube: KubeClient, kube_namespace: str, proxy: BadProxy, through: KubeClient
+    kube: KubeClient, kube_namespace: str, proxy: BadProxy, through: KubeClient, kind: Kind[Any]
 ) -> None:
-    kept, gone, again = [
-        await kube.create(CONFIG_MAPS, a_map(name), kube_namespace) for name in ("kept", "gone", "again")
-    ]
-    async with Reflector(through, CONFIG_MAPS, kube_namespace) as cache:
+    made = MADE[kind]
+    kept, gone, again = [await kube.create(kind, made(name), kube_namespace) for name in ("kept", "gone", "again")]
+    async with Reflector(through, kind, kube_namespace) as cache:
         await cache.synced.wait()
         changes = cache.subscribe()
         assert {change.last.uid for change in changes.take()} == {kept.uid, gone.uid, again.uid}
@@ -81,9 +93,9 @@ async def test_a_deletion_while_the_version_expired_is_reported(
         proxy.gone_by_status = 10**6
         proxy.reset()
         await until(lambda: cache.trouble is not None)
-        await kube.delete(CONFIG_MAPS, "gone", kube_namespace)
-        await kube.delete(CONFIG_MAPS, "again", kube_namespace)
-        later = await kube.create(CONFIG_MAPS, a_map("again"), kube_namespace)
+        await kube.delete(kind, "gone", kube_namespace)
+        await kube.delete(kind, "again", kube_namespace)
+        later = await kube.create(kind, made("again"), kube_namespace)
         await until(lambda: cache.trouble is not None and "410" in cache.trouble.message)
         proxy.gone_by_status = 0
         await equal(cache, kube, kube_namespace)
@@ -94,13 +106,14 @@ async def test_a_deletion_while_the_version_expired_is_reported(
         assert [change.last.uid for change in found if not change.is_deletion] == [later.uid]
 
 
+@of_each_kind
 async def test_410_inside_the_stream_leads_to_a_fresh_list(
-    kube: KubeClient, kube_namespace: str, proxy: BadProxy, through: KubeClient
+    kube: KubeClient, kube_namespace: str, proxy: BadProxy, through: KubeClient, kind: Kind[Any]
 ) -> None:
-    async with Reflector(through, CONFIG_MAPS, kube_namespace) as cache:
+    async with Reflector(through, kind, kube_namespace) as cache:
         await cache.synced.wait()
         proxy.is_frozen = True
-        await kube.create(CONFIG_MAPS, a_map("a"), kube_namespace)
+        await kube.create(kind, MADE[kind]("a"), kube_namespace)
         proxy.is_frozen = False
         await lists_again(cache, proxy)
         await equal(cache, kube, kube_namespace)
@@ -173,8 +186,8 @@ async def test_a_server_that_is_away_is_found_again(
 class Reader:
     """What a reader of changes believes: it must end up with what there is, and hear of every end."""
 
-    def __init__(self, changes: Changes[ConfigMap]) -> None:
-        self.known: dict[str, ConfigMap] = {}
+    def __init__(self, changes: Changes[Any]) -> None:
+        self.known: dict[str, Resource] = {}
         self._changes = changes
 
     async def read(self) -> None:
@@ -202,8 +215,9 @@ class Reader:
 class Writer:
     """Creates, changes and deletes at random, and now and then creates what was just deleted."""
 
-    def __init__(self, client: KubeClient, namespace: str, chance: random.Random) -> None:
+    def __init__(self, client: KubeClient, kind: Kind[Any], namespace: str, chance: random.Random) -> None:
         self._client = client
+        self._kind = kind
         self._namespace = namespace
         self._chance = chance
         self.count = 0
@@ -214,11 +228,13 @@ class Writer:
         with contextlib.suppress(KubeError):
             match self._chance.randrange(4):
                 case 0:
-                    await self._client.delete(CONFIG_MAPS, name, self._namespace)
+                    await self._client.delete(self._kind, name, self._namespace)
                 case 1:
-                    await self._client.patch(CONFIG_MAPS, name, {"data": {"value": "y" * size}}, self._namespace)
+                    changed = MADE[self._kind](name, size + 1)
+                    patch = {"metadata": changed["metadata"], "data": changed.get("data")}
+                    await self._client.patch(self._kind, name, patch, self._namespace)
                 case _:
-                    await self._client.create(CONFIG_MAPS, a_map(name, size), self._namespace)
+                    await self._client.create(self._kind, MADE[self._kind](name, size), self._namespace)
         self.count += 1
 
 
@@ -239,16 +255,23 @@ async def misbehave(proxy: BadProxy, chance: random.Random) -> None:
             proxy.holds_bookmarks = not proxy.holds_bookmarks
 
 
+@of_each_kind
 @pytest.mark.parametrize(
     ("seed", "rounds"),
     [(1, 3), pytest.param(2, 12, marks=[pytest.mark.full, pytest.mark.timeout(600)])],
 )
 async def test_whatever_happens_to_its_stream_a_cache_equals_a_fresh_list(
-    kube: KubeClient, kube_namespace: str, proxy: BadProxy, through: KubeClient, seed: int, rounds: int
+    kube: KubeClient,
+    kube_namespace: str,
+    proxy: BadProxy,
+    through: KubeClient,
+    kind: Kind[Any],
+    seed: int,
+    rounds: int,
 ) -> None:
     chance = random.Random(seed)
-    writer = Writer(kube, kube_namespace, chance)
-    async with Reflector(through, CONFIG_MAPS, kube_namespace, quiet_s=0.7) as cache:
+    writer = Writer(kube, kind, kube_namespace, chance)
+    async with Reflector(through, kind, kube_namespace, quiet_s=0.7) as cache:
         reader = Reader(cache.subscribe())
         reading = asyncio.create_task(reader.read())
         for _ in range(rounds):
@@ -264,5 +287,5 @@ async def test_whatever_happens_to_its_stream_a_cache_equals_a_fresh_list(
         with contextlib.suppress(asyncio.CancelledError):
             await reading
         reader.finish()
-        there = {found.uid: found.metadata.resource_version for found in await kube.list(CONFIG_MAPS, kube_namespace)}
+        there = {found.uid: found.metadata.resource_version for found in await kube.list(kind, kube_namespace)}
         assert {uid: found.metadata.resource_version for uid, found in reader.known.items()} == there

@@ -116,12 +116,12 @@ class Connection:
             raise unanswered(doing, error) from error
 
     async def stream(
-        self, path: str, *, doing: str, params: Params = None, quiet_s: float | None = None
+        self, path: str, *, doing: str, params: Params = None, quiet_s: float | None = None, accept: str = JSON
     ) -> aiohttp.ClientResponse:
         """Return an answer that goes on, to be closed; its bytes may pause for `quiet_s`."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_PATIENCE_S, sock_read=quiet_s)
         for refreshed in (False, True):
-            headers = await self._headers()
+            headers = await self._headers(accept)
             try:
                 answer = await self._session(of_streams=True).get(
                     self.url(path), params=params, headers=headers, timeout=timeout, **self._options()

@@ -19,6 +19,8 @@ _LATER: Final = frozenset({408, 429, 500, 502, 503, 504})
 _TOO_LARGE: Final = ("message larger than max", "request is too large")
 """What etcd says of an object that it will never take, which the API server calls an internal error."""
 _OUR_BUG: Final = frozenset({405, 406, 415})
+_BINARY: Final = b"k8s\0"
+"""What an answer in protobuf begins with."""
 
 
 class Status(msgspec.Struct, rename="camel"):
@@ -137,6 +139,16 @@ def _status(body: bytes) -> Status:
     try:
         return msgspec.json.decode(body, type=Status)
     except msgspec.DecodeError:
+        return _binary_status(body) if body.startswith(_BINARY) else Status()
+
+
+def _binary_status(body: bytes) -> Status:
+    # Only a request that asks for protobuf gets such an answer: other programs need not load what reads it.
+    from openpai.kube.objects import protobuf
+
+    try:
+        return msgspec.convert(protobuf.status_of(body), Status)
+    except protobuf.UNREADABLE:
         return Status()
 
 

@@ -1,6 +1,7 @@
 """One watch: the stream of events of one kind, from a known version or from the beginning, until it ends.
 
-Events are separated by newlines and may be as large as an object, 2 MiB and more, so the reader has no limit on a line.
+Pods come in protobuf if the server offers it, each event with its length before it; everything else in JSON, separated
+by newlines. An event may be as large as an object, 2 MiB and more, so the reader has no limit on a line.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Final, Generic
 import msgspec
 
 from openpai.kube.client import KubeClient, selectors
-from openpai.kube.connection import pieces
+from openpai.kube.connection import JSON, pieces
 from openpai.kube.errors import KubeError, Status, error_of
+from openpai.kube.objects import protobuf
 from openpai.kube.objects.kinds import Kind, T
 from openpai.kube.objects.meta import Meta, metadata_of
 from openpai.kube.objects.salvage import salvage
@@ -28,6 +30,10 @@ OPENED: Final = "OPENED"
 """The event with which a stream begins that the server has accepted."""
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 INITIAL_END: Final = "k8s.io/initial-events-end"
+_PROTOBUF: Final = f"{protobuf.CONTENT_TYPE};stream=watch"
+_LENGTH_BYTES: Final = 4
+_PER_TURN: Final = 100
+"""So many events are read before others go on: a burst of them must not keep the loop."""
 
 
 class _Envelope(msgspec.Struct):
@@ -84,11 +90,16 @@ async def watch(
     if version:
         params["resourceVersion"] = version
     doing = f"watch {kind.plural}" + (f" in {scope.namespace}" if scope.namespace else "")
-    answer = await client.connection.stream(kind.path(scope.namespace), doing=doing, params=params, quiet_s=quiet_s)
-    async with answer, aclosing(pieces(answer, doing)) as chunks, aclosing(lines_of(chunks, doing)) as lines:
+    accept = f"{_PROTOBUF}, {JSON}" if protobuf.reader_of(kind.type) is not None else JSON
+    answer = await client.connection.stream(
+        kind.path(scope.namespace), doing=doing, params=params, quiet_s=quiet_s, accept=accept
+    )
+    is_protobuf = answer.headers.get("Content-Type", "").startswith(protobuf.CONTENT_TYPE)
+    parts_of = frames_of if is_protobuf else lines_of
+    async with answer, aclosing(pieces(answer, doing)) as chunks, aclosing(parts_of(chunks, doing)) as parts:
         yield WatchEvent(OPENED, Meta(), None)
-        async for line in lines:
-            yield _event(kind, line, doing)
+        async for part in parts:
+            yield _event(kind, part, doing, is_protobuf=is_protobuf)
 
 
 async def lines_of(chunks: AsyncIterator[bytes], doing: str) -> AsyncGenerator[bytes]:
@@ -108,12 +119,58 @@ async def lines_of(chunks: AsyncIterator[bytes], doing: str) -> AsyncGenerator[b
             size += len(rest)
             if size > EVENT_MAX:
                 raise error_of(doing, 500, f"an event is larger than {EVENT_MAX} bytes".encode())
-        # A burst of events must not keep the loop from everything else.
-        if len(whole) > 100:
+        if len(whole) > _PER_TURN:
             await asyncio.sleep(0)
 
 
-def _event(kind: Kind[T], line: bytes, doing: str) -> WatchEvent[T]:
+async def frames_of(chunks: AsyncIterator[bytes], doing: str) -> AsyncGenerator[bytes]:
+    """Yield the parts of a stream that have their length before them; one that is not whole at the end is dropped."""
+    parts: list[bytes] = []
+    size, wanted = 0, _LENGTH_BYTES
+    async for chunk in chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size < wanted:
+            continue
+        whole, at, count = b"".join(parts), 0, 0
+        while (wanted := _end_of_frame(whole, at, doing)) <= len(whole):
+            yield whole[at + _LENGTH_BYTES : wanted]
+            at, count = wanted, count + 1
+        parts = [whole[at:]]
+        size, wanted = size - at, wanted - at
+        if count > _PER_TURN:
+            await asyncio.sleep(0)
+
+
+def _end_of_frame(whole: bytes, at: int, doing: str) -> int:
+    """Return where the frame ends that begins at a place, or where its length does as long as that is not there."""
+    start = at + _LENGTH_BYTES
+    length = int.from_bytes(whole[at:start], "big") if start <= len(whole) else 0
+    if length > EVENT_MAX:
+        raise error_of(doing, 500, f"an event is larger than {EVENT_MAX} bytes".encode())
+    return start + length
+
+
+def _event(kind: Kind[T], content: bytes, doing: str, *, is_protobuf: bool = False) -> WatchEvent[T]:
+    return _framed_event(kind, content, doing) if is_protobuf else _event_of_line(kind, content, doing)
+
+
+def _framed_event(kind: Kind[T], frame: bytes, doing: str) -> WatchEvent[T]:
+    read = protobuf.reader_of(kind.type)
+    try:
+        event = protobuf.event_of(frame)
+        if event.type == "ERROR":
+            status = protobuf.status_of(event.object)
+            raise _failure(doing, msgspec.json.encode(status))
+        if event.type == "BOOKMARK" or read is None:
+            return WatchEvent(event.type, protobuf.metadata_of(event.object), None)
+        found = read(event.object)
+    except protobuf.UNREADABLE as error:
+        raise error_of(doing, 500, f"an event cannot be read: {error}".encode()) from error
+    return WatchEvent(event.type, found.metadata, found)
+
+
+def _event_of_line(kind: Kind[T], line: bytes, doing: str) -> WatchEvent[T]:
     try:
         # In one pass, as nearly all are: of the rest, an error or an object that does not fit, a second one says more.
         found = kind.event_decoder.decode(line)
