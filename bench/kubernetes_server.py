@@ -22,6 +22,8 @@ from openpai.system.garbage import importing
 with importing():  # as `pai up` does
     from openpai.app import loops, serve
     from openpai.backends.kubernetes.backend import KubernetesBackend
+    from openpai.backends.kubernetes.pod_bodies import PodBodies, PodBody
+    from openpai.backends.kubernetes.pods import Parts
     from openpai.kube import watch_stream
     from openpai.kube.client import KubeClient
     from openpai.kube.objects import PODS
@@ -40,7 +42,7 @@ class Notes:
         """When the API server had answered each creation of a pod."""
         self.bound: list[float] = []
         self.body = ""
-        """The first pod, as it was sent."""
+        """The first pod, in JSON."""
         self.first_launch = 0.0
         self.first_launch_cpu_s = 0.0
         """The processor time until then, from the start of the process."""
@@ -61,8 +63,6 @@ class Notes:
         read, turn = watch_stream._event, loops.turn  # noqa: SLF001
 
         async def noted_create(client: KubeClient, kind: Any, body: Any, *given: Any, **named: Any) -> Any:
-            if kind is PODS and not self.body:
-                self.body = bytes(body).decode()
             found = await create(client, kind, body, *given, **named)
             if kind is PODS:
                 self.created.append(time.monotonic())
@@ -93,6 +93,7 @@ class Notes:
             return event
 
         KubeClient.create = noted_create  # type: ignore[method-assign, assignment]
+        self._note_first_body()
         KubeClient.bind = noted_bind  # type: ignore[method-assign, assignment]
         KubernetesBackend.apply = noted_apply  # type: ignore[method-assign, assignment]
         loops.turn = noted_turn
@@ -107,6 +108,18 @@ class Notes:
             if pod.has_ended and pod.uid not in self._ended:
                 self._ended.add(pod.uid)
                 self._freed[pod.spec.node_name] = now, time.thread_time()
+
+    def _note_first_body(self) -> None:
+        encode = PodBodies.of
+
+        def noted(bodies: PodBodies, launch: LaunchTask, parts: Parts) -> PodBody:
+            if not self.body:
+                only_json, bodies.only_json = bodies.only_json, True
+                self.body = encode(bodies, launch, parts).content.decode()
+                bodies.only_json = only_json
+            return encode(bodies, launch, parts)
+
+        PodBodies.of = noted  # type: ignore[method-assign, assignment]
 
     def _note_launch(self, now: float) -> None:
         if not self.first_launch:

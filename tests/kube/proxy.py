@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from aiohttp import ClientError, ClientResponse, ClientSession, TCPConnector, web
 
 from openpai.kube.config import ClusterAccess
-from openpai.kube.objects.protobuf import CONTENT_TYPE
+from openpai.kube.objects.meta import PROTOBUF
 
 _GONE: Final[dict[str, Any]] = {
     "kind": "Status",
@@ -87,7 +87,7 @@ class BadProxy:
     async def end_with_410(self) -> None:
         """End every watch as the API server does that has lost its version: with an event in the stream."""
         for answer, (_, found) in list(self._streams.items()):
-            line = _gone_event(is_protobuf=found.content_type == CONTENT_TYPE)
+            line = _gone_event(is_protobuf=found.content_type == PROTOBUF)
             with contextlib.suppress(ConnectionError, RuntimeError):
                 await answer.write(line)
                 await answer.write_eof()
@@ -122,7 +122,7 @@ class BadProxy:
         await answer.prepare(request)
         self._streams[answer] = request, found
         with contextlib.suppress(ConnectionError, RuntimeError, ClientError):
-            parts_of = _frames if found.content_type == CONTENT_TYPE else _lines
+            parts_of = _frames if found.content_type == PROTOBUF else _lines
             async with contextlib.aclosing(parts_of(found)) as parts:
                 await self._send(parts, answer)
         self._streams.pop(answer, None)

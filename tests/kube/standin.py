@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from openpai.kube.objects.meta import PROTOBUF
+
 Object = dict[str, Any]
 Key = tuple[str, str]
 EVENTS_KEPT: Final = 1000
@@ -157,6 +159,8 @@ class StandInApi:
         if path == "/version":
             return {"major": "1", "minor": "36", "gitVersion": "v1.36.2"}
         plural, namespace, name, part = self._place(path)
+        if content_type == PROTOBUF:
+            raise Refusal(415, "UnsupportedMediaType", f"{content_type} is not known here")
         given = json.loads(body) if body else {}
         if method == "GET":
             return self._one(plural, namespace, name) if name else self._list(path, params)

@@ -111,7 +111,11 @@ class StandInConnection(Connection):
             raise silent(doing, "the connection broke", was_sent=True)
         status, content = answer
         if status < 300:
-            return content if accept != METADATA else json.dumps({"metadata": json.loads(content)["metadata"]}).encode()
+            return (
+                content
+                if METADATA not in accept
+                else json.dumps({"metadata": json.loads(content)["metadata"]}).encode()
+            )
         raise error_of(doing, status, content)
 
     def _arrive(

@@ -13,6 +13,7 @@ from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.objects import CONFIG_MAPS, PODS, protobuf
 from openpai.kube.objects.kinds import kind
+from openpai.kube.objects.meta import PROTOBUF
 from openpai.kube.objects.pods import Pod
 from openpai.kube.reflector import Reflector
 
@@ -113,7 +114,7 @@ async def test_a_pod_is_the_same_in_protobuf_and_in_json(kube: KubeClient, kube_
     try:
         for name in ("full", "bare", "going"):
             path = PODS.path(kube_namespace, name)
-            binary = await kube.connection.call("GET", path, doing="read a pod", accept=protobuf.CONTENT_TYPE)
+            binary = await kube.connection.call("GET", path, doing="read a pod", accept=PROTOBUF)
             found = await kube.get(PODS, name, kube_namespace)
             # These two say what else the text is.
             assert protobuf.pod_of(binary) == msgspec.structs.replace(found, api_version="", kind="")
@@ -152,4 +153,4 @@ async def test_pods_are_watched_in_protobuf(kube: KubeClient, kube_namespace: st
         Reflector(kube, CONFIG_MAPS, kube_namespace) as maps,
     ):
         await asyncio.gather(pods.synced.wait(), maps.synced.wait())
-    assert sorted(asked) == ["application/json", protobuf.CONTENT_TYPE]
+    assert sorted(asked) == ["application/json", PROTOBUF]

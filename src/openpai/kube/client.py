@@ -1,7 +1,7 @@
 """A thin client of the Kubernetes API: what the platform asks of it, typed, and no more.
 
-Every call raises `KubeError` if it was not carried out. A body is a dictionary, an object of ours, or JSON that was
-encoded before, which is the quickest for many pods that differ in a name.
+Every call raises `KubeError` if it was not carried out. A body is a dictionary, an object of ours, or JSON or protobuf
+that was encoded before, which is the quickest for many pods that differ in a name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from openpai.kube.connection import CONNECTIONS, JSON, METADATA, METADATA_LIST, 
 from openpai.kube.errors import KubeError, error_of
 from openpai.kube.exec import ExecSession, open_attach, open_exec
 from openpai.kube.objects.kinds import PODS, Kind, ListOf, T
-from openpai.kube.objects.meta import ListMeta
+from openpai.kube.objects.meta import PROTOBUF, PROTOBUF_MARK, ListMeta, Meta
 from openpai.kube.objects.salvage import salvage
 from openpai.protocol.errors import Broken
 
@@ -31,6 +31,8 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 Body = bytes | Mapping[str, Any] | msgspec.Struct | list[Any]
 R = TypeVar("R")
+# The managed fields are most of it, and in JSON the API server writes each of them again.
+_METADATA: Final = f"{METADATA.replace(JSON, PROTOBUF)}, {METADATA}"
 
 
 class Page(msgspec.Struct, Generic[R]):
@@ -126,7 +128,7 @@ class KubeClient:
         only_metadata: bool = False,
     ) -> T:
         """Create an object and return it as it was stored; with `only_metadata` everything else of it is left out."""
-        params, accept = _write_params(dry_run, manager), METADATA if only_metadata else JSON
+        params, accept = _write_params(dry_run, manager), _METADATA if only_metadata else JSON
         return await self._write("POST", kind, body, "create", namespace, "", "", params, accept=accept)
 
     async def replace(
@@ -260,13 +262,14 @@ class KubeClient:
         accept: str = JSON,
     ) -> T:
         what = f"{name}/{subresource}" if subresource else name
+        content = encoded(body)
         answer = await self.connection.call(
             method,
             kind.path(namespace, name, subresource),
             doing=_doing(verb, kind, what, namespace),
             params=params,
-            body=encoded(body),
-            content_type=content_type,
+            body=content,
+            content_type=PROTOBUF if content.startswith(PROTOBUF_MARK) else content_type,
             accept=accept,
         )
         return _decoded(kind, answer)
@@ -323,7 +326,18 @@ def _doing(verb: str, kind: Kind[Any], name: str, namespace: str) -> str:
 
 
 def _decoded(kind: Kind[T], answer: bytes) -> T:
+    if answer.startswith(PROTOBUF_MARK):
+        return kind.type(metadata=_binary_metadata(answer))
     try:
         return kind.decoder.decode(answer)
     except msgspec.DecodeError as error:
         raise Broken(f"cannot read a {kind.name}: {error}") from error
+
+
+def _binary_metadata(answer: bytes) -> Meta:
+    from openpai.kube.objects import protobuf
+
+    try:
+        return protobuf.metadata_of(answer)
+    except protobuf.UNREADABLE as error:
+        raise Broken(f"cannot read the metadata of an object: {error}") from error

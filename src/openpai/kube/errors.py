@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from openpai.kube.objects.meta import PROTOBUF_MARK
 from openpai.protocol.errors import Broken, PaiError, Refused, Unavailable
 from openpai.protocol.wording import harmless_line
 
@@ -19,8 +20,6 @@ _LATER: Final = frozenset({408, 429, 500, 502, 503, 504})
 _TOO_LARGE: Final = ("message larger than max", "request is too large")
 """What etcd says of an object that it will never take, which the API server calls an internal error."""
 _OUR_BUG: Final = frozenset({405, 406, 415})
-_BINARY: Final = b"k8s\0"
-"""What an answer in protobuf begins with."""
 
 
 class Status(msgspec.Struct, rename="camel"):
@@ -139,7 +138,7 @@ def _status(body: bytes) -> Status:
     try:
         return msgspec.json.decode(body, type=Status)
     except msgspec.DecodeError:
-        return _binary_status(body) if body.startswith(_BINARY) else Status()
+        return _binary_status(body) if body.startswith(PROTOBUF_MARK) else Status()
 
 
 def _binary_status(body: bytes) -> Status:

@@ -19,7 +19,7 @@ from openpai.kube.connection import JSON, pieces
 from openpai.kube.errors import KubeError, Status, error_of
 from openpai.kube.objects import protobuf
 from openpai.kube.objects.kinds import Kind, T
-from openpai.kube.objects.meta import Meta, metadata_of
+from openpai.kube.objects.meta import PROTOBUF, Meta, metadata_of
 from openpai.kube.objects.salvage import salvage
 
 EVENT_MAX: Final = 64 * 1024 * 1024
@@ -30,7 +30,7 @@ OPENED: Final = "OPENED"
 """The event with which a stream begins that the server has accepted."""
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 INITIAL_END: Final = "k8s.io/initial-events-end"
-_PROTOBUF: Final = f"{protobuf.CONTENT_TYPE};stream=watch"
+_PROTOBUF: Final = f"{PROTOBUF};stream=watch"
 _LENGTH_BYTES: Final = 4
 _PER_TURN: Final = 100
 """So many events are read before others go on: a burst of them must not keep the loop."""
@@ -94,7 +94,7 @@ async def watch(
     answer = await client.connection.stream(
         kind.path(scope.namespace), doing=doing, params=params, quiet_s=quiet_s, accept=accept
     )
-    is_protobuf = answer.headers.get("Content-Type", "").startswith(protobuf.CONTENT_TYPE)
+    is_protobuf = answer.headers.get("Content-Type", "").startswith(PROTOBUF)
     parts_of = frames_of if is_protobuf else lines_of
     async with answer, aclosing(pieces(answer, doing)) as chunks, aclosing(parts_of(chunks, doing)) as parts:
         yield WatchEvent(OPENED, Meta(), None)

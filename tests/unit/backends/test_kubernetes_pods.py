@@ -8,6 +8,7 @@ from base64 import b64decode
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from openpai.backends.kubernetes.bundles import SECRET_BYTES_MAX, Bundle, Bundles
@@ -26,6 +27,7 @@ from openpai.backends.kubernetes.pods import (
 from openpai.backends.kubernetes.seals import Identity, Seals
 from openpai.kube.objects.kinds import PODS
 from openpai.kube.objects.pods import Pod
+from openpai.kube.objects.protobuf import pod_of as pod_read
 from openpai.lifecycle.model import AttemptKey, ExitReason, ExitReport
 from openpai.ports.backend import LaunchTask, Mount, RegistryAuth
 from tests.contracts.seen import a_key
@@ -143,17 +145,33 @@ def test_pods_that_are_encoded_together_are_those_that_are_made_one_by_one() -> 
         PodOptions(),
         PodOptions(host_network=True, checkpoint_claim="kept", priority_class="high", fetch_mb_max=1),
     ):
-        made, bodies = bundles(), PodBodies(options, SEALS)
+        made, bodies, binary = bundles(), PodBodies(options, SEALS), PodBodies(options, SEALS)
+        bodies.only_json = True
         for launch in launches:
             for request in devices:
                 parts = Parts(made.of(launch), request)
                 body = bodies.of(launch, parts)
                 assert json.loads(body.content) == task_pod(launch, options, SEALS, parts)
                 assert body.identity == SEALS.identity(pod_of(json.loads(body.content)))
+                read = PODS.decoder.decode(body.content)
+                assert pod_read(binary.of(launch, parts).content) == msgspec.structs.replace(
+                    read, api_version="", kind=""
+                )
+
+
+def test_a_pod_with_a_field_that_protobuf_has_no_place_for_here_is_sent_in_json() -> None:
+    odd = PodOptions(tolerations=[{"key": "gpu", "newer": "field"}])
+    parts = Parts(bundles().of(a_launch()))
+    body = PodBodies(odd, SEALS).of(a_launch(), parts)
+    assert not body.is_binary
+    assert json.loads(body.content) == task_pod(a_launch(), odd, SEALS, parts)
+    assert PodBodies(PodOptions(), SEALS).of(a_launch(), parts).is_binary
 
 
 def test_a_created_pod_whose_seal_was_changed_is_not_taken_for_what_was_sent() -> None:
-    body = PodBodies(PodOptions(), SEALS).of(a_launch(), Parts(bundles().of(a_launch())))
+    bodies = PodBodies(PodOptions(), SEALS)
+    bodies.only_json = True
+    body = bodies.of(a_launch(), Parts(bundles().of(a_launch())))
     pod = json.loads(body.content)
     assert body.identity_of(pod_of(pod)) == body.identity
     pod["metadata"]["annotations"]["openpai/identity"] = "{}"

@@ -9,8 +9,9 @@ import pytest
 
 from openpai.kube.errors import KubeError, error_of
 from openpai.kube.objects import PODS
+from openpai.kube.objects.meta import PROTOBUF_MARK
 from openpai.kube.objects.pods import Pod
-from openpai.kube.objects.protobuf import MAGIC, pod_of
+from openpai.kube.objects.protobuf import pod_of
 from openpai.kube.watch_stream import EVENT_MAX, WatchEvent, _event, frames_of
 
 
@@ -31,7 +32,9 @@ def field(place: int, content: bytes | int) -> bytes:
 
 
 def an_object(content: bytes) -> bytes:
-    return MAGIC + field(1, field(1, b"v1") + field(2, b"Pod")) + field(2, content) + field(3, b"") + field(4, b"")
+    return (
+        PROTOBUF_MARK + field(1, field(1, b"v1") + field(2, b"Pod")) + field(2, content) + field(3, b"") + field(4, b"")
+    )
 
 
 def an_event(kind: bytes, content: bytes) -> bytes:
@@ -73,7 +76,7 @@ def test_text_that_is_no_text_and_times_that_no_clock_shows_leave_the_pod_where_
         "Running",
         "\ufffd\ufffd!",
     )
-    # One that goes at a time that cannot be told goes all the same.
+    # A deletion at an unreadable time is still a deletion.
     assert pod.is_deleting
     assert pod.metadata.creation_timestamp == datetime.min.replace(tzinfo=UTC)
     assert pod.metadata.annotations == {"\ufffd": ""}
@@ -125,4 +128,4 @@ def test_a_refused_watch_says_why() -> None:
     assert "too old" in error.message
     assert (error.reason, error.retry_after_s) == ("Expired", 7.0)
     assert error.causes == [{"reason": "FieldValueInvalid", "message": "no", "field": "x"}]
-    assert error_of("watch pods", 500, MAGIC + b"\x0a").reason == ""
+    assert error_of("watch pods", 500, PROTOBUF_MARK + b"\x0a").reason == ""

@@ -39,6 +39,7 @@ from openpai.protocol.errors import PaiError
 
 log: Final = structlog.get_logger(__name__)
 _QUOTA_PAUSE_MAX_S: Final = 30.0
+_NOT_READ: Final = 415
 _NO_VOLUMES: Final = PodVolumes()
 
 
@@ -174,7 +175,12 @@ class Launcher:
         except KubeError as error:
             return False, error
         whole = replace(parts, claims=claims)
-        pod, refusal, known = await self._create(attempt, self._bodies.of(action, whole), is_bound=not request.claim)
+        body, is_bound = self._bodies.of(action, whole), not request.claim
+        pod, refusal, known = await self._create(attempt, body, is_bound=is_bound)
+        if refusal is not None and refusal.http == _NOT_READ and body.is_binary:
+            # Something before the API server takes JSON only.
+            self._bodies.only_json = True
+            pod, refusal, known = await self._create(attempt, self._bodies.of(action, whole), is_bound=is_bound)
         if pod is None:
             return False, refusal
         await shared.claims.allocate(action.node, pod, request)

@@ -1,4 +1,8 @@
-"""Encodes the pods of tasks. What the pods of a role have in common is most of them, and encoded once for all."""
+"""Encodes the pods of tasks. What the pods of a role have in common is most of them, and encoded once for all.
+
+They are sent in protobuf, which the API server reads more cheaply; in JSON where it does not take that, or where they
+have a field that we write in JSON only.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
-from openpai.backends.kubernetes.pods import Parts, PodOptions, RolePod, own_pod, role_pod, task_identity
+from openpai.backends.kubernetes.pods import OwnPod, Parts, PodOptions, RolePod, own_pod, role_pod, task_identity
 from openpai.backends.kubernetes.seals import Identity, Seals
+from openpai.kube.objects import pod_writing
 from openpai.kube.objects.kinds import PODS
+from openpai.kube.objects.meta import PROTOBUF_MARK
 from openpai.kube.objects.pods import Pod
 from openpai.ports.backend import LaunchTask
 
@@ -29,6 +35,11 @@ class PodBody:
     identity: Identity
     annotations: Mapping[str, str]
     """Its identity under our seal."""
+
+    @property
+    def is_binary(self) -> bool:
+        """Return whether it is sent in protobuf."""
+        return self.content.startswith(PROTOBUF_MARK)
 
     @classmethod
     def of(cls, pod: Mapping[str, Any], identity: Identity) -> PodBody:
@@ -48,6 +59,8 @@ class _Encoded:
     pod: RolePod
     spec: bytes
     container: bytes
+    binary: tuple[bytes, bytes] | None
+    """Both in protobuf; None if they cannot be written so."""
 
 
 class PodBodies:
@@ -57,15 +70,15 @@ class PodBodies:
         self._options = options
         self._seals = seals
         self._roles: OrderedDict[tuple[object, ...], tuple[_Encoded, Parts]] = OrderedDict()
+        self.only_json = False
+        """Whether pods are not to be sent in protobuf."""
 
     def of(self, launch: LaunchTask, parts: Parts) -> PodBody:
         """Return the pod of a task."""
         role, identity = self._role(launch, parts), task_identity(launch)
         own = own_pod(launch, identity, self._options, self._seals, parts, role.pod)
-        content = _BODY % (
-            msgspec.json.encode(own.metadata), _fields(own.spec), role.spec, _fields(own.container), role.container,
-        )  # fmt: skip
-        return PodBody(content, identity, own.metadata["annotations"])
+        content = None if self.only_json or role.binary is None else _binary(own, *role.binary)
+        return PodBody(content or _json(own, role), identity, own.metadata["annotations"])
 
     def _role(self, launch: LaunchTask, parts: Parts) -> _Encoded:
         # The tasks of a role have the same bundle, and what is kept beside the common part keeps its identity taken.
@@ -78,10 +91,36 @@ class PodBodies:
         found = self._roles.get(made_from)
         if found is None:
             pod = role_pod(launch, self._options, parts)
-            found = self._roles[made_from] = (_Encoded(pod, _fields(pod.spec), _fields(pod.container)), parts)
+            encoded = _Encoded(pod, _fields(pod.spec), _fields(pod.container), _binary_role(pod))
+            found = self._roles[made_from] = encoded, parts
             if len(self._roles) > _CACHED:
                 self._roles.popitem(last=False)
         return found[0]
+
+
+def _json(own: OwnPod, role: _Encoded) -> bytes:
+    return _BODY % (
+        msgspec.json.encode(own.metadata), _fields(own.spec), role.spec, _fields(own.container), role.container,
+    )  # fmt: skip
+
+
+def _binary(own: OwnPod, spec: bytes, container: bytes) -> bytes | None:
+    """Return a pod in protobuf; None if it cannot be written so."""
+    try:
+        return pod_writing.pod(
+            pod_writing.written("Meta", own.metadata),
+            pod_writing.written("PodSpec", own.spec) + spec,
+            pod_writing.written("Container", own.container) + container,
+        )
+    except pod_writing.NotListed:
+        return None
+
+
+def _binary_role(pod: RolePod) -> tuple[bytes, bytes] | None:
+    try:
+        return pod_writing.written("PodSpec", pod.spec), pod_writing.written("Container", pod.container)
+    except pod_writing.NotListed:
+        return None
 
 
 def _fields(content: Mapping[str, Any]) -> bytes:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+PROTOBUF_MARK: Final = b"k8s\0"
+"""What an object in protobuf begins with."""
 
 
 class Part(msgspec.Struct, rename="camel", frozen=True, kw_only=True, omit_defaults=True, gc=False):

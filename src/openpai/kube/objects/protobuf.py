@@ -16,7 +16,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError
 
-from openpai.kube.objects.meta import Condition, Meta, Resource
+from openpai.kube.objects.meta import PROTOBUF_MARK, Condition, Meta, Resource
 from openpai.kube.objects.pods import (
     AllocatedDevice,
     AllocatedResource,
@@ -32,9 +32,6 @@ from openpai.kube.objects.pods import (
     Waiting,
 )
 
-CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
-MAGIC: Final = b"k8s\0"
-"""What an object begins with."""
 UNREADABLE: Final = (DecodeError, ValueError)
 """What reading raises for something that is no protobuf."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -138,9 +135,9 @@ def status_of(content: bytes) -> dict[str, Any]:
 
 
 def _opened(envelope: str, content: bytes) -> Any:
-    if not content.startswith(MAGIC):
+    if not content.startswith(PROTOBUF_MARK):
         raise ValueError("an object does not begin with its mark")
-    return _message(envelope).FromString(content[len(MAGIC) :]).raw
+    return _message(envelope).FromString(content[len(PROTOBUF_MARK) :]).raw
 
 
 @cache
