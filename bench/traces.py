@@ -8,7 +8,8 @@
 The nodes are given to the virtual clusters in proportion to the GPU time that they ask for. `private` is what HiveD is
 measured against: each virtual cluster alone on its own part. `first-fit` is quotas in numbers of GPUs where whatever
 fits starts, the oldest first; with `quota` a job that has waited for half an hour is passed no more. `hived, first-fit`
-keeps no cells for jobs that wait: what is stranded there is due to the choice of nodes alone. WORST VC is the
+holds nobody up: the oldest job that fits starts, no cells are kept and no node is left to drain for jobs that wait, so
+that large ones are passed for ever and what is stranded is due to the choice of nodes alone. WORST VC is the
 largest ratio of a virtual cluster's mean wait to its mean wait in its private cluster under the same policy, a minute
 added to both. `--perturb` moves each submission by up to a minute and changes each run time by up to 2 %: what differs
 between such copies is chance.

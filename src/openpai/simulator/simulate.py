@@ -12,7 +12,7 @@ from openpai.protocol.errors import InvalidParameters, Refused
 from openpai.scheduler.config.model import HivedConfig
 from openpai.scheduler.interface import Scheduler
 from openpai.scheduler.model import Accuracy, Order
-from openpai.scheduler.queue.scheduler import HivedScheduler
+from openpai.scheduler.queue.scheduler import PATIENCE_MS, HivedScheduler
 from openpai.simulator.cluster import nodes_of, quotas_of
 from openpai.simulator.quota import QuotaScheduler
 from openpai.simulator.replay import Replay, Rules
@@ -35,9 +35,9 @@ def _by_age(config: HivedConfig) -> HivedScheduler:
     return scheduler
 
 
-def _in_order(order: Order) -> Callable[[HivedConfig], Scheduler]:
+def _in_order(order: Order, patience_ms: int = PATIENCE_MS) -> Callable[[HivedConfig], Scheduler]:
     def made(config: HivedConfig) -> HivedScheduler:
-        scheduler = HivedScheduler(config)
+        scheduler = HivedScheduler(config, patience_ms)
         scheduler.set_orders(dict.fromkeys(config.virtual_clusters, order))
         return scheduler
 
@@ -51,7 +51,7 @@ SCHEDULERS: Final[dict[str, Callable[[HivedConfig], Scheduler]]] = {
     "hived-by-age": _by_age,
     "hived-fifo": _in_order(Order.FIFO),
     "hived-shortest": _in_order(Order.SHORTEST),
-    "hived-first-fit": lambda config: HivedScheduler(config, patience_ms=NEVER_MS),
+    "hived-first-fit": _in_order(Order.FIFO, patience_ms=NEVER_MS),
     "quota": lambda config: QuotaScheduler(quotas_of(config)),
     "first-fit": lambda config: QuotaScheduler(quotas_of(config), patience_ms=None),
     "quota-spread": lambda config: QuotaScheduler(quotas_of(config), is_spreading=True),
@@ -60,7 +60,7 @@ SCHEDULERS: Final[dict[str, Callable[[HivedConfig], Scheduler]]] = {
 emptiest nodes.
 
 `first-fit` is quotas where the oldest job that fits always starts, however long a larger one has waited, and
-`hived-first-fit` the same with cells: none are kept for a job that waits.
+`hived-first-fit` the same with cells: none are kept for a job that waits, and no node is left to drain.
 """
 
 

@@ -217,3 +217,13 @@ def test_without_kept_cells_a_large_job_is_passed_for_ever() -> None:
         delays = simulate(cluster(2), jobs, "one", scheduler).vc_delays_ms["a"]
         found[scheduler] = max(delays) / 60_000
     assert found["hived"] < 600 < 1_700 < found["hived-first-fit"]
+
+
+def test_first_fit_leaves_no_node_to_drain_for_a_large_job() -> None:
+    jobs = trace(job("long", 0, 300, 5), job("short", 1, 30, 6), job("whole", 2, 60, 8), job("fills", 3, 200, 2))
+    found = {}
+    for scheduler in ("hived", "hived-first-fit"):
+        delays = simulate(cluster(2), jobs, "one", scheduler).vc_delays_ms["a"]
+        found[scheduler] = max(delays) // 60_000
+    # The last job could share the node that is free soonest, or go to the other one.
+    assert found == {"hived": 29, "hived-first-fit": 201}

@@ -5,9 +5,9 @@ cluster at a time gets cells kept: those that are idle for the least device time
 one member those that are free soonest, estimated from run times of gangs similar to those on them. Other gangs start
 on free parts of these cells only as *guests*, if they should end before the cells are needed. The cells are chosen
 again from time to time until they are *closed*: then only cells are chosen whose gangs ran on them when they were
-closed, or are guests, and guests start only while one of the former still runs there, on cells kept for a gang of
-several members. So the gang starts at the latest when all gangs have ended that ran when its cells were closed, and the
-guests that started before they did.
+closed, or are guests, and guests start only on cells kept for a gang of several members, and only for as long as the
+longest gang of the virtual cluster ran. So the gang starts at the latest when all gangs have ended that ran when its
+cells were closed, and the guests that started in that time.
 """
 
 from __future__ import annotations
@@ -140,8 +140,6 @@ class Kept:
     chosen_ms: int
     free_ms: int
     """The time at which all of them should be free."""
-    awaited: tuple[str, ...] = ()
-    """The gangs that ran on them when they were chosen."""
     closed_ms: int | None = None
     """The time from which only guests start on them."""
     guests: tuple[str, ...] = ()
@@ -206,14 +204,15 @@ class Kept:
         """Return it as plain data."""
         row = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
         row["pieces"] = [list(piece) for piece in self.pieces]
-        return {**row, "awaited": list(self.awaited), "guests": list(self.guests)}
+        return {**row, "guests": list(self.guests)}
 
 
 def kept_in(row: dict[str, Any]) -> Kept:
     """Return the value of a row from `dump`."""
     pieces = tuple([Piece(*piece) for piece in row["pieces"]])
-    awaited, guests = tuple(row.get("awaited", ())), tuple(row.get("guests", ()))
-    return Kept(**{**row, "pieces": pieces, "awaited": awaited, "guests": guests})
+    # Earlier versions named the gangs that were awaited, too.
+    known = {name: value for name, value in row.items() if name != "awaited"}
+    return Kept(**{**known, "pieces": pieces, "guests": tuple(row.get("guests", ()))})
 
 
 def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_ms: int) -> Kept | None:
@@ -258,8 +257,7 @@ def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_m
     chosen = {piece.node_in(cluster, gang.virtual_cluster) for piece in pieces}
     awaited = [end for end in ends[:most] if not chosen.isdisjoint(_promised_nodes(cluster, end))]
     free_ms = max(now_ms, _all_left_ms(awaited)) if awaited else now_ms
-    names = tuple([end.gang for end in awaited])
-    return Kept(gang.id, gang.virtual_cluster, gang.priority, pieces, now_ms, free_ms, names)
+    return Kept(gang.id, gang.virtual_cluster, gang.priority, pieces, now_ms, free_ms)
 
 
 def _all_left_ms(ends: Sequence[Leaving]) -> int:

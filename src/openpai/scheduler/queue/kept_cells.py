@@ -73,7 +73,9 @@ class KeptCells:
         """
         state, gang = self._state, guest.gang
         first, left_ms = state.queue.get(kept.gang), kept.free_ms - self._now_ms
-        if first is None or left_ms < 0 or (kept.closed_ms is not None and not self._has_time(kept, first)):
+        if first is None or left_ms < 0:
+            return False
+        if kept.closed_ms is not None and not self._has_time(kept, first, kept.closed_ms):
             return False
         limit_ms = gang.time_limit_ms
         if limit_ms is not None and limit_ms <= left_ms:
@@ -83,14 +85,12 @@ class KeptCells:
         found = state.running.run_times.before_and_after(gang, left_ms, limit_ms)
         return found is not None and found[1] * first.devices <= found[0] * guest.devices
 
-    def _has_time(self, kept: Kept, first: Waiting) -> bool:
-        """Return whether guests may start on closed cells: a gang that ran there when they were closed still does.
+    def _has_time(self, kept: Kept, first: Waiting, closed_ms: int) -> bool:
+        """Return whether guests may start on closed cells: for as long as the longest gang of the virtual cluster ran.
 
         Where only one cell is needed, its devices are idle for a shorter time, and there are no guests.
         """
-        gangs, closed_ms = self._state.running.gangs, kept.closed_ms or 0
-        awaited = [gangs[name] for name in kept.awaited if name in gangs]
-        return len(first.gang.asks) > 1 and any((held.since_ms or 0) <= closed_ms for held in awaited)
+        return len(first.gang.asks) > 1 and self._now_ms < closed_ms + self._state.patience_of(kept.virtual_cluster)
 
     def note_failure(self, group: str, waiting: Waiting) -> None:
         """Record that a gang found no room: cells are kept for it when its patience ends."""

@@ -21,6 +21,8 @@ Text = Callable[..., str]
 
 MINUTE_MS = 60_000
 
+LONGEST_H = 10
+
 
 def test_only_what_is_gone_in_time_starts_on_cells_kept_for_a_gang_that_waited_long(scheduler: HivedScheduler) -> None:
     scheduler.add(gang("runs", 2, time_limit_ms=HOUR_MS + MINUTE_MS))
@@ -99,33 +101,34 @@ def test_no_gang_starts_on_cells_closed_for_one_member_however_short(scheduler: 
     assert len(placed(scheduler, LONG_MS + 1)) == 1
 
 
-def test_guests_start_on_closed_cells_only_while_a_gang_runs_there_that_did_when_they_were_closed(
-    scheduler: HivedScheduler,
-) -> None:
-    for name, minutes in (("first", 70), ("last", 120)):
-        scheduler.add(gang(name, 2, time_limit_ms=minutes * MINUTE_MS))
-        scheduler.add(gang(f"{name}-fills", 2, time_limit_ms=70 * MINUTE_MS))
-        assert placed(scheduler, HOUR_MS) == [name, f"{name}-fills"]
-    scheduler.add(gang("whole", 4, 4))
-    assert placed(scheduler, LONG_MS) == []
+def test_guests_start_on_closed_cells_for_as_long_as_the_longest_gang_ran(scheduler: HivedScheduler) -> None:
+    for at in range(200):
+        hours = 0.5 if at % 50 else LONGEST_H
+        scheduler.learn_run_time(gang("", 2, submitted_at_ms=at, user="ann"), int(hours * HOUR_MS))
+    ran(scheduler, 300, user="bob")
+    scheduler.add(gang("runs", 2, user="bob"))
+    closed_ms = 2 * LONGEST_H * HOUR_MS
+    assert placed(scheduler, closed_ms) == ["runs"]
+    scheduler.add(gang("whole", 4, 4, user="eve"))
+    assert placed(scheduler, closed_ms) == []
     kept = scheduler.state.kept["a"]
-    assert (kept.closed_ms, kept.free_ms) == (LONG_MS, LONG_MS + HOUR_MS)
-    for name in ("first", "first-fills", "last-fills"):
-        scheduler.release(name)
-    now_ms = LONG_MS + 10 * MINUTE_MS
-    scheduler.add(gang("too-long", 2, submitted_at_ms=now_ms, time_limit_ms=9 * HOUR_MS))
-    scheduler.add(gang("guest", 2, submitted_at_ms=now_ms, time_limit_ms=40 * MINUTE_MS))
+    assert (kept.closed_ms, kept.free_ms) == (closed_ms, closed_ms + 5 * HOUR_MS)
+    now_ms = closed_ms + HOUR_MS
+    scheduler.add(gang("guest", 2, submitted_at_ms=now_ms, user="ann"))
     assert placed(scheduler, now_ms) == ["guest"]
     assert scheduler.state.kept["a"].guests == ("guest",)
     scheduler = resume(json.loads(json.dumps(scheduler.snapshot())))
-    scheduler.release("last")
-    scheduler.add(gang("late", 1, submitted_at_ms=now_ms + 1, time_limit_ms=1))
-    assert placed(scheduler, now_ms + 1) == []
-    assert placed(scheduler, now_ms + HOUR_MS) == []
-    kept = scheduler.state.kept["a"]
-    assert (kept.guests, sorted(kept.awaited)) == (("guest",), ["guest", "last"])  # both will leave
+    scheduler.release("runs")
+    # Only the guest runs there now, and longer than nearly all like it: another hour, as the longest of them did.
+    until_ms = closed_ms + LONGEST_H * HOUR_MS
+    scheduler.add(gang("in-time", 1, submitted_at_ms=until_ms - 1, time_limit_ms=MINUTE_MS))
+    assert placed(scheduler, until_ms - 1) == ["in-time"]
+    scheduler.release("in-time")
+    scheduler.add(gang("late", 1, submitted_at_ms=until_ms, time_limit_ms=MINUTE_MS))
+    assert placed(scheduler, until_ms) == []
+    assert scheduler.state.kept["a"].free_ms == now_ms + LONGEST_H * HOUR_MS
     scheduler.release("guest")
-    assert placed(scheduler, now_ms + HOUR_MS)[:1] == ["whole"]
+    assert placed(scheduler, until_ms)[:1] == ["whole"]
 
 
 @pytest.mark.parametrize(("rare", "is_worth"), [(40, True), (4, False)])
@@ -173,9 +176,6 @@ def test_a_gang_that_runs_longer_than_any_before_delays_when_cells_are_closed(sc
     scheduler.release("runs0")
     scheduler.add(gang("again", 4))
     assert scheduler.state.closed_after_ms(scheduler.state.queue.all()[0]) == 4 * HOUR_MS
-
-
-LONGEST_H = 10
 
 
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12))])
