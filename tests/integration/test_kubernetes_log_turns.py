@@ -81,3 +81,33 @@ async def test_which_logs_grow_is_known(root: Path) -> None:
         ships.ended(KEY)
         assert await ships.finished(KEY, 60)
         assert grown == {KEY}
+
+
+async def test_a_log_that_is_forgotten_at_once_keeps_no_stream(root: Path) -> None:
+    pods = Pods()
+    pods.write(OTHER.role, b"line\n")
+    async with shipper(pods, root, streams=1, poll_every_s=1000) as ships:
+        ships.ship(KEY, KEY.role)
+        ships.forget(KEY)
+        ships.ship(OTHER, OTHER.role)
+        await until(lambda: stdout(root, OTHER) == b"line\n")
+        assert pods.open == 1
+
+
+async def test_a_log_that_is_forgotten_just_when_it_is_read_keeps_no_reader(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.ENDS_AT_ONCE", 1)
+    pods = Pods()
+    async with shipper(pods, root, streams=0, poll_every_s=1000) as ships:
+        for key in (KEY, OTHER):
+            pods.write(key.role, b"line\n")
+            pods.end(key.role)
+            ships.ship(key, key.role)
+            ships.ended(key)
+        waits = asyncio.create_task(ships.finished(KEY, 60))
+        await asyncio.sleep(0)
+        ships.forget(KEY)
+        assert await ships.finished(OTHER, 1)
+        waits.cancel()
+    assert stdout(root, OTHER) == b"line\n"

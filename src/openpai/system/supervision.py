@@ -60,7 +60,10 @@ async def ended(task: asyncio.Task[None]) -> None:
 
 def background(name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """Run `work`, which is not awaited, as a task; log and count an error in it."""
-    return asyncio.create_task(_noted(name, work), name=name)
+    task = asyncio.create_task(_noted(name, work), name=name)
+    # Work that is cancelled before it began would be said never to have been awaited.
+    task.add_done_callback(lambda _: work.close())
+    return task
 
 
 class Background:

@@ -12,9 +12,10 @@ import asyncio
 import contextlib
 import heapq
 from collections import deque
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from openpai.backends.kubernetes.log_reading import LogReading, PodLogs, Shipment
 from openpai.lifecycle.model import AttemptKey
@@ -61,6 +62,8 @@ class LogShipper:
         self._ended: deque[Shipment] = deque()
         """Those of them whose container has ended: a task may wait for its log, which waits for no other."""
         self._readers: set[asyncio.Task[None]] = set()
+        self._complete: set[Shipment] = set()
+        """Those that a reader has just read to their ends."""
         self._ends = 0
 
     @contextlib.contextmanager
@@ -162,19 +165,21 @@ class LogShipper:
         self._following.add(shipment)
         shipment.due = asyncio.Event()
         shipment.task = background(f"log of {shipment.pod}", self._follow_to_end(shipment, shipment.due, after_s))
+        # Called even if a log is forgotten before its task began.
+        shipment.task.add_done_callback(lambda _: self._end_stream(shipment))
 
     async def _follow_to_end(self, shipment: Shipment, due: asyncio.Event, after_s: float) -> None:
-        try:
-            if after_s:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(after_s):
-                        await due.wait()
-            while not await self._reading.once(shipment, follow=True):
-                await _pause(shipment)
-            shipment.finish()
-        finally:
-            self._following.discard(shipment)
-            self._follow_next()
+        if after_s:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(after_s):
+                    await due.wait()
+        while not await self._reading.once(shipment, follow=True):
+            await _pause(shipment)
+        shipment.finish()
+
+    def _end_stream(self, shipment: Shipment) -> None:
+        self._following.discard(shipment)
+        self._follow_next()
 
     def _follow_next(self) -> None:
         """Follow the log that waits longest."""
@@ -212,13 +217,7 @@ class LogShipper:
             if shipment not in self._waiting or shipment.has_ended or shipment.is_read:
                 self._polls.release()
             else:
-                self._start(shipment, self._read_in_turn(shipment))
-
-    async def _read_in_turn(self, shipment: Shipment) -> None:
-        try:
-            await self._read(shipment)
-        finally:
-            self._polls.release()
+                self._start(shipment, self._polls.release)
 
     def _read_to_end(self, shipment: Shipment) -> None:
         self._ended.append(shipment)
@@ -229,30 +228,32 @@ class LogShipper:
             shipment = self._ended.popleft()
             if shipment in self._waiting and not shipment.is_read:
                 self._ends += 1
-                self._start(shipment, self._read_ended(shipment))
+                self._start(shipment, self._end_reader)
 
-    async def _read_ended(self, shipment: Shipment) -> None:
-        try:
-            await self._read(shipment)
-        finally:
-            self._ends -= 1
-            self._start_readers()
+    def _end_reader(self) -> None:
+        self._ends -= 1
+        self._start_readers()
 
-    def _start(self, shipment: Shipment, reading: Coroutine[Any, Any, None]) -> None:
+    def _start(self, shipment: Shipment, release: Callable[[], None]) -> None:
+        """Read a log once, then see to its next turn and `release` the place that it took."""
         shipment.is_read = True
-        shipment.task = reader = background(f"log of {shipment.pod}", reading)
+        shipment.task = reader = background(f"log of {shipment.pod}", self._read(shipment))
         self._readers.add(reader)
-        reader.add_done_callback(self._readers.discard)
+        # Called even if a log is forgotten before its task began.
+        reader.add_done_callback(partial(self._was_read, shipment, release))
 
     async def _read(self, shipment: Shipment) -> None:
-        """Read a log once, and see to its next turn."""
-        is_done = False
-        try:
-            is_done = await self._reading.once(shipment, follow=False)
-        finally:
-            shipment.is_read = False
-            shipment.task = None
-            self._go_on(shipment, is_done=is_done)
+        if await self._reading.once(shipment, follow=False):
+            self._complete.add(shipment)
+
+    def _was_read(self, shipment: Shipment, release: Callable[[], None], reader: asyncio.Task[None]) -> None:
+        self._readers.discard(reader)
+        shipment.is_read = False
+        shipment.task = None
+        is_done = shipment in self._complete
+        self._complete.discard(shipment)
+        self._go_on(shipment, is_done=is_done)
+        release()
 
     def _go_on(self, shipment: Shipment, *, is_done: bool) -> None:
         if self._shipments.get(shipment.key) is not shipment:
