@@ -6,8 +6,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 PORT ?= 9186
 PY ?= /usr/bin/python3
-# Most tests wait for servers and processes of their own, so three of them share a processor.
-WORKERS ?= $(shell echo $$((3 * $$(nproc))))
+# Most tests wait for servers and processes of their own, so two of them share a processor.
+WORKERS ?= $(shell echo $$((2 * $$(nproc))))
 RUN := $(VENV)/bin
 # $(call install,environment,packages): uv takes a third of pip's time, where it is there and can. Groups of dependencies
 # need a pip that is younger than many a system's.
