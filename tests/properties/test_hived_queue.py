@@ -14,6 +14,7 @@ from hashlib import sha256
 from heapq import merge
 from typing import Any, Final
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -394,6 +395,7 @@ HISTORIES_MAX: Final = 100
 """The number of examples of 40 steps: a few minutes; the profile `full` runs more."""
 
 
+@pytest.mark.slow
 def test_the_laws_hold_over_random_histories() -> None:
     examples = min(settings.default.max_examples, HISTORIES_MAX)
     limits = settings(max_examples=examples, stateful_step_count=40, suppress_health_check=list(HealthCheck))

@@ -15,6 +15,8 @@ from openpai.ports.revisions import Edit
 from .servers import Servers
 from .test_alerts import LONG, Alerting, story
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(("is_removed", "crashes"), [(True, False), (False, False), (True, True)])
 def test_the_end_of_a_rule_that_fires_is_the_end_of_its_alerts(is_removed: bool, crashes: bool) -> None:

@@ -9,6 +9,8 @@ from openpai.orchestrator.observing import times_of
 from openpai.ports.backend import TaskSeen
 from tests.unit.orchestrator.servers import Servers, live
 
+pytestmark = pytest.mark.slow
+
 HOUR_MS = 3_600_000
 NOW_MS = 1_800_000_000_000
 KEY = AttemptKey("job", 0, "worker", 0, 0)
