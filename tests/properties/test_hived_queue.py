@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 from hashlib import sha256
 from heapq import merge
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -391,12 +391,8 @@ def devices_of(spot: Spot) -> list[tuple[str, str, str]]:
     return [(spot.node, chain, str(at)) for piece in pieces for at in range(piece[0], piece[-1] + 1)]
 
 
-HISTORIES_MAX: Final = 100
-"""The number of examples of 40 steps: a few minutes; the profile `full` runs more."""
-
-
 @pytest.mark.slow
 def test_the_laws_hold_over_random_histories() -> None:
-    examples = min(settings.default.max_examples, HISTORIES_MAX)
-    limits = settings(max_examples=examples, stateful_step_count=40, suppress_health_check=list(HealthCheck))
-    run_state_machine_as_test(Histories, settings=limits)
+    examples = min(settings.default.max_examples, 100)  # of 40 steps: more take many minutes
+    sized = settings(max_examples=examples, stateful_step_count=40, suppress_health_check=list(HealthCheck))
+    run_state_machine_as_test(Histories, settings=sized)
