@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from openpai.backends.kubernetes.log_shipping import LogShipper
 from openpai.lifecycle.model import AttemptKey
 from tests.integration.test_kubernetes_log_shipping import KEY, Pods, root, shipper, stdout, until
 
@@ -14,15 +15,20 @@ __all__ = ["root"]
 OTHER = AttemptKey("job", 0, "other", 0, 0)
 
 
+def end_both(pods: Pods, ships: LogShipper) -> None:
+    """Let two containers write a line and end."""
+    for key in (KEY, OTHER):
+        pods.write(key.role, b"line\n")
+        pods.end(key.role)
+        ships.ship(key, key.role)
+        ships.ended(key)
+
+
 async def test_a_log_that_ended_waits_until_it_is_asked_for(root: Path) -> None:
     """Those of a gang end together, just when the next gang is to be decided about."""
     pods = Pods()
     async with shipper(pods, root, streams=0, poll_every_s=1000) as ships:
-        for key in (KEY, OTHER):
-            pods.write(key.role, b"line\n")
-            pods.end(key.role)
-            ships.ship(key, key.role)
-            ships.ended(key)
+        end_both(pods, ships)
         assert await ships.finished(OTHER, 60)
         assert pods.requests == 1
         assert not ships.is_complete(KEY)
@@ -100,11 +106,7 @@ async def test_a_log_that_is_forgotten_just_when_it_is_read_keeps_no_reader(
     monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.ENDS_AT_ONCE", 1)
     pods = Pods()
     async with shipper(pods, root, streams=0, poll_every_s=1000) as ships:
-        for key in (KEY, OTHER):
-            pods.write(key.role, b"line\n")
-            pods.end(key.role)
-            ships.ship(key, key.role)
-            ships.ended(key)
+        end_both(pods, ships)
         waits = asyncio.create_task(ships.finished(KEY, 60))
         await asyncio.sleep(0)
         ships.forget(KEY)
