@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import structlog
-from hypothesis import HealthCheck, Phase, settings
 from pytest_rerunfailures import suspended_finalizers
 
 from openpai.store.database import Database
@@ -22,6 +21,7 @@ from openpai.store.opening import migrate
 
 from .compiling import compile_share
 from .distribution import TOGETHER, scope_of
+from .examples import use_same_examples
 from .fork_server import use_cheap_hashes
 from .kube.node import RealNode, end_nodes, lasting, real_node, why_no_node
 from .kube.platform_image import image_tree
@@ -43,21 +43,7 @@ for ignored, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SI
     if signal.getsignal(ignored) is signal.SIG_IGN:
         signal.signal(ignored, handler)
 
-# Time limits and complaints about slow examples would depend on how busy the machine is.
-# The same examples in each run, so that it fails for what was changed and not by chance; and no shrinking, which takes
-# minutes for a history: `search` tries other examples each time and shrinks what fails.
-settings.register_profile(
-    "quick",
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    print_blob=True,
-    phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.register_profile("full", settings.get_profile("quick"), max_examples=200)
-settings.register_profile("search", settings.get_profile("full"), derandomize=False, phases=tuple(Phase))
-settings.load_profile("quick")
+use_same_examples()
 
 share_sql()
 
