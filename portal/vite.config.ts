@@ -32,6 +32,8 @@ export default defineConfig({
     emptyOutDir: true,
     target: "es2023",
     assetsInlineLimit: 0,
+    // A few kilobytes more at once, but no page can miss its styles.
+    cssCodeSplit: false,
     // A browser that lacks it is too old for the rest; it would be an inline script.
     modulePreload: { polyfill: false },
     reportCompressedSize: false,

@@ -7,6 +7,7 @@ import {
   type AnyRoute,
 } from "@tanstack/react-router";
 import { i18n } from "@lingui/core";
+import { part } from "@/api/parts";
 import { Note, Problem } from "@/ui/Loaded";
 import { Link } from "@/ui/Link";
 import { LoggedIn } from "@/features/session/Login";
@@ -21,7 +22,7 @@ const root = createRootRoute({
 });
 
 const routes: AnyRoute[] = PAGES.map((page) =>
-  createRoute({ getParentRoute: () => root, path: page.path, component: lazyRouteComponent(page.load) }),
+  createRoute({ getParentRoute: () => root, path: page.path, component: lazyRouteComponent(() => part(page.load)) }),
 );
 routes.push(createRoute({ getParentRoute: () => root, path: "/login", component: LoggedIn }));
 
@@ -33,7 +34,8 @@ export const router = createRouter({
     const text = new URLSearchParams(query as Record<string, string>).toString();
     return text ? `?${text}` : "";
   },
-  defaultErrorComponent: ({ error, reset }) => <Problem error={error as Error} again={reset} />,
+  // Also a part of the program that did not arrive: browsers may remember that it did not, until the page is loaded again.
+  defaultErrorComponent: ({ error }) => <Problem error={error as Error} again={() => location.reload()} />,
   scrollRestoration: false,
   defaultPreloadStaleTime: 0,
 });

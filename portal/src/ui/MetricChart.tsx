@@ -1,11 +1,12 @@
 // A metric as the server answers it, as a chart.
 import { i18n } from "@lingui/core";
-import { lazy, useMemo } from "react";
+import { useMemo } from "react";
 import type { Schemas } from "@/api/client";
+import { later } from "@/api/parts";
 import { Card } from "./Page";
 import { Part } from "./Part";
 
-const Chart = lazy(() => import("./Chart"));
+const Chart = later(() => import("./Chart"));
 
 export type Metric = Schemas["MetricChart"];
 type Series = Metric["series"][number];

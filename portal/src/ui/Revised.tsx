@@ -2,8 +2,9 @@
 import { i18n } from "@lingui/core";
 import { Button, TextInput } from "@mantine/core";
 import { useMutation, type UseQueryResult } from "@tanstack/react-query";
-import { lazy, useState, type ReactNode } from "react";
+import { useState, type ReactNode } from "react";
 import { ApiError } from "@/api/client";
+import { later } from "@/api/parts";
 import { Ask } from "./Ask";
 import { CopyCommand } from "./Copy";
 import { Loaded } from "./Loaded";
@@ -12,7 +13,7 @@ import { notify } from "./notices";
 import css from "./Revised.module.css";
 import { Ago } from "./time";
 
-const Editor = lazy(() => import("./Editor"));
+const Editor = later(() => import("./Editor"));
 
 export interface Edit {
   name: string;

@@ -8,7 +8,8 @@ import pytest
 
 from tests.e2e.server import PASSWORD, ROOT
 
-expect = pytest.importorskip("playwright.sync_api", reason="the package playwright, which drives the browser").expect
+playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright, which drives the browser")
+expect = playwright.expect
 BUILT: Final = ROOT / "src/openpai/portal"
 AXE: Final = ROOT / "portal/node_modules/axe-core/axe.min.js"
 WITHIN_MS: Final = 60_000
@@ -55,7 +56,13 @@ class Visitor:
 
     def open(self, path: str, heading: str) -> None:
         """Open an address, and wait until its page is there."""
-        self.page.goto(path)
+        try:
+            self.page.goto(path)
+        except playwright.Error as error:
+            # A browser with a window loads such a page again by itself.
+            if "ERR_NETWORK_CHANGED" not in str(error):
+                raise
+            self.page.goto(path)
         self.page.get_by_role("heading", name=heading, level=1).wait_for()
 
     def examine(self) -> list[str]:

@@ -2,10 +2,10 @@
 import { i18n } from "@lingui/core";
 import { Drawer, SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { lazy } from "react";
 import { answer, http, type Schemas } from "@/api/client";
 import { useNodes, useVirtualClusters, type Node, type VirtualCluster } from "@/api/cluster";
 import { whileLive } from "@/api/live";
+import { later } from "@/api/parts";
 import { LIVE_MS } from "@/api/queries";
 import { useMe } from "@/api/session";
 import { useAddress } from "@/ui/address";
@@ -22,7 +22,7 @@ import { heatName } from "./heat";
 import { NodeActions } from "./NodeActions";
 
 
-const Topology = lazy(() => import("./Topology"));
+const Topology = later(() => import("./Topology"));
 
 export default function ClusterPage() {
   return (

@@ -3,8 +3,9 @@ import { i18n } from "@lingui/core";
 import { Button, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, useId, useState } from "react";
+import { useId, useState } from "react";
 import { jobPage } from "@/api/jobs";
+import { later } from "@/api/parts";
 import { useAddress } from "@/ui/address";
 import { copy, CopyCommand } from "@/ui/Copy";
 import { Icon } from "@/ui/Icon";
@@ -15,7 +16,7 @@ import css from "./JobPage.module.css";
 import { useConfig } from "./queries";
 import { saved } from "@/ui/saving";
 
-const Differences = lazy(() => import("./Differences"));
+const Differences = later(() => import("./Differences"));
 
 export function Config({ job, name }: { job: string; name: string }) {
   const [query, change] = useAddress();

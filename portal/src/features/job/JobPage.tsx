@@ -2,8 +2,9 @@
 import { i18n } from "@lingui/core";
 import { Tabs } from "@mantine/core";
 import { useParams } from "@tanstack/react-router";
-import { lazy, useEffect, useRef } from "react";
+import { useEffect, useRef } from "react";
 import { fullName, type JobDetail } from "@/api/jobs";
+import { later } from "@/api/parts";
 import { useAddress } from "@/ui/address";
 import { announce } from "@/ui/announce";
 import { CopyCommand } from "@/ui/Copy";
@@ -29,7 +30,7 @@ import { Use } from "./Use";
 import { Why } from "./Why";
 
 const TABS = ["tasks", "logs", "use", "terminal", "attempts", "events", "config"] as const;
-const Terminal = lazy(() => import("./Terminal"));
+const Terminal = later(() => import("./Terminal"));
 
 export default function JobPage() {
   const { job = "" } = useParams({ strict: false }) as { job?: string };

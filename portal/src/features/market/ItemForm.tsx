@@ -2,8 +2,9 @@
 import { i18n } from "@lingui/core";
 import { Button, Switch, TextInput, Textarea } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { lazy, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 import { ApiError, answer, http } from "@/api/client";
+import { later } from "@/api/parts";
 import { useMe } from "@/api/session";
 import { CopyCommand } from "@/ui/Copy";
 import type { Mark } from "@/ui/Editor";
@@ -15,7 +16,7 @@ import css from "./ItemPage.module.css";
 import { kindName } from "./names";
 import { KINDS, useChanged, type Detail, type Kind, type Text } from "./queries";
 
-const Editor = lazy(() => import("@/ui/Editor"));
+const Editor = later(() => import("@/ui/Editor"));
 
 type Start = Partial<Pick<Text, "title" | "summary" | "description" | "protocol" | "storage" | "path" | "address" | "categories" | "tags">> & { kind?: Kind };
 

@@ -3,8 +3,9 @@ import { i18n } from "@lingui/core";
 import { Button, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
-import { lazy, useState } from "react";
+import { useState } from "react";
 import { answer, http } from "@/api/client";
+import { later } from "@/api/parts";
 import { useMe } from "@/api/session";
 import { useAddress } from "@/ui/address";
 import { Ask } from "@/ui/Ask";
@@ -22,7 +23,7 @@ import { useChanged, useItem, type Detail, type Text } from "./queries";
 import { Revisions } from "./Revisions";
 import { Run } from "./Run";
 
-const Markdown = lazy(() => import("@/ui/Markdown"));
+const Markdown = later(() => import("@/ui/Markdown"));
 
 export default function ItemPage() {
   const { item = "" } = useParams({ strict: false }) as { item?: string };

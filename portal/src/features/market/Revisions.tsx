@@ -1,14 +1,15 @@
 // The revisions of an item, and what each changed.
 import { i18n } from "@lingui/core";
 import { Button } from "@mantine/core";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
+import { later } from "@/api/parts";
 import { useAddress } from "@/ui/address";
 import { Loaded } from "@/ui/Loaded";
 import { Ago } from "@/ui/time";
 import css from "./ItemPage.module.css";
 import { useRevision, useRevisions, type Text } from "./queries";
 
-const Differing = lazy(() => import("@/ui/Differing"));
+const Differing = later(() => import("@/ui/Differing"));
 
 /** Returns all that a revision says, as one text to compare. */
 function written(text: Text): string {

@@ -2,7 +2,8 @@
 import { i18n } from "@lingui/core";
 import { Button, SegmentedControl, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
+import { later } from "@/api/parts";
 import { useMe } from "@/api/session";
 import { useAddress } from "@/ui/address";
 import { CopyCommand } from "@/ui/Copy";
@@ -19,7 +20,7 @@ import { UseTable } from "./UseTable";
 import { Utilisation } from "./Utilisation";
 import { Weekly } from "./Weekly";
 
-const Chart = lazy(() => import("@/ui/Chart"));
+const Chart = later(() => import("@/ui/Chart"));
 const BYS: readonly By[] = ["user", "group", "vc", "day"];
 
 export default function ReportsPage() {

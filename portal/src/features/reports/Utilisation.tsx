@@ -1,12 +1,13 @@
 // How much of what was promised to each virtual cluster its jobs held over time, for administrators.
 import { i18n } from "@lingui/core";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
+import { later } from "@/api/parts";
 import { Loaded } from "@/ui/Loaded";
 import { Card } from "@/ui/Page";
 import type { Period } from "./period";
 import { useUtilisation, type Metric } from "./queries";
 
-const Chart = lazy(() => import("@/ui/Chart"));
+const Chart = later(() => import("@/ui/Chart"));
 
 /** Returns the used percent of the promise of each virtual cluster that has one. */
 export function utilisationOf(used: Metric, promised: Metric): { name: string; values: (number | null)[] }[] {

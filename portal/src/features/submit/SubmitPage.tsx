@@ -4,9 +4,10 @@ import { Button, Group } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { lazy, useEffect, useMemo, useRef, useState, type Ref } from "react";
+import { useEffect, useMemo, useRef, useState, type Ref } from "react";
 import { parseDocument } from "yaml";
 import { ApiError, answerText, sendText, type Schemas } from "@/api/client";
+import { later } from "@/api/parts";
 import { SLOW_MS } from "@/api/queries";
 import { uniqueId } from "@/api/random";
 import { useMe } from "@/api/session";
@@ -30,7 +31,7 @@ import { lineOf } from "./fields";
 import { Form } from "./Form";
 import css from "./SubmitPage.module.css";
 
-const Editor = lazy(() => import("@/ui/Editor"));
+const Editor = later(() => import("@/ui/Editor"));
 const DRAFT = "pai-draft";
 const DRAFT_ID = "pai-draft-id";
 

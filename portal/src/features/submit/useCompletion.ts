@@ -3,6 +3,7 @@ import type { Extension } from "@codemirror/state";
 import { useQuery } from "@tanstack/react-query";
 import { useRef } from "react";
 import { useSkus, useVirtualClusters } from "@/api/cluster";
+import { part } from "@/api/parts";
 import { useMe } from "@/api/session";
 import { useStorages } from "@/api/storages";
 import type { Names } from "./completing";
@@ -23,7 +24,7 @@ export function useCompletion(vc: string): Extension | undefined {
   };
   return useQuery({
     queryKey: ["completion"],
-    queryFn: async () => (await import("./completing")).jobFileCompletion(() => names.current),
+    queryFn: async () => (await part(() => import("./completing"))).jobFileCompletion(() => names.current),
     staleTime: Infinity,
     gcTime: 0,
   }).data;

@@ -2,9 +2,10 @@
 import { i18n } from "@lingui/core";
 import { Button, NativeSelect, NumberInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useState, type FormEvent } from "react";
+import { Suspense, useState, type FormEvent } from "react";
 import { answer, http, type Schemas } from "@/api/client";
 import { useVirtualClusters } from "@/api/cluster";
+import { later } from "@/api/parts";
 import { useAddress } from "@/ui/address";
 import { CopyCommand } from "@/ui/Copy";
 import { Icon } from "@/ui/Icon";
@@ -14,7 +15,7 @@ import { changesOf, writtenOf, type Change } from "./changes";
 import { Compared } from "./Compared";
 import css from "./WhatIfPage.module.css";
 
-const Chart = lazy(() => import("@/ui/Chart"));
+const Chart = later(() => import("@/ui/Chart"));
 
 type WhatIf = Schemas["WhatIf"];
 const DAYS = ["7", "30", "90", "365"];
