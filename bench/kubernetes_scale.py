@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench.kubernetes_decisions import Decision, devices_of
 from bench.kubernetes_fleet import AT_ONCE, GPUS, Fleet, Stored, create, each
 from bench.kubernetes_world import Figures, World, gang, notes_when, submit, world
 from bench.server import Server, percentile
@@ -28,8 +29,8 @@ class Load:
         self.gpu_pods: dict[str, list[Pod]] = {}
         """By node, the pods of the gang that has its GPUs."""
         self.others: list[Pod] = []
-        self.ended_at: dict[str, float] = {}
-        """By node, when the API server had answered the last report of the end of its gang."""
+        self.stored_at: dict[tuple[str, int], float] = {}
+        """By node and device, when the API server had answered the report that the pod ended that had it."""
 
     async def fill(self, server: Server) -> None:
         """Take every GPU by gangs, one a node, run pods of others on the nodes, and submit gangs that wait."""
@@ -74,8 +75,11 @@ class Load:
 
     async def end_gang(self, node: str) -> None:
         """Let the gang that has a node's GPUs end."""
-        await each(self.gpu_pods.pop(node), self.made.kubelets.finish, GPUS)
-        self.ended_at[node] = time.monotonic()
+        await each(self.gpu_pods.pop(node), self._end, GPUS)
+
+    async def _end(self, pod: Pod) -> None:
+        await self.made.kubelets.finish(pod)
+        self.stored_at.update(dict.fromkeys(devices_of(pod), time.monotonic()))
 
     async def end_gangs(self, count: int, per_s: float) -> None:
         """Let so many gangs end, each when it is due: a busy machine does not make them fewer."""
@@ -115,13 +119,16 @@ async def measure_scale(options: argparse.Namespace) -> Figures:
 
 
 async def decisions(load: Load, server: Server) -> Figures:
-    """End gangs while other pods change, and return how long decisions took, and its parts.
+    """End gangs while other pods change, and return how long decisions took, and their parts.
 
-    `decision` is from the last event that a decision needed, as the server read it, until the decision. It has two
-    parts: `read_to_turn` until the turn that made it began, as an earlier one ends first, and `turn_to_decision`. What
-    comes before is `reported_to_read`, from the API server's answer to the report of the last end: the API server's
-    watch, the connection, and a loop of the server that is busy. It may be below 0, as the answer and the event are on
-    their way together. `decision_own_cpu` is what the loop's thread computed meanwhile.
+    A decision starts a gang, whose devices may be of several nodes: the event that it needed is the last of those that
+    freed one of them. `decision` is the strictest measure: from the API server's answer to the report of that end,
+    when the event is stored, until the decision. It has three parts: `stored_to_arrived` is up to the event's receipt
+    by the server's process, so the API server's watch and the connection; it may be below 0, as the answer and the
+    event are on their way together. `arrived_to_turn` is until the turn begins that makes the decision, as an earlier
+    one ends first, and `turn_to_decision` is that turn. The last two are `arrived_to_decision`, and
+    `arrived_to_decision_own_cpu` is what the loop's thread computed meanwhile, for this and for anything else.
+    `loop_late` is how late the loop came to its ticks: an event may have waited in the socket for as long.
     """
     options = load.options
     await asyncio.sleep(options.settle_s)
@@ -138,18 +145,23 @@ async def decisions(load: Load, server: Server) -> Figures:
     cores = {name: round((now_s - cpu_s[name]) / took, 2) for name, now_s in _cpu_s(load, server).items()}
     disturbing.cancel()
     await asyncio.gather(disturbing, return_exceptions=True)
+    late = last["late"]
     longest_collection_s = max(first["longest_collection"], last["longest_collection"])
     deadline = time.monotonic() + 30
     while len(last["decisions"]) - len(before["decisions"]) < options.ends and time.monotonic() < deadline:
         await asyncio.sleep(0.5)
         last = last | {"decisions": (await server.stalls())["decisions"]}
-    made = last["decisions"][len(before["decisions"]) :]
+    made = [Decision(*each) for each in last["decisions"][len(before["decisions"]) :]]
+    stored = [max((load.stored_at.get((node, device), 0.0) for node, device in each.devices)) for each in made]
+    both = [(each, at) for each, at in zip(made, stored, strict=True) if at]
     parts: dict[str, list[float]] = {
-        "decision": [at - read for _, read, _, at, _ in made],
-        "decision_own_cpu": [own for *_, own in made],
-        "read_to_turn": [turn - read for _, read, turn, _, _ in made],
-        "turn_to_decision": [at - turn for _, _, turn, at, _ in made],
-        "reported_to_read": [read - load.ended_at[node] for node, read, *_ in made if node in load.ended_at],
+        "decision": [each.made_at - at for each, at in both],
+        "stored_to_arrived": [each.arrived_at - at for each, at in both],
+        "arrived_to_decision": [each.made_at - each.arrived_at for each in made],
+        "arrived_to_decision_own_cpu": [each.own_s for each in made],
+        "arrived_to_turn": [each.turn_at - each.arrived_at for each in made],
+        "turn_to_decision": [each.made_at - each.turn_at for each in made],
+        "loop_late": late,
     }
     return {
         "scale_memory_mb": settled_mb,
