@@ -24,7 +24,7 @@ from openpai.protocol.outputs import outputs_of
 from openpai.protocol.placement import grace_of, has_unique_tasks
 from openpai.protocol.templates import image_of, render_auth, render_commands, render_value
 from openpai.runtime.applications import TOKEN
-from openpai.runtime.environment import JobEnvironment, JobView, Peer, Self
+from openpai.runtime.environment import JobEnvironment, JobView, Peer, Self, TaskVariables
 from openpai.runtime.plugin import PluginContext
 from openpai.runtime.plugins import Plugins, with_plugins
 from openpai.runtime.unpacking import unpacking
@@ -97,7 +97,7 @@ class Launcher:
             image=parts.image,
             commands=parts.commands,
             shared_env=self._environment.shared,
-            env={**self._environment.of(itself), **self._own_env},
+            env=TaskVariables(self._environment, itself, self._own_env),
             hosts=self._environment.hosts,
             ports=tuple([port for ports in slot.ports.values() for port in ports]),
             shm_mb=role.shm_mb,

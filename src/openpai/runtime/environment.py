@@ -15,7 +15,7 @@ The complete list is always in the file that `PAI_HOSTS_FILE` names, one line pe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,6 +71,34 @@ def port_labels(resources: Resources) -> dict[str, int]:
     return {**counts, **{label: counts.get(label, 1) for label in (SSH_LABEL, HTTP_LABEL)}}
 
 
+class TaskVariables(Mapping[str, str]):
+    """The variables of one task, worked out when one is read: thousands of tasks wait for their turn to be started."""
+
+    __slots__ = ("_environment", "_found", "_more", "_task")
+
+    def __init__(self, environment: JobEnvironment, task: Self, more: Mapping[str, str]) -> None:
+        """`more` are variables beside those of the job. Raise KeyError for a task that is not among the peers."""
+        environment.require(task)
+        self._environment = environment
+        self._task = task
+        self._more = more
+        self._found: dict[str, str] | None = None
+
+    def __getitem__(self, name: str) -> str:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _all(self) -> dict[str, str]:
+        if self._found is None:
+            self._found = {**self._environment.of(self._task), **self._more}
+        return self._found
+
+
 class JobEnvironment:
     """The environments of one job attempt's tasks; their common part is worked out once."""
 
@@ -96,6 +124,11 @@ class JobEnvironment:
         """
         peer = self._peers[task.role, task.index]
         return {**self._about_one(peer), **_about_self(task, peer)}
+
+    def require(self, task: Self) -> None:
+        """Raise KeyError for a task that is not among the peers."""
+        if (task.role, task.index) not in self._peers:
+            raise KeyError(task)
 
     def _about_lists(self, view: JobView) -> dict[str, str]:
         lists: dict[str, str] = {

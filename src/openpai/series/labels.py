@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final, Literal
 
 LABEL_MAX: Final = 200
@@ -18,32 +17,36 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]
 Operator = Literal["=", "!="]
 
 
-@dataclass(frozen=True, eq=True)
+@dataclass(frozen=True, slots=True)
 class Labels:
     """Names and values, sorted by name, without empty values."""
 
     pairs: tuple[tuple[str, str], ...] = ()
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Counted once: the labels of a task are looked up in every round.
+        object.__setattr__(self, "_hash", hash(self.pairs))
 
     @classmethod
     def of(cls, labels: Mapping[str, str]) -> Labels:
         """Return these labels, with values made safe."""
         return cls(tuple(sorted((name, text) for name, value in labels.items() if (text := clean(value)))))
 
-    @cached_property
+    @property
     def values(self) -> Mapping[str, str]:
         """Return the labels by name."""
         return dict(self.pairs)
 
     def get(self, name: str) -> str:
         """Return the value of a label; empty if it is absent."""
-        return self.values.get(name, "")
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash(self.pairs)
+        # They are few, and a dictionary for each of ten thousand would take megabytes.
+        for label, value in self.pairs:
+            if label == name:
+                return value
+        return ""
 
     def __hash__(self) -> int:
-        # Counted once: the labels of a task are looked up in every round.
         return self._hash
 
 

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
+
 import pytest
 
 from openpai.protocol.job import Completion, Resources, TaskRole
-from openpai.runtime.environment import BYTES_MAX, STRING_BYTES_MAX, JobEnvironment, JobView, Peer, Self, port_labels
+from openpai.runtime.environment import (
+    BYTES_MAX,
+    STRING_BYTES_MAX,
+    JobEnvironment,
+    JobView,
+    Peer,
+    Self,
+    TaskVariables,
+    port_labels,
+)
 
 
 def whole(environment: JobEnvironment, task: Self) -> dict[str, str]:
@@ -176,3 +188,20 @@ def test_what_only_one_task_gets_does_not_grow_with_the_number_of_its_peers() ->
     task = Self("Worker_role", 1)
     assert few.of(task).keys() == many.of(task).keys()
     assert len(many.shared) > 10 * len(many.of(task))
+
+
+def test_the_variables_of_tasks_that_wait_for_their_turn_take_little_memory() -> None:
+    view = a_job()
+    peers = tuple(Peer("worker", index, "10.0.0.1", {"ssh": (20000,), "http": (20001,)}) for index in range(1000))
+    environment, own = JobEnvironment(replace(view, peers=peers)), {"TOKEN": "t"}
+    tracemalloc.start()
+    waiting = [TaskVariables(environment, Self("worker", index), own) for index in range(1000)]
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 250_000
+    assert waiting[7] == {**environment.of(Self("worker", 7)), **own}
+
+
+def test_the_variables_of_a_task_that_is_no_peer_are_missed_before_it_is_launched() -> None:
+    with pytest.raises(KeyError):
+        TaskVariables(JobEnvironment(a_job()), Self("worker", 2), {})
