@@ -38,3 +38,13 @@ async def test_a_write_of_a_leader_without_its_lease_is_refused(database: Databa
     await WRITES[name](store, newest)
     after = await store.setting(CLUSTER), await store.node_notes()
     assert after != before
+
+
+async def test_a_note_that_did_not_change_is_made_once(database: Database) -> None:
+    store = SqlSettingsStore(database)
+    await store.set_node_notes((NodeNote("node-1", cpus=4), NodeNote("node-2", bad_devices=frozenset({1}))), None)
+    first = await store.node_notes()
+    await store.set_node_notes((NodeNote("node-1", cpus=8),), None)
+    changed, same = await store.node_notes()
+    assert (changed, same) == (NodeNote("node-1", cpus=8), NodeNote("node-2", bad_devices=frozenset({1})))
+    assert same is first[1]

@@ -31,6 +31,7 @@ from openpai.app.tracing import traces
 from openpai.protocol.errors import BadConfiguration
 from openpai.system.allocator import give_memory_back
 from openpai.system.garbage import collect_forever, importing
+from openpai.system.pauses import keep_threads_short
 from openpai.system.supervision import count_what_nobody_catches, supervise
 
 BACKLOG: Final = 2048
@@ -40,6 +41,7 @@ def serve(settings: Settings, admin_password: str | None, shown: tuple[ServerSet
     """Run a server until SIGTERM or Ctrl-C. Raises Refused, before serving, for anything that cannot work."""
     check(settings)
     give_memory_back()
+    keep_threads_short()
     with contextlib.ExitStack() as stack:
         stack.enter_context(traces(settings))
         listener = stack.enter_context(_listen(settings.host, settings.port, "--port"))

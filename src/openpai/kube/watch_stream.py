@@ -32,8 +32,9 @@ _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 INITIAL_END: Final = "k8s.io/initial-events-end"
 _PROTOBUF: Final = f"{PROTOBUF};stream=watch"
 _LENGTH_BYTES: Final = 4
-_PER_TURN: Final = 100
-"""So many events are read before others go on: a burst of them must not keep the loop."""
+_PER_TURN: Final = 16
+"""So many events are read before others go on: a decision waits for a dozen turns of the loop, and a stream that was
+slow brings a hundred events at once."""
 
 
 class _Envelope(msgspec.Struct):
@@ -108,19 +109,19 @@ async def lines_of(chunks: AsyncIterator[bytes], doing: str) -> AsyncGenerator[b
     size = 0
     async for chunk in chunks:
         *whole, rest = chunk.split(b"\n")
-        for line in whole:
+        for number, line in enumerate(whole, start=1):
             parts.append(line)
             if complete := b"".join(parts):
                 yield complete
             parts.clear()
             size = 0
+            if number % _PER_TURN == 0:
+                await asyncio.sleep(0)
         if rest:
             parts.append(rest)
             size += len(rest)
             if size > EVENT_MAX:
                 raise error_of(doing, 500, f"an event is larger than {EVENT_MAX} bytes".encode())
-        if len(whole) > _PER_TURN:
-            await asyncio.sleep(0)
 
 
 async def frames_of(chunks: AsyncIterator[bytes], doing: str) -> AsyncGenerator[bytes]:
@@ -136,10 +137,10 @@ async def frames_of(chunks: AsyncIterator[bytes], doing: str) -> AsyncGenerator[
         while (wanted := _end_of_frame(whole, at, doing)) <= len(whole):
             yield whole[at + _LENGTH_BYTES : wanted]
             at, count = wanted, count + 1
+            if count % _PER_TURN == 0:
+                await asyncio.sleep(0)
         parts = [whole[at:]]
         size, wanted = size - at, wanted - at
-        if count > _PER_TURN:
-            await asyncio.sleep(0)
 
 
 def _end_of_frame(whole: bytes, at: int, doing: str) -> int:

@@ -15,7 +15,7 @@ from openpai.ports.clock import Clock
 from openpai.ports.metrics import PERIOD_S, Source
 from openpai.series.catalogue import METRICS
 from openpai.series.labels import NO_LABELS, Matcher
-from openpai.series.model import Answer, Query, Reading, Sample
+from openpai.series.model import PAUSE, Answer, Query, Reading, Sample
 from openpai.series.rounds import Round, Rounds
 from openpai.system.pauses import let_others_go_first
 from openpai.system.supervision import note_failure
@@ -90,8 +90,9 @@ class MeasuredMetrics:
         began_s = time.thread_time()
         begun = self._rounds.begin(self._clock.now_ms())
         for number, reading in enumerate(self._readings(), start=1):
-            begun.add(reading)
-            if number % _AT_ONCE == 0:
+            if reading is not PAUSE:
+                begun.add(reading)
+            if reading is PAUSE or number % _AT_ONCE == 0:
                 self._spent_s += time.thread_time() - began_s
                 # Thousands of tasks must not delay requests.
                 await let_others_go_first()

@@ -85,8 +85,7 @@ async def serve_subscribers(leader: Leader) -> None:
         return
     first = watch.cursor is None
     cursor = await parts.store.cursor() if watch.cursor is None else watch.cursor
-    found = await parts.store.events_after(cursor, EVENTS_AT_ONCE)
-    about = [row for row in found if row[1].reason in ASKED]
+    about, end = await parts.store.events_after(cursor, EVENTS_AT_ONCE, ASKED.keys())
     users: dict[str, User] = {}
     mail = ""
     # A server with nothing to say reads neither the users nor the channels.
@@ -111,7 +110,6 @@ async def serve_subscribers(leader: Leader) -> None:
         )  # fmt: skip
         outgoing += _addressed(watch, user, wanted, mail, message, now_ms)
     outgoing += _waiting(leader, users, mail, now_ms)
-    end = found[-1][0] if found else cursor
     if outgoing or end != cursor or first:
         await parts.store.save(Changes(notices=outgoing, cursor=end), now_ms, leader.epoch)
     watch.cursor = end

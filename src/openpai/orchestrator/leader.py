@@ -131,8 +131,10 @@ class Sharing:
     notes: dict[str, NodeNote] = field(default_factory=dict)
     deadlines: dict[str, int] = field(default_factory=dict)
     """By drained node, until when jobs may run on it, in ms."""
+    looked_at: object = None
+    """The nodes and notes that were looked at last for the arrangement, ..."""
     made_from: object = None
-    """The inputs of the arrangement."""
+    """... and its inputs, which are a part of them."""
     arrangement: Arrangement = field(default_factory=Arrangement)
     limits: tuple[Limit, ...] = ()
     half_life_ms: int | None = -1

@@ -47,8 +47,10 @@ async def sync_nodes(leader: Leader) -> None:
         await learn_rules(leader)
         leader.lemons.learn(await leader.settings.setting(LEMONS))
         if isinstance(leader.backend, MarksDevices):
-            bad = {note.name: dict.fromkeys(sorted(note.bad_devices), note.bad_because) for note in notes.values()}
-            await leader.backend.mark_bad({node: devices for node, devices in bad.items() if devices})
+            bad = [note for note in notes.values() if note.bad_devices]
+            await leader.backend.mark_bad(
+                {note.name: dict.fromkeys(sorted(note.bad_devices), note.bad_because) for note in bad}
+            )
 
 
 async def forget_unneeded(leader: Leader) -> None:
@@ -90,7 +92,8 @@ def _update_nodes(leader: Leader, seen: Mapping[str, NodeSeen], notes: dict[str,
         leader.scheduler.remove_node(name)
     for name, node in seen.items():
         was, note = before.get(name), notes.get(name)
-        if was == node and note == notes_before.get(name):
+        # As tuples, which do not compare what is the same object: of a thousand nodes hardly one has changed.
+        if (was, note) == (node, notes_before.get(name)):
             continue
         now = capacity(node, note)
         if was is None or capacity(was, notes_before.get(name)) != now:
@@ -141,14 +144,19 @@ def absent_nodes(notes: Iterable[NodeNote], present: Mapping[str, NodeSeen]) -> 
 
 def _update_promises(leader: Leader) -> None:
     sharing = leader.sharing
+    version = sharing.setting.version if sharing.setting is not None else 0
+    # Nodes and notes that have not changed are the same objects, and are compared quickly.
+    looked_at = (version, tuple(leader.nodes.values()), tuple(sharing.notes.values()))
+    if looked_at == sharing.looked_at:
+        return
     seen = seen_nodes(leader.nodes.values())
     absent = absent_nodes(sharing.notes.values(), leader.nodes)
-    version = sharing.setting.version if sharing.setting is not None else 0
     made_from = (version, seen, absent)
     if made_from == sharing.made_from:
+        sharing.looked_at = looked_at
         return
     arranged = _arranged(leader, seen, absent)
-    sharing.made_from = made_from
+    sharing.looked_at, sharing.made_from = looked_at, made_from
     if arranged.problems != sharing.arrangement.problems:
         for problem in arranged.problems:
             log.warning("a promise of the cluster's configuration cannot be kept", problem=problem)

@@ -5,7 +5,7 @@ Only the leader knows the nodes. Any other server answers with NotLeading, which
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from openpai.orchestrator.drain_deadlines import set_deadline
@@ -16,6 +16,7 @@ from openpai.orchestrator.node_sync import sync_nodes
 from openpai.ports.backend import NodeSeen
 from openpai.ports.cluster_settings import NodeNote
 from openpai.ports.platform import Holding, NodeChange, NodeView
+from openpai.ports.store import JobRecord
 from openpai.protocol.errors import InvalidParameters, Refused
 
 AWAY = "the backend does not report it; what is promised on it counts as bad"
@@ -80,18 +81,26 @@ def _refuse_unknown(name: str, devices: frozenset[int], gpus: int) -> None:
 
 
 @dataclass(slots=True)
-class _Used:
+class Used:
+    """What jobs hold of a node."""
+
     cpus: int = 0
     memory_mb: int = 0
     gpus: int = 0
     tasks: int = 0
     virtual_clusters: set[str] = field(default_factory=set)
-    temperatures_c: dict[int, float] = field(default_factory=dict)
 
 
-def node_views(leader: Leader) -> Iterator[NodeView]:
-    """Yield every node by name, with the nodes that are away."""
-    used = _used(leader)
+def node_views(leader: Leader, used: Mapping[str, Used] | None = None) -> Iterator[NodeView]:
+    """Yield every node by name, with the nodes that are away.
+
+    `used` is what jobs hold of each, where that was added up with pauses.
+    """
+    if used is None:
+        used = {}
+        for record in leader.active.records.values():
+            add_used(used, record)
+    temperatures = _temperatures(leader)
     notes = leader.sharing.notes
     away = {name: _away(note) for name, note in notes.items() if name not in leader.nodes}
     nodes = {**leader.nodes, **away}
@@ -99,7 +108,8 @@ def node_views(leader: Leader) -> Iterator[NodeView]:
         yield _view(
             node,
             notes.get(name) or NodeNote(name),
-            used.get(name) or _Used(),
+            used.get(name) or Used(),
+            temperatures.get(name, {}),
             leader.sharing.deadlines.get(name),
             leader.lemons.score_of(name, leader.clock.now_ms()),
         )
@@ -111,33 +121,42 @@ def _away(note: NodeNote) -> NodeSeen:
     )
 
 
-def _used(leader: Leader) -> dict[str, _Used]:
-    used: dict[str, _Used] = {}
-    records = leader.active.records
-    for found in records.values():
-        if not found.slots:
-            continue
-        roles = {role.name: role.resources for role in found.spec.task_roles}
-        virtual_cluster = found.virtual_cluster
-        for id_, slot in found.slots.items():
-            need = roles[id_.role]
-            sums = used.get(slot.node)
-            if sums is None:
-                sums = used[slot.node] = _Used()
-            sums.cpus += need.cpus
-            sums.memory_mb += need.memory_mb
-            sums.gpus += need.gpus
-            sums.tasks += 1
-            sums.virtual_clusters.add(virtual_cluster)
+def add_used(used: dict[str, Used], record: JobRecord) -> None:
+    """Add what a job holds to what is used of its nodes."""
+    if not record.slots:
+        return
+    roles = {role.name: role.resources for role in record.spec.task_roles}
+    for id_, slot in record.slots.items():
+        need = roles[id_.role]
+        sums = used.get(slot.node)
+        if sums is None:
+            sums = used[slot.node] = Used()
+        sums.cpus += need.cpus
+        sums.memory_mb += need.memory_mb
+        sums.gpus += need.gpus
+        sums.tasks += 1
+        sums.virtual_clusters.add(record.virtual_cluster)
+
+
+def _temperatures(leader: Leader) -> dict[str, dict[int, float]]:
+    """Return the temperatures of the GPUs of nodes that tasks measured."""
+    found: dict[str, dict[int, float]] = {}
     for key, use in (leader.measures.newest() if leader.measures is not None else {}).items():
         measured = {one.index: one.temperature_c for one in use.sample.devices if one.temperature_c is not None}
-        record = records.get(key.job) if measured else None
+        record = leader.active.records.get(key.job) if measured else None
         if record is not None and (held := record.slots.get(key.task)) is not None:
-            used[held.node].temperatures_c |= measured
-    return used
+            found.setdefault(held.node, {}).update(measured)
+    return found
 
 
-def _view(node: NodeSeen, note: NodeNote, used: _Used, deadline_ms: int | None, blamed: tuple[float, int]) -> NodeView:
+def _view(
+    node: NodeSeen,
+    note: NodeNote,
+    used: Used,
+    temperatures_c: Mapping[int, float],
+    deadline_ms: int | None,
+    blamed: tuple[float, int],
+) -> NodeView:
     return NodeView(
         name=node.name,
         address=node.address,
@@ -161,5 +180,5 @@ def _view(node: NodeSeen, note: NodeNote, used: _Used, deadline_ms: int | None, 
         lemon_score=round(blamed[0], 2),
         lemon_users=blamed[1],
         checks=node.checks,
-        temperatures_c=used.temperatures_c,
+        temperatures_c=temperatures_c,
     )

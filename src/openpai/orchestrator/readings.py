@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from openpai.lifecycle.model import JobPhase, Tasks
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.nodes import node_views
+from openpai.orchestrator.nodes import Used, add_used, node_views
 from openpai.ports.store import JobRecord
 from openpai.ports.task_usage import DeviceUse, TaskUse
 from openpai.scheduler.interface import VcView
 from openpai.series.labels import NO_LABELS, Labels
-from openpai.series.model import Reading
+from openpai.series.model import PAUSE, Reading
 
 Find = Callable[[], Leader | None]
+_JOBS_AT_ONCE = 200
 _WAITING = (JobPhase.QUEUED, JobPhase.BACKING_OFF)
 
 
@@ -84,7 +85,13 @@ def of_nodes(find: Find) -> Iterator[Reading]:
     """Yield the state of nodes, and what jobs hold of them."""
     leader = find()
     states = Counter[str]()
-    for node in node_views(leader) if leader is not None else ():
+    used: dict[str, Used] = {}
+    # A copy: jobs end in the pauses.
+    for number, record in enumerate(list(leader.active.records.values()) if leader is not None else (), start=1):
+        add_used(used, record)
+        if number % _JOBS_AT_ONCE == 0:
+            yield PAUSE
+    for node in node_views(leader, used) if leader is not None else ():
         states["drained" if node.is_drained else "healthy" if node.is_healthy else "unhealthy"] += 1
         values = {
             "pai_node_up": float(node.is_healthy),

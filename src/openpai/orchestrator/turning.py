@@ -6,6 +6,7 @@ Ends and the grants that follow them are saved in one transaction, so a device i
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from openpai.orchestrator.acting import act
 from openpai.orchestrator.dependencies import release_held
@@ -16,6 +17,9 @@ from openpai.orchestrator.observing import HEARD_PER_PASS, remove, understand
 from openpai.orchestrator.placement_hints import save_hints
 from openpai.orchestrator.placing import Proposal
 from openpai.orchestrator.recording import batch
+
+ACTED_ON_AT_ONCE: Final = 64
+"""So many tasks are launched or killed in the turn of the event loop in which their grants were saved."""
 
 
 async def turn(leader: Leader) -> bool:
@@ -40,7 +44,8 @@ async def turn(leader: Leader) -> bool:
     if await save_lemons(leader.lemons, leader.settings, leader.clock.now_ms(), leader.epoch, leader.usage):
         await sync_nodes(leader)
     await remove(leader, observed.strangers)
-    # The batch may be a gang of thousands: serve other requests before its launch.
-    await asyncio.sleep(0)
+    if sum(map(len, leader.active.to_act.values())) > ACTED_ON_AT_ONCE:
+        # A gang of thousands: serve other requests before its launch.
+        await asyncio.sleep(0)
     has_more = await act(leader)  # 6: the backend launches, kills and forgets
     return has_more or has_held or proposal.has_more or bool(leader.active.heard)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -192,6 +192,11 @@ class AlertStore(Protocol):
         """Return the number of the last event whose subscribers were served; that of the newest at the first time."""
         ...
 
-    async def events_after(self, number: int, limit: int) -> tuple[tuple[int, Event, str, str], ...]:
-        """Return events with their numbers, and the owner and name of their jobs, oldest first."""
+    async def events_after(
+        self, number: int, limit: int, reasons: Collection[str]
+    ) -> tuple[tuple[tuple[int, Event, str, str], ...], int]:
+        """Return those of the next events that have one of these reasons, and the number of the last one looked at.
+
+        Each is with its number, and the owner and name of its job, oldest first.
+        """
         ...

@@ -19,6 +19,7 @@ Source = Callable[[], Iterable[Reading]]
 """Returns what is measured now, without waiting; called once per round in the event loop.
 
 Each name of a value is in the catalogue, `openpai.series.catalogue`. A series that a source returns no more ends.
+A source that looks at thousands of things yields `PAUSE` between them.
 """
 
 

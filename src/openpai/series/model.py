@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from openpai.series.labels import Labels, Matcher
+from openpai.series.labels import NO_LABELS, Labels, Matcher
 
 MISSING: Final = math.nan
 """Stands where nothing was measured."""
@@ -19,6 +19,10 @@ class Reading:
 
     labels: Labels
     values: Mapping[str, float]
+
+
+PAUSE: Final = Reading(NO_LABELS, {})
+"""What a source yields for nothing but a pause: it has looked at hundreds of things, and goes on with more."""
 
 
 @dataclass(frozen=True, slots=True)

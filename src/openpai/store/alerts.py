@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -44,12 +44,19 @@ _NEWEST: Final = (
     .order_by(notices.c.id.desc())
     .limit(sa.bindparam("at_most"))
 )
-_AFTER: Final = (
-    sa.select(events, jobs.c.owner, jobs.c.name)
-    .join(jobs, jobs.c.id == events.c.job)
+_NEXT: Final = (
+    sa.select(events.c.id)
     .where(events.c.id > sa.bindparam("after"))
     .order_by(events.c.id)
     .limit(sa.bindparam("at_most"))
+)
+_LAST: Final = sa.select(sa.func.max(_NEXT.subquery().c.id))
+_BETWEEN: Final = (
+    sa.select(events, jobs.c.owner, jobs.c.name)
+    .join(jobs, jobs.c.id == events.c.job)
+    .where(events.c.id > sa.bindparam("after"), events.c.id <= sa.bindparam("last"))
+    .where(events.c.reason.in_(sa.bindparam("reasons", expanding=True)))
+    .order_by(events.c.id)
 )
 
 
@@ -151,10 +158,18 @@ class SqlAlertStore(Stored):
 
         return await self._database.read(work)
 
-    async def events_after(self, number: int, limit: int) -> tuple[tuple[int, Event, str, str], ...]:
-        values = {"after": number, "at_most": limit}
-        found = await self._database.read(lambda connection: connection.execute(_AFTER, values).mappings().all())
-        return tuple((row["id"], _event(row), row["owner"], row["name"]) for row in found)
+    async def events_after(
+        self, number: int, limit: int, reasons: Collection[str]
+    ) -> tuple[tuple[tuple[int, Event, str, str], ...], int]:
+        def read(connection: sa.Connection) -> tuple[Sequence[sa.RowMapping], int]:
+            last = connection.execute(_LAST, {"after": number, "at_most": limit}).scalar()
+            if last is None:
+                return (), number
+            values = {"after": number, "last": last, "reasons": sorted(reasons)}
+            return connection.execute(_BETWEEN, values).mappings().all(), last
+
+        found, last = await self._database.read(read)
+        return tuple((row["id"], _event(row), row["owner"], row["name"]) for row in found), last
 
     async def _notices(self, query: sa.Select[Any], values: Mapping[str, Any]) -> tuple[Notice, ...]:
         found = await self._database.read(lambda connection: connection.execute(query, values).mappings().all())

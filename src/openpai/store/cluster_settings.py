@@ -11,7 +11,7 @@ from sqlalchemy import exc
 
 from openpai.ports.cluster_settings import NodeNote, Setting
 from openpai.protocol.errors import Refused
-from openpai.store.database import Stored
+from openpai.store.database import Database, Stored
 from openpai.store.locks import check_lease
 from openpai.store.schema import node_notes, settings
 
@@ -23,6 +23,11 @@ _NODE_NOTES: Final = sa.select(node_notes).order_by(node_notes.c.name)
 
 class SqlSettingsStore(Stored):
     """`ports.cluster_settings.SettingsStore` over SQLite or PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._notes: dict[sa.Row[Any], NodeNote] = {}
+        """The notes that were read last, by their rows."""
 
     async def setting(self, name: str) -> Setting | None:
         # One row by its key: passes of the leader read a dozen of them, and a thread for each costs more than the read.
@@ -66,8 +71,10 @@ class SqlSettingsStore(Stored):
         return await self._database.write(work)
 
     async def node_notes(self) -> tuple[NodeNote, ...]:
-        found = await self._database.read(lambda connection: connection.execute(_NODE_NOTES).mappings().all())
-        return tuple(NodeNote(**{**row, "bad_devices": frozenset(json.loads(row["bad_devices"]))}) for row in found)
+        rows = await self._database.read(lambda connection: connection.execute(_NODE_NOTES).all())
+        # The leader reads a thousand of them every ten seconds, and hardly one has changed.
+        self._notes = {row: self._notes.get(row) or _note(row) for row in rows}
+        return tuple(self._notes.values())
 
     async def learn_nodes(self, notes: tuple[NodeNote, ...], epoch: int | None) -> None:
         def work(connection: sa.Connection) -> None:
@@ -97,6 +104,11 @@ class SqlSettingsStore(Stored):
             connection.execute(sa.delete(node_notes).where(node_notes.c.name.in_(names)))
 
         await self._database.write(work)
+
+
+def _note(row: sa.Row[Any]) -> NodeNote:
+    fields = row._mapping  # noqa: SLF001  # SQLAlchemy's own name for its public mapping
+    return NodeNote(**{**fields, "bad_devices": frozenset(json.loads(fields["bad_devices"]))})
 
 
 def _fence(connection: sa.Connection, epoch: int | None) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from itertools import pairwise
 
 import pytest
 
@@ -11,7 +13,7 @@ from openpai.kube.changes import Change, Changes
 from openpai.kube.errors import KubeError
 from openpai.kube.objects import PODS, Meta
 from openpai.kube.objects.pods import Pod
-from openpai.kube.watch_stream import lines_of
+from openpai.kube.watch_stream import frames_of, lines_of
 
 
 def pod(uid: str, version: str) -> Pod:
@@ -84,6 +86,28 @@ async def test_a_stream_is_cut_at_newlines_only(chunks: tuple[bytes, ...], lines
 async def test_a_stream_without_newlines_ends() -> None:
     with pytest.raises(KubeError, match="larger than"):
         [line async for line in lines_of(streamed(*[b"x" * 2**20] * 100), "watch pods")]
+
+
+FRAME = (3).to_bytes(4, "big") + b"abc"
+
+
+@pytest.mark.parametrize(("parts_of", "chunk"), [(lines_of, b"abc\n" * 100), (frames_of, FRAME * 100)])
+async def test_others_have_their_turns_while_a_burst_of_events_is_read(
+    parts_of: Callable[[AsyncIterator[bytes], str], AsyncGenerator[bytes]], chunk: bytes
+) -> None:
+    read: list[bytes] = []
+    turns: list[int] = []
+
+    async def others() -> None:
+        while len(read) < 100:
+            turns.append(len(read))
+            await asyncio.sleep(0)
+
+    turning = asyncio.create_task(others())
+    async for part in parts_of(streamed(chunk), "watch pods"):
+        read.append(part)  # noqa: PERF401  # one by one, as the other task counts them
+    await turning
+    assert max(after - before for before, after in pairwise([0, *turns, 100])) <= 20
 
 
 def test_unknown_fields_are_ignored() -> None:

@@ -321,6 +321,22 @@ def test_metrics_of_many_nodes_are_worked_out_node_by_node() -> None:
     live(story, virtual_nodes(200, 0, cpus=1))
 
 
+def test_metrics_of_nodes_pause_after_some_jobs() -> None:
+    async def story(servers: Servers) -> None:
+        await servers.submit("first", command="sleep 600")
+        await servers.in_phase("first", "running", within_s=10)
+        active = servers.leader.active
+        known, (record,) = active.records, active.records.values()
+        active.records = {f"{number}": record for number in range(1_000)}
+        readings = of_nodes(lambda: servers.leader)
+        first = lines_run(lambda: next(readings))
+        whole = first + lines_run(lambda: list(readings))
+        active.records = known
+        assert first < whole / 4
+
+    live(story)
+
+
 def test_nodes_that_did_not_change_cost_next_to_nothing() -> None:
     async def story(servers: Servers) -> None:
         with counted_turns() as lines:
