@@ -142,9 +142,19 @@ async def platform(
         yield server
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        await _ended(process)
         if keep is None:
             shutil.rmtree(root, ignore_errors=True)
+
+
+async def _ended(process: subprocess.Popen[bytes], patience_s: float = 30) -> None:
+    """Wait for the end of a server, in a thread: what it asks meanwhile, this loop may have to answer."""
+    try:
+        await asyncio.to_thread(process.wait, patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise RuntimeError(f"the server did not end within {patience_s:.0f} s of SIGTERM") from None
 
 
 def _environment() -> dict[str, str]:

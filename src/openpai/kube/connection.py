@@ -25,6 +25,9 @@ from openpai.kube.errors import KubeError, error_of, silent
 
 CONNECTIONS: Final = 48
 TRIES: Final = 5
+OPENED_AT_ONCE: Final = 4
+"""So many handshakes of TLS go on at a time. What hundreds at once need for a moment lies between what each connection
+keeps, so that a third of their memory could not be given back; and their keys would be computed in one go."""
 CALL_PATIENCE_S: Final = 30.0
 CONNECT_PATIENCE_S: Final = 10.0
 PAUSE_S: Final = 0.2
@@ -190,9 +193,7 @@ class Connection:
     def _opened(self, limit: int) -> aiohttp.ClientSession:
         if self.access.server.startswith("https"):
             self._tls = self._tls or self.access.tls()
-        connector = aiohttp.TCPConnector(
-            limit=limit, ssl=self._tls or False, keepalive_timeout=30.0, socket_factory=_socket
-        )
+        connector = _Connector(limit=limit, ssl=self._tls or False, keepalive_timeout=30.0, socket_factory=_socket)
         # An environment variable may not send our credentials through a proxy of others: the kubeconfig names one.
         session = aiohttp.ClientSession(connector=connector, trust_env=False)
         # aiohttp would send a PUT or DELETE again that got no answer, and hide that it may have happened twice.
@@ -223,6 +224,18 @@ class Connection:
         if self.access.proxy:
             options["proxy"] = self.access.proxy
         return options
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Opens a few connections at a time."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._opening = asyncio.Semaphore(OPENED_AT_ONCE)
+
+    async def _create_connection(self, *given: Any, **named: Any) -> Any:
+        async with self._opening:
+            return await super()._create_connection(*given, **named)
 
 
 async def pieces(answer: aiohttp.ClientResponse, doing: str) -> AsyncGenerator[bytes]:

@@ -36,3 +36,21 @@ async def test_work_that_waits_aside_lets_other_work_begin_and_no_more_than_that
     await writes.drain(10)
     assert (began[-3:], most) == (["e", "f", "g"], 2)
     await writes.close()
+
+
+async def test_a_queue_is_busy_until_its_last_work_is_over() -> None:
+    writes, ends = Writes("test", 1), asyncio.Event()
+
+    async def work() -> None:
+        await ends.wait()
+
+    assert not writes.is_busy
+    writes.add(work)
+    writes.add(work)
+    assert writes.is_busy
+    await asyncio.sleep(0)
+    ends.set()
+    await writes.drain(10)
+    await asyncio.sleep(0)
+    assert not writes.is_busy
+    await writes.close()

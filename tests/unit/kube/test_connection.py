@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp import web
@@ -144,6 +145,26 @@ async def test_the_time_of_a_request_begins_when_it_is_sent(server: Server) -> N
         held.set()
         await asyncio.gather(first, second)
     assert [request.path for request in server.requests] == ["/first", "/second"]
+
+
+async def test_a_few_connections_are_opened_at_a_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_ = aiohttp.TCPConnector._create_connection
+    opening: list[int] = [0]
+
+    async def noted(connector: aiohttp.TCPConnector, *given: Any) -> Any:
+        opening.append(opening[-1] + 1)
+        await asyncio.sleep(0.001)
+        made = await open_(connector, *given)
+        opening.append(opening[-1] - 1)
+        return made
+
+    monkeypatch.setattr(aiohttp.TCPConnector, "_create_connection", noted)
+    server.answers = [web.json_response({}) for _ in range(20)]
+    async with KubeClient(ClusterAccess(server=server.url)) as client:
+        answers = await asyncio.gather(*(client.connection.stream(f"/{number}", doing="x") for number in range(20)))
+        for answer in answers:
+            answer.close()
+    assert max(opening) == connection.OPENED_AT_ONCE
 
 
 async def test_a_refused_token_is_renewed_once(server: Server) -> None:

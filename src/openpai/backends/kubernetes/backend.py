@@ -342,6 +342,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
     async def _save_forever(self) -> None:
         while True:
             await asyncio.sleep(_SAVE_EVERY_S)
+            self._launcher.rest(is_busy=self._creating.is_busy)
             self._leftovers.sweep_if_due(self._removing)
             await self._memory.save_if_due(self._cluster.table.unsaved(), is_busy=self._creating.has_waiting)
 
@@ -362,11 +363,10 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         )  # fmt: skip
 
     def _make_launcher(self) -> Launcher:
-        options = self._options
-        self._claims = Claims(self._client, self._namespace, self._seals.scope, options.devices.classes)
+        self._claims = Claims(self._client, self._namespace, self._seals.scope, self._options.devices.classes)
         shared = Shared(
-            self._client, self._namespace, replace(options.pods, epoch=self._epoch), self._seals, self._cluster.request,
-            self._claims, self._cluster.drivers,
+            self._client, self._namespace, replace(self._options.pods, epoch=self._epoch), self._seals,
+            self._cluster.request, self._claims, self._cluster.drivers,
         )  # fmt: skip
         return Launcher(shared, self._register, self._found, self._creating.aside)
 

@@ -100,6 +100,10 @@ class Bundles:
             self._made.move_to_end(made_from)
         return found[0]
 
+    def clear(self) -> None:
+        """Keep none: no launch waits for its turn."""
+        self._made.clear()
+
     def _make(self, launch: LaunchTask) -> Bundle:
         files = {
             WRAPPER_FILE: wrapper().encode(),

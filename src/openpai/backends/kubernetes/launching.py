@@ -89,6 +89,12 @@ class Launcher:
         """Prepare for a launch that waits for its turn."""
         self._preparer.expect(action)
 
+    def rest(self, *, is_busy: bool) -> None:
+        """Keep nothing that only launches need, unless some wait for their turn or are under way."""
+        if not is_busy:
+            self._bundles.clear()
+            self._bodies.clear()
+
     def forget(self, name: str) -> None:
         """Note that an object that pods share is being removed."""
         self._preparer.forget(name)

@@ -80,6 +80,10 @@ class PodBodies:
         content = None if self.only_json or role.binary is None else _binary(own, *role.binary)
         return PodBody(content or _json(own, role), identity, own.metadata["annotations"])
 
+    def clear(self) -> None:
+        """Keep nothing of the pods that were made: no launch waits for its turn."""
+        self._roles.clear()
+
     def _role(self, launch: LaunchTask, parts: Parts) -> _Encoded:
         # The tasks of a role have the same bundle, and what is kept beside the common part keeps its identity taken.
         key, resources = launch.key, tuple(parts.devices.resources.items())

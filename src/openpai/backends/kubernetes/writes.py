@@ -58,6 +58,11 @@ class Writes:
         """Return whether some work waits for its turn."""
         return bool(self._waiting)
 
+    @property
+    def is_busy(self) -> bool:
+        """Return whether some work is under way or waits."""
+        return bool(self._waiting or len(self._workers))
+
     async def drain(self, patience_s: float) -> None:
         """Wait until everything is carried out, or the patience is over."""
         await self._workers.drain(patience_s)
