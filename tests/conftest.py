@@ -82,12 +82,12 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Give a test that runs once more new servers: on its module's, its jobs would be there already."""
+    """Give a test that runs once more new servers: on those of before, what it created would be there already."""
     if getattr(item, "execution_count", 1) > 1:
         state = item.session._setupstate
         state.stack.update(suspended_finalizers)
         suspended_finalizers.clear()
-        state.teardown_exact(item.session)  # type: ignore[arg-type]
+        state.teardown_exact(None)
 
 
 @pytest.hookimpl(wrapper=True)
