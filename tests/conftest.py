@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 import structlog
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from pytest_rerunfailures import suspended_finalizers
 
 from openpai.store.database import Database
@@ -48,6 +50,11 @@ use_same_examples()
 share_sql()
 
 use_cheap_hashes()
+
+
+# An unexpected error with all local variables takes seconds to print, in which a server under test does nothing else.
+_plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+structlog.configure(processors=[*structlog.get_config()["processors"][:-1], _plain])
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -88,6 +95,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         state.stack.update(suspended_finalizers)
         suspended_finalizers.clear()
         state.teardown_exact(None)
+    _allow_time(item)
+
+
+def _allow_time(item: pytest.Item) -> None:
+    """Let a test last as long as its own limit says: the time after which its process is ended is that of all tests."""
+    mark = item.get_closest_marker("timeout")
+    usual_s, end_s = (float(item.config.getini(name)) for name in ("timeout", "faulthandler_timeout"))
+    if end_s and mark and mark.args and mark.args[0] > usual_s:
+        stderr = item.config.stash[fault_handler_stderr_fd_key]
+        faulthandler.dump_traceback_later(mark.args[0] + end_s - usual_s, file=stderr, exit=True)
 
 
 @pytest.hookimpl(wrapper=True)

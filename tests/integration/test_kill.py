@@ -3,7 +3,7 @@
 Every task writes into one book when it starts and when it ends, under a lock that only a living process holds. So
 the book itself proves that no task ran twice, and the exit codes prove that none was guessed.
 
-By hand, with more kills: PAI_KILLS=50 python -m pytest -o faulthandler_timeout=0 tests/integration/test_kill.py
+By hand, with more kills: PAI_KILLS=50 python -m pytest tests/integration/test_kill.py
 """
 
 from __future__ import annotations

@@ -128,7 +128,9 @@ def _used_by(role: Role) -> list[str]:
     return found
 
 
+# As administrator it takes a minute and a half of a processor, which several processes may share.
 @pytest.mark.full
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("who", ["admin", "ann", "guest"])
 async def test_what_is_described_is_so(who: str, tmp_path: Path) -> None:
     (tmp_path / "schemathesis.toml").write_text(_settings())

@@ -165,6 +165,7 @@ def test_the_log_says_once_that_the_collector_is_away_and_when_it_is_back(
         now_s[0] = 3601
         spans.export([A_SPAN])
         exporter._client._endpoint = f"{collector.settings.traces_url}v1/traces"
+        exporter._client._timeout = 60
         for _ in range(2):
             spans.export([A_SPAN])
     assert [(one["event"], one["spans_lost"]) for one in logs] == [

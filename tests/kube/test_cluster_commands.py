@@ -6,7 +6,6 @@ There is no network: the image comes out of a bundle.
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import json
 import os
 import shutil
@@ -135,8 +134,6 @@ def world(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wor
         pytest.skip(reason)
     place = tmp_path_factory.mktemp("world")
     (place / "home").mkdir()
-    # Longer than what a test may last elsewhere; `pytest.mark.timeout` above is the limit here.
-    faulthandler.cancel_dump_traceback_later()
     network = f"10.96.{int(uuid.uuid4().hex[:2], 16)}"
     with control_plane(controllers=True, services=network) as plane, real_node(plane, subnet=243) as node:
         made = World(node, place)
