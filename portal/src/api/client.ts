@@ -73,17 +73,26 @@ export function whenPageKeyChanges(listener: Listener): () => void {
   };
 }
 
+const KEY_HEADER = "X-Pai-Page-Key";
+
 /** Returns the header that the server asks for beside the cookie. */
 export function own(): Record<string, string> {
-  return { "X-Pai-Page-Key": pageKey() };
+  return { [KEY_HEADER]: pageKey() };
 }
 
-export const http = createClient<paths>({ fetch: sharedFetch });
+/** Sends a request with this page's half; a question again if another login replaced it meanwhile, here or in another tab. */
+async function sendOwn(request: Request, send: (request: Request) => Promise<Response>): Promise<Response> {
+  const key = pageKey();
+  request.headers.set(KEY_HEADER, key);
+  const again = request.method === "GET" ? request.clone() : undefined;
+  const response = await send(request);
+  if (response.status !== 401 || !again || pageKey() === key) return response;
+  again.headers.set(KEY_HEADER, pageKey());
+  return send(again);
+}
+
+export const http = createClient<paths>({ fetch: (request) => sendOwn(request, sharedFetch) });
 http.use({
-  onRequest({ request }) {
-    for (const [name, value] of Object.entries(own())) request.headers.set(name, value);
-    return request;
-  },
   onResponse({ request }) {
     if (request.method !== "GET") changedSomething();
   },
@@ -106,7 +115,7 @@ export async function answer<T>(asked: Promise<{ data?: T; error?: unknown; resp
 
 /** Returns the text of a file or a log; throws ApiError as `answer` does. */
 export async function answerText(path: string, signal?: AbortSignal): Promise<{ text: string; headers: Headers }> {
-  const asked = fetch(path, { headers: own(), signal });
+  const asked = sendOwn(new Request(path, { signal }), fetch);
   const got = await answer(
     asked.then(async (response) => {
       if (response.ok) return { data: { text: await response.text(), headers: response.headers }, response };

@@ -4,7 +4,7 @@ import { Button, Divider, Modal, PasswordInput, TextInput } from "@mantine/core"
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useRouter } from "@tanstack/react-router";
 import { useEffect, useState, type FormEvent } from "react";
-import { answer, http } from "@/api/client";
+import { answer, http, whenPageKeyChanges } from "@/api/client";
 import { goToProvider, logIn, logInByCode, ME, signOnInWindow, takeSecret, useMe, WINDOW_DONE } from "@/api/session";
 import { Link } from "@/ui/Link";
 import { Note } from "@/ui/Loaded";
@@ -21,6 +21,8 @@ export function Login() {
   const error = useReturn();
   useWindow();
   const done = () => queries.invalidateQueries({ queryKey: ME });
+  // Also a login in another tab.
+  useEffect(() => whenPageKeyChanges(() => void done()), []);
   return (
     <main className={css.page}>
       <div className={css.panel}>
