@@ -188,17 +188,17 @@ class Stored:
 
         await each(pods, read_one)
 
-    async def write(self, pod: Pod) -> None:
-        """Write a pod back as it is: its version changes, and nothing else."""
+    async def write(self, pod: Pod) -> int:
+        """Write a pod back as it is: its version changes, and nothing else. Return the version."""
         for is_last in (False, False, True):
             try:
                 async with self._session.post(f"{self._url}/v3/kv/put", data=self._values[pod.uid]) as answer:
                     answer.raise_for_status()
-                    await answer.read()
-                return
+                    return int((await answer.json(content_type=None))["header"]["revision"])
             except ClientConnectionError:
                 if is_last:
                     raise
+        raise AssertionError("the last try returns or raises")
 
 
 async def answered(call: Callable[[], Awaitable[object]]) -> None:

@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.kubernetes_decisions import Decision, devices_of
-from bench.kubernetes_fleet import AT_ONCE, GPUS, Fleet, Stored, create, each
+from bench.kubernetes_fleet import AT_ONCE, GPUS, Fleet, Stored, answered, create, each
 from bench.kubernetes_world import Figures, World, gang, notes_when, submit, world
 from bench.server import Server, percentile
 from openpai.kube.objects import PODS
 from openpai.kube.objects.pods import Pod
+
+BEHIND_MAX = 50
+"""So many pods are written before the API server has to have seen them. It takes in changes one by one, and where cores
+are few etcd is quicker: the growth of that backlog would be all that is measured."""
 
 
 class Load:
@@ -60,6 +64,8 @@ class Load:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         due = 0
+        may_write = asyncio.Event()
+        may_write.set()
 
         async def changer() -> None:
             nonlocal due
@@ -67,11 +73,22 @@ class Load:
                 due += 1
                 number = due
                 await asyncio.sleep(max(0.0, began_s + number / per_s - loop.time()))
-                await stored.write(chance.choice(self.others))
+                await may_write.wait()
+                pod = chance.choice(self.others)
+                version = await stored.write(pod)
+                if number % BEHIND_MAX == 0:
+                    may_write.clear()
+                    await self._seen_by_api_server(pod, version)
+                    may_write.set()
 
         async with asyncio.TaskGroup() as changers:
             for _ in range(AT_ONCE):
                 changers.create_task(changer())
+
+    async def _seen_by_api_server(self, pod: Pod, version: int) -> None:
+        """Wait until the watches of the API server are as new as a version."""
+        path = PODS.path(pod.namespace, pod.name)
+        await answered(lambda: self.made.client.raw("GET", path, resourceVersion=str(version)))
 
     async def end_gang(self, node: str) -> None:
         """Let the gang that has a node's GPUs end."""
