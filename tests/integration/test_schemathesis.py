@@ -24,6 +24,7 @@ from openpai.access.model import Role
 from openpai.access.table import ACTIONS
 from openpai.api.app import OPERATIONS, ROUTERS
 from openpai.api.context import action_of
+from openpai.system.supervision import failures
 
 from .described_world import TOKENS, open_described
 
@@ -147,6 +148,7 @@ async def test_what_is_described_is_so(who: str, tmp_path: Path) -> None:
         options += ["--phases=examples,coverage", "--generation-deterministic"]
         # What is wrong is refused by the same code for all users.
         options += ["--mode=positive"] if who != "admin" else []
+    failed_before = failures()
     async with open_described(tmp_path) as (_, url):
         process = await asyncio.create_subprocess_exec(
             program, "--config-file=schemathesis.toml", "run", f"{url}/openapi.json", *options,
@@ -158,4 +160,6 @@ async def test_what_is_described_is_so(who: str, tmp_path: Path) -> None:
             if process.returncode is None:
                 process.kill()
     assert process.returncode == 0, message
+    # No request breaks what the server does beside it; the captured log says how.
+    assert failures() == failed_before
     assert f"Tested: {len(used)}\n" in message
