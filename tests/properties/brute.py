@@ -5,7 +5,7 @@ It reads only facts out of the books: which gang has which devices out of which 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import product
 from math import prod
@@ -131,41 +131,41 @@ class Books:
             held |= leaves_of(self.chain, cell)
         return everything(self.chain) & ~held
 
-    def areas(self, cells: Mapping[Cell, int], inside: int) -> list[int]:
-        """Return the devices that members may have on each node, cell by cell."""
-        found = []
-        spec, usable = self.chain.spec, inside & ~self.bad
+    def areas(self, cell: Cell, taken: int, inside: int) -> list[int]:
+        """Return the devices that members may have on each node of a cell."""
+        spec = self.chain.spec
         leaves, nodes = cells_of(spec.children, spec.tops), nodes_of(spec.children, spec.tops, spec.node_level)
-        for cell, taken in cells.items():
-            level, index = cell
-            if rest := leaves[level][index] & usable & ~taken:
-                found += [room for node in nodes[level][index] if (room := rest & node)]
-        return found
+        level, index = cell
+        rest = leaves[level][index] & inside & ~self.bad & ~taken
+        return [room for node in nodes[level][index] if (room := rest & node)] if rest else []
 
-    def choices(self, inside: int) -> Iterator[dict[Cell, int]]:
-        """Yield all sets of free cells that the virtual cluster's promises allow, with what of them is taken."""
+    def find(self, inside: int, is_enough: Callable[[Sequence[Cell], Sequence[int]], bool]) -> bool:
+        """Return whether a set of free cells that the virtual cluster's promises allow is enough.
 
+        That is asked with the cells and with what members may have on each node of them and of those that stay.
+        """
         spec, usable = self.chain.spec, inside & ~self.bad
         levels = cells_of(spec.children, spec.tops)
+        rooms = [[self.areas((level, at), 0, inside) for at in range(len(cells))] for level, cells in enumerate(levels)]
+        mine = [room for cell, taken in self.mine.items() for room in self.areas(cell, taken, inside)]
 
-        def go(cell: Cell, left: int, free: int, chosen: dict[Cell, int]) -> Iterator[dict[Cell, int]]:
-            """Yield those with up to `left` more cells of this level, from this one on, and any of the levels below."""
-            level, first = cell
+        def go(level: int, first: int, left: int, free: int, chosen: tuple[Cell, ...], areas: list[int]) -> bool:
+            """Try those with up to `left` more cells of this level, from this one on, and any of the levels below."""
             if level == 0:
-                yield chosen
-                return
-            yield from go((level - 1, 0), self.left[level - 2], free, chosen)
-            if left <= 0:
-                return
-            for index in range(first, len(levels[level])):
-                leaves = levels[level][index]
-                if leaves & free == leaves and leaves & usable:
-                    yield from go((level, index + 1), left - 1, free & ~leaves, {**chosen, (level, index): 0})
+                return is_enough(chosen, areas)
+            if go(level - 1, 0, self.left[level - 2], free, chosen, areas):
+                return True
+            cells = levels[level]
+            return left > 0 and any(
+                go(level, at + 1, left - 1, free & ~cells[at], (*chosen, (level, at)), areas + rooms[level][at])
+                for at in range(first, len(cells))
+                if cells[at] & free == cells[at] and cells[at] & usable
+            )
 
         top = self.chain.top
-        return go((top, 0), self.left[top - 1], self.free, {})
+        return go(top, 0, self.left[top - 1], self.free, (), mine)
 
-    def leaves_enough(self, chosen: Mapping[Cell, int]) -> bool:
+    def leaves_enough(self, chosen: Sequence[Cell]) -> bool:
         """Return whether every other cell that was promised can still be had beside the chosen ones."""
         need = [number - sum(1 for level, _ in chosen if level == at) for at, number in enumerate(self.need, start=1)]
         free = self.free
@@ -211,23 +211,27 @@ def is_owed(cluster: Cluster, request: GangRequest) -> bool:
             for share in cluster.shares[request.virtual_cluster].values()
             if request.leaf_type in (None, share.chain.spec.leaf_type)
         ]
-    for share in shares:
-        books = Books(cluster, share, request.priority)
-        for inside in insides(share.chain, request):
-            most = (inside & ~books.bad).bit_count()
-            if most < sum(sizes):
-                continue
-            known: dict[tuple[int, ...], bool] = {}
-            for chosen in books.choices(inside):
-                areas = books.areas({**books.mine, **chosen}, inside)
-                rooms = tuple(sorted(areas if request.groups else [area.bit_count() for area in areas]))
-                if rooms not in known:
-                    numbers = [area.bit_count() for area in areas]
-                    has_room = sum(numbers) >= sum(sizes) and fits(sizes, numbers)
-                    known[rooms] = has_room and fits_in_groups(share.chain, request, areas)
-                if known[rooms] and books.leaves_enough(chosen):
-                    return True
-    return False
+    return any(
+        _has_room(books, request, sizes, inside)
+        for books in (Books(cluster, share, request.priority) for share in shares)
+        for inside in insides(books.chain, request)
+    )
+
+
+def _has_room(books: Books, request: GangRequest, sizes: Sequence[int], inside: int) -> bool:
+    """Return whether members of these sizes (largest first) have room in what a virtual cluster has or could get."""
+    known: dict[tuple[int, ...], bool] = {}
+
+    def is_enough(chosen: Sequence[Cell], areas: Sequence[int]) -> bool:
+        numbers = [area.bit_count() for area in areas]
+        if sum(numbers) < sum(sizes):
+            return False
+        rooms = tuple(sorted(areas if request.groups else numbers))
+        if rooms not in known:
+            known[rooms] = fits(sizes, numbers) and fits_in_groups(books.chain, request, areas)
+        return known[rooms] and books.leaves_enough(chosen)
+
+    return (inside & ~books.bad).bit_count() >= sum(sizes) and books.find(inside, is_enough)
 
 
 def _leftovers(chain: Chain, inside: int) -> list[int]:
