@@ -50,21 +50,32 @@ def some_machines(dice: Random) -> tuple[dict[str, Any], list[list[str]]]:
 
 def some_promises(dice: Random, machines: dict[str, Any], paths: list[list[str]]) -> str:
     """Return a configuration that promises cells of these machines to three virtual clusters."""
+    types = machines["cellTypes"]
     while True:
         clusters = {}
+        left = {path[-1]: _devices(types, path[-1]) for path in paths}
         for name in "ABC":
             cells = []
             for _ in range(dice.randint(1, 3)):
                 path = dice.choice(paths)
-                kind = ".".join(reversed(path[dice.randint(0, len(path) - 1) :]))
-                cells.append({"cellType": kind, "cellNumber": dice.choice([1, 1, 2, 3])})
+                at, number = dice.randint(0, len(path) - 1), dice.choice([1, 1, 2, 3])
+                cells.append({"cellType": ".".join(reversed(path[at:])), "cellNumber": number})
+                left[path[-1]] -= number * _devices(types, path[at])
             clusters[name] = {"virtualCells": cells}
+        if min(left.values()) < 0:
+            continue  # most are refused for that, and reading them to find out takes long
         text = json.dumps({"physicalCluster": machines, "virtualClusters": clusters})
         try:
             read_config(text)
         except InvalidConfig:
             continue
         return text
+
+
+def _devices(types: dict[str, Any], name: str) -> int:
+    """Return how many devices a cell of a type has."""
+    cell = types.get(name)
+    return cell["childCellNumber"] * _devices(types, cell["childCellType"]) if cell else 1
 
 
 class History(promise.History):
