@@ -84,7 +84,7 @@ def opened(server: Server, job: str, application: str, host: str = "127.0.0.1") 
 def test_a_page_of_an_application_has_nothing_of_the_platform(server: Server, browser: Any) -> None:
     login = {"username": "admin", "password": PASSWORD}
     secret = httpx.post(f"{server.url}/api/v2/authn/browser/login", json=login).cookies["pai_session"]
-    context = browser.new_context()
+    context = browser.chromium.new_context()
     context.set_default_timeout(PATIENCE_MS)
     place: Any = {"domain": "127.0.0.1", "path": "/api", "httpOnly": True, "sameSite": "Strict"}
     context.add_cookies([{"name": "pai_session", "value": secret, **place}])

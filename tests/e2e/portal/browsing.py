@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -18,6 +21,10 @@ expect.set_options(timeout=WITHIN_MS)
 _RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 _OF_COLOURS: Final = ["color-contrast", "link-in-text-block"]
 BOTH: Final = ("light", "dark")
+VIEWPORT: Final = {"width": 1280, "height": 800}
+PROFILES_MAX: Final = 3
+NOWHERE: Final = "/no-such-page"
+MISSING: Final = re.compile("There is no such page|没有这个页面")
 ELSEWHERE: Final = "portal.example"
 """A name of this machine that browsers do not take for it: pages come over plain HTTP as if from another one."""
 _HARMLESS: Final = (
@@ -29,16 +36,88 @@ _HARMLESS: Final = (
 )
 
 
+def settled(page: Any, path: str) -> None:
+    """Load a page, and wait until nothing is loaded any more."""
+    page.goto(path)
+    _await_rest(page)
+
+
+def walked(page: Any, path: str) -> None:
+    """Go to a page within the portal, as a link does, and wait for the same; to load it takes four times as long.
+
+    On the way is a page that is not there, so that nothing of the one before is taken for a part of this one.
+    """
+    pushed(page, NOWHERE)
+    pushed(page, path)
+    _await_rest(page)
+
+
+def pushed(page: Any, path: str) -> None:
+    """Go to a page within the portal, and wait until it is that one, which may still wait for the server."""
+    page.evaluate("path => history.pushState({}, '', path)", path)
+    expect(page.get_by_text(MISSING)).to_have_count(1 if path == NOWHERE else 0, timeout=WITHIN_MS)
+
+
+def _await_rest(page: Any) -> None:
+    page.locator("main h1").first.wait_for()
+    expect(page.locator("main [aria-busy=true]")).to_have_count(0, timeout=WITHIN_MS)
+
+
+class Profiles:
+    """The profiles of a browser for one user each, used again once nothing of that user is left.
+
+    The process of a profile has compiled the portal, for which another one would take as long as for all else that it
+    does to show a page; it lives as long as a page of this profile is open.
+    """
+
+    def __init__(self, browser: Any) -> None:
+        self.chromium = browser
+        self._free: list[tuple[str, str, Any]] = []
+
+    def take(self, url: str, locale: str) -> Any:
+        """Return a profile without cookies and stored values for a portal; one of its pages shows a picture of it."""
+        for each in reversed(self._free):
+            if each[:2] == (url, locale):
+                self._free.remove(each)
+                return each[2]
+        found = self.chromium.new_context(base_url=url, locale=locale, reduced_motion="reduce", viewport=VIEWPORT)
+        found.set_default_timeout(WITHIN_MS)
+        found.new_page().goto("/favicon.svg")
+        return found
+
+    def give_back(self, url: str, locale: str, profile: Any) -> None:
+        """Take a profile back, and forget those that nobody has used for longest."""
+        profile.unroute_all(behavior="ignoreErrors")
+        picture, *pages = profile.pages
+        for page in pages:
+            page.close()
+        profile.clear_cookies()
+        picture.evaluate("localStorage.clear()")
+        self._free.append((url, locale, profile))
+        while len(self._free) > PROFILES_MAX:
+            self._free.pop(0)[2].close()
+
+
 class Visitor:
     """One user with a window of their own."""
 
-    def __init__(self, browser: Any, url: str, **options: Any) -> None:
-        options.setdefault("viewport", {"width": 1280, "height": 800})
-        options.setdefault("reduced_motion", "reduce")
-        self.themes = options.pop("themes", ("light",))
-        self.context = browser.new_context(base_url=url, locale=options.pop("locale", "en-US"), **options)
-        self.context.set_default_timeout(WITHIN_MS)
+    def __init__(
+        self,
+        browser: Profiles,
+        url: str,
+        *,
+        locale: str = "en-US",
+        viewport: Mapping[str, int] = VIEWPORT,
+        themes: tuple[str, ...] = ("light",),
+    ) -> None:
+        self.themes = themes
+        self.context = browser.take(url, locale)
+        self._give_back = partial(browser.give_back, url, locale, self.context)
         self.page = self.context.new_page()
+        if viewport != VIEWPORT:
+            self.page.set_viewport_size(viewport)
+        if themes[0] != "light":
+            self.page.emulate_media(color_scheme=themes[0])
         self.complaints: list[str] = []
         self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -51,8 +130,8 @@ class Visitor:
         """Log in as the portal does, without its page."""
         answer = self.context.request.post("/api/v2/authn/browser/login", data={"username": user, "password": password})
         assert answer.ok, answer.text()
-        # As the page of the login would; it may have another key by the time that it opens the next page.
-        self.context.add_init_script(f"localStorage['pai-page-key'] ??= {answer.json()['pageKey']!r}")
+        # As the page of the login would.
+        self.context.pages[0].evaluate("key => localStorage['pai-page-key'] = key", answer.json()["pageKey"])
 
     def open(self, path: str, heading: str) -> None:
         """Open an address, and wait until its page is there."""
@@ -63,6 +142,14 @@ class Visitor:
             if "ERR_NETWORK_CHANGED" not in str(error):
                 raise
             self.page.goto(path)
+        self.page.get_by_role("heading", name=heading, level=1).wait_for()
+
+    def walk(self, path: str, heading: str) -> None:
+        """Go to an address within the portal, as a link does, and wait until its page is there.
+
+        To load it takes three times as long.
+        """
+        walked(self.page, path)
         self.page.get_by_role("heading", name=heading, level=1).wait_for()
 
     def examine(self) -> list[str]:
@@ -76,12 +163,13 @@ class Visitor:
             # A script that is evaluated is not subject to the policy, as one that is added to the page would be.
             self.page.evaluate(AXE.read_text())
         first, *others = self.themes
+        self._show(first)
         found = self._violations(_RULES)
         for theme in others:
             self._show(theme)
             found += [f"in the {theme} theme: {each}" for each in self._violations(_OF_COLOURS)]
-        if others:
-            self._show(first)
+        # It stays in the last one, in which the next page is examined first: to change it draws all of a page again.
+        self.themes = self.themes[::-1]
         return found
 
     def _show(self, theme: str) -> None:
@@ -92,6 +180,8 @@ class Visitor:
         dialog = self.page.locator("[role=dialog][aria-modal=true]").count()
         # A frame is a page of another server.
         options: dict[str, Any] = {"runOnly": rules, "iframes": False, "resultTypes": ["violations"]}
+        # It would load all styles again, for rules that `test_nothing_plays_or_depends_on_how_a_screen_is_held` has.
+        options["preload"] = False
         if rules is _RULES:
             # An open dialog hides the page behind it, and its own header is no banner of the page.
             options["rules"] = {"landmark-no-duplicate-banner": {"enabled": not dialog}}
@@ -109,5 +199,5 @@ class Visitor:
         return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
 
     def close(self) -> None:
-        """Close the window."""
-        self.context.close()
+        """Close the window, and log out."""
+        self._give_back()

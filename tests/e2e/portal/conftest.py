@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.e2e.portal.browsing import AXE, BUILT, ELSEWHERE, Visitor
+from tests.e2e.portal.browsing import AXE, BUILT, ELSEWHERE, Profiles, Visitor
 from tests.e2e.server import Server
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright, which drives the browser")
@@ -48,10 +47,10 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[playwright.Browser]:
+def browser() -> Iterator[Profiles]:
     """Return Debian's Chromium, for all tests of this folder: its driver keeps an event loop until it ends.
 
-    Without what draws windows it needs two thirds of the processor time.
+    Without what draws windows it needs two thirds of the processor time, and pages of one profile share a process.
     """
     path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if path is None:
@@ -59,14 +58,17 @@ def browser() -> Iterator[playwright.Browser]:
     with playwright.sync_playwright() as driver:
         found = driver.chromium.launch(
             executable_path=path,
-            args=["--no-sandbox", "--disable-dev-shm-usage", f"--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1"],
+            args=[
+                *("--no-sandbox", "--disable-dev-shm-usage", "--process-per-site"),
+                f"--host-resolver-rules=MAP {ELSEWHERE} 127.0.0.1",
+            ],
         )
-        yield found
+        yield Profiles(found)
         found.close()
 
 
 @pytest.fixture
-def visitor(server: Server, browser: playwright.Browser, tmp_path: Path) -> Iterator[Visitor]:
+def visitor(server: Server, browser: Profiles) -> Iterator[Visitor]:
     """Return a user at the portal, logged in as administrator; what the browser complains about fails the test."""
     found = Visitor(browser, server.url)
     found.log_in()

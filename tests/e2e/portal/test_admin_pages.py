@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.portal.browsing import BOTH, Visitor, expect
+from tests.e2e.portal.browsing import BOTH, Visitor, expect, settled, walked
 from tests.e2e.portal.walking import broken_commands
 from tests.e2e.server import Server, until
 
@@ -48,14 +48,14 @@ def other(request: pytest.FixtureRequest, users: Server, browser: Any) -> Iterat
 
 
 def test_others_may_look_at_these_pages_and_change_nothing(other: Visitor) -> None:
+    other.open(*PAGES[0])
     for path, heading in PAGES:
-        other.open(path, heading)
+        other.walk(path, heading)
         assert other.examine() == [], path
         for name in CHANGES:
             expect(other.page.get_by_role("button", name=name)).to_have_count(0)
-    for path, heading in (("/users", "Users"),):
-        other.open(path, heading)
-        other.page.get_by_text("You may not see this").wait_for()
+    other.walk("/users", "Users")
+    other.page.get_by_text("You may not see this").wait_for()
 
 
 def test_a_guest_sees_the_login_on_every_page(server: Server, browser: Any) -> None:
@@ -170,8 +170,9 @@ def test_the_map_shows_which_job_uses_which_gpu(visitor: Visitor, server: Server
 def test_admin_pages_on_a_small_screen(server: Server, browser: Any) -> None:
     visitor = Visitor(browser, server.url, viewport={"width": 375, "height": 740}, themes=BOTH, locale="zh-CN")
     visitor.log_in()
+    settled(visitor.page, "/")
     for path, _ in PAGES:
-        visitor.page.goto(path)
+        walked(visitor.page, path)
         assert visitor.examine() == [], path
         assert visitor.overflow() <= 0, path
     visitor.close()

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.portal.browsing import Visitor, expect
-from tests.e2e.portal.walking import settled
+from tests.e2e.portal.browsing import Visitor, expect, settled
 from tests.e2e.server import ROOT, Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
 JOB_FILE = ROOT / "examples" / "04-distributed-training.yaml"
+EPOCH = "losses = []"
+"""How each epoch of its parameter server begins."""
 
 PASTE = """(editor, text) => {
   const data = new DataTransfer();
@@ -44,8 +45,10 @@ def test_the_demos_job_is_submitted_watched_and_stopped(real: Server, browser: A
     editor = page.get_by_role("textbox", name="Job file")
     editor.click()
     page.keyboard.press("ControlOrMeta+a")
-    # Far more epochs than the test waits for, so that it is stopped while it trains.
-    editor.evaluate(PASTE, JOB_FILE.read_text("utf-8").replace("epochs: 60", "epochs: 100000"))
+    # Far more epochs than the test waits for, so that it is stopped while it trains; slow ones, which need little.
+    text = JOB_FILE.read_text("utf-8").replace("epochs: 60", "epochs: 100000")
+    assert text.count(EPOCH) == 1
+    editor.evaluate(PASTE, text.replace(EPOCH, f"{EPOCH}; time.sleep(0.2)"))
     expect(page.get_by_label("Name", exact=True)).to_have_value("distributed-training")
     expect(page.get_by_role("status").filter(has_text="The server accepts this file")).to_be_visible()
     page.get_by_role("button", name="Submit", exact=True).click()

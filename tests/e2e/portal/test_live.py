@@ -21,9 +21,9 @@ def test_many_tabs_follow_a_job_over_one_connection(visitor: Visitor, server: Se
     server.submit("watched", "sleep 1000")
     until(lambda: server.state("watched") == "RUNNING", "it runs")
     asked: list[str] = []
-    visitor.context.on("request", lambda request: asked.append(request.url))
     pages = [visitor.page, *(visitor.context.new_page() for _ in range(TABS - 1))]
     for page in pages:
+        page.on("request", lambda request: asked.append(request.url))
         page.goto("/jobs/admin~watched")
         expect(page.locator("h1")).to_contain_text("Running")
     expect(visitor.page.locator("html")).to_have_attribute("data-live", "true")
@@ -82,7 +82,7 @@ def test_a_page_continues_after_a_restart_and_keeps_what_was_typed(server: Serve
 
 def test_without_shared_workers_a_visible_page_follows_by_itself(server: Server, browser: Any) -> None:
     visitor = Visitor(browser, server.url)
-    visitor.context.add_init_script(NO_WORKERS)
+    visitor.page.add_init_script(NO_WORKERS)
     visitor.log_in()
     visitor.open("/jobs", "Jobs")
     expect(visitor.page.locator("html")).to_have_attribute("data-live", "true")
@@ -94,7 +94,7 @@ def test_without_shared_workers_a_visible_page_follows_by_itself(server: Server,
 
 def test_without_a_stream_pages_ask_every_few_seconds(server: Server, browser: Any) -> None:
     visitor = Visitor(browser, server.url)
-    visitor.context.add_init_script(NO_WORKERS)
+    visitor.page.add_init_script(NO_WORKERS)
     visitor.page.route("**/api/v2/changes*", lambda route: route.abort())
     visitor.log_in()
     visitor.open("/jobs", "Jobs")

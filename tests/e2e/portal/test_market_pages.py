@@ -206,11 +206,12 @@ def test_small_screens_and_both_themes(items: Server, browser: Any) -> None:
         ("/market/tuned?edit=1", "Edit Tuning"),
         ("/publish", "Publish an item"),
     )
+    visitor.open(*pages[0])
     for path, heading in pages:
-        visitor.open(path, heading)
+        visitor.walk(path, heading)
         assert visitor.examine() == [], path
         assert visitor.overflow() <= 0, path
-    visitor.open("/market/none", "none")
+    visitor.walk("/market/none", "none")
     visitor.page.get_by_text("Not found").wait_for()
     visitor.close()
     assert visitor.complaints == []

@@ -12,6 +12,8 @@ from tests.e2e.portal.browsing import BOTH, BUILT, Visitor, expect
 from tests.e2e.server import Server, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
+# Enough to be measured, and far less than a processor, which other tests need.
+BUSY = "while :; do sleep 0.2; i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done; done"
 USER = {"username": "una", "password": "correct-horse-battery"}
 
 
@@ -22,9 +24,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         pytest.skip("the portal is not built here: make portal")
     found = Server.start(tmp_path_factory.mktemp("measured"), 0, "--backend", "process")
     assert found.http.post("/users", json=USER).is_success
-    found.submit("busy", "while :; do :; done")
+    found.submit("busy", BUSY)
     yield found
-    # Tasks outlive their server, and this one keeps a processor busy.
+    # Tasks outlive their server.
     found.http.put("/jobs/admin~busy/executionType", json={"value": "STOP"})
     until(lambda: found.state("busy") == "STOPPED", "it is stopped")
     found.end()

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.e2e.portal.browsing import BOTH, WITHIN_MS, Visitor, expect
-from tests.e2e.portal.walking import PASSWORD, settled, walked
+from tests.e2e.portal.browsing import BOTH, WITHIN_MS, Visitor, expect, settled, walked
+from tests.e2e.portal.walking import PASSWORD
 from tests.e2e.server import Server, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
@@ -89,8 +89,9 @@ def test_what_opens_on_a_telephone_has_no_violations_and_fits(full: Server, brow
     visitor = Visitor(browser, full.url, viewport={"width": 375, "height": 740}, locale="zh-CN", themes=BOTH)
     visitor.log_in()
     page, wrong = visitor.page, []
+    settled(page, "/")
     for path in ("/", "/users?user=ula", "/exit-specs?spec=cuda_oom", "/groups?group=readers"):
-        settled(page, path)
+        walked(page, path)
         if path == "/":
             page.get_by_role("button", name="打开菜单").click()
         page.get_by_role("dialog").wait_for()

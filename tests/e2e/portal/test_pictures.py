@@ -68,7 +68,7 @@ def _is_placed(server: Server, job: str) -> bool:
 def test_a_picture_shows_a_page_at_work(
     busy: Server, browser: Any, tmp_path: Path, name: str, scheme: str, path: str, text: str
 ) -> None:
-    visitor = Visitor(browser, busy.url, color_scheme=scheme)
+    visitor = Visitor(browser, busy.url, themes=(scheme,))
     visitor.log_in("ana", PASSWORD)
     page = visitor.page
     page.goto(path)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from tests.e2e.portal.browsing import BOTH, Visitor, expect
-from tests.e2e.server import PASSWORD, Server
+from tests.e2e.portal.browsing import BOTH, BUILT, Visitor, expect
+from tests.e2e.server import PASSWORD, ROOT, Server
 
 pytestmark = pytest.mark.slow
 SHARES_SERVER = True
@@ -77,8 +78,9 @@ def test_a_fault_is_shown_at_its_line_as_it_is_typed(visitor: Visitor) -> None:
 def test_small_screens_and_both_themes(server: Server, browser: Any) -> None:
     visitor = Visitor(browser, server.url, viewport={"width": 375, "height": 740}, themes=BOTH)
     visitor.log_in()
+    visitor.open(*PAGES[0])
     for path, heading in PAGES:
-        visitor.open(path, heading)
+        visitor.walk(path, heading)
         assert visitor.examine() == [], path
         assert visitor.overflow() <= 0, path
     visitor.close()
@@ -123,6 +125,16 @@ def test_a_login_that_ends_loses_nothing(visitor: Visitor, server: Server) -> No
     page.get_by_role("button", name="Log in", exact=True).click()
     page.get_by_role("dialog").wait_for(state="detached")
     assert page.get_by_label("Search by name, user or virtual cluster").input_value() == "typed"
+
+
+def test_nothing_plays_or_depends_on_how_a_screen_is_held(built: None) -> None:
+    """Prove for all pages what two rules of axe would look for in each, for which it loads styles and sounds again."""
+    styles = [path.read_text("utf-8") for path in BUILT.rglob("*.css")]
+    assert any("@media" in each for each in styles)
+    assert [each for each in styles if re.search(r"@media[^{]*orientation", each)] == []
+    code = [path.read_text("utf-8") for path in (ROOT / "portal/src").rglob("*.tsx")]
+    assert code
+    assert [each for each in code if re.search(r"<(audio|video)\b", each)] == []
 
 
 def test_what_is_wrong_for_people_with_disabilities_is_found_in_each_theme(server: Server, browser: Any) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.portal.browsing import BOTH, Visitor, expect
-from tests.e2e.portal.walking import PASSWORD, settled
+from tests.e2e.portal.browsing import BOTH, Visitor, expect, settled
+from tests.e2e.portal.walking import PASSWORD
 from tests.e2e.server import Server, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]

@@ -10,13 +10,12 @@ import typer
 from typer.exceptions import TyperException
 
 from openpai.app.main import app
-from tests.e2e.portal.browsing import WITHIN_MS, Visitor, expect
+from tests.e2e.portal.browsing import Visitor
 from tests.e2e.server import ROOT, Server, until
 
 PASSWORD: Final = "correct-horse-battery"
 HOSTILE: Final = "<img src=x onerror=window.harmed=1>\u202edesrever 🦄 " + "w" * 120
 _LISTED: Final = re.compile(r'\{ path: "([^"]+)"')
-NOWHERE: Final = "/no-such-page"
 PARTS: Final = {"$job": "admin~hostile", "$item": "hostile", "$page": "wiki"}
 """What stands in the addresses of pages of one thing."""
 
@@ -45,29 +44,6 @@ def make_hostile(server: Server) -> None:
     for name, groups in (("ula", []), ("mio", ["leads"])):
         body = {"username": name, "password": PASSWORD, "grouplist": groups, "email": f"{name}@example.org"}
         assert server.http.post("/users", json=body).is_success, name
-
-
-def settled(page: Any, path: str) -> None:
-    """Load a page, and wait until nothing is loaded any more."""
-    page.goto(path)
-    _await_rest(page)
-
-
-def walked(page: Any, path: str) -> None:
-    """Go to a page within the portal, as a link does, and wait for the same; to load it takes four times as long.
-
-    On the way is a page that is not there, so that nothing of the one before is taken for a part of this one.
-    """
-    missing = page.get_by_text("There is no such page")
-    for each, count in ((NOWHERE, 1), (path, 0)):
-        page.evaluate("path => history.pushState({}, '', path)", each)
-        expect(missing).to_have_count(count, timeout=WITHIN_MS)
-    _await_rest(page)
-
-
-def _await_rest(page: Any) -> None:
-    page.locator("main h1").first.wait_for()
-    expect(page.locator("main [aria-busy=true]")).to_have_count(0, timeout=WITHIN_MS)
 
 
 def harm(visitor: Visitor) -> list[str]:
