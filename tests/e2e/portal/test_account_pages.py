@@ -53,6 +53,7 @@ def test_a_token_is_shown_once_works_and_is_revoked(visitor: Visitor, server: Se
     assert httpx.get(me, headers=headers).status_code == 401
 
 
+@pytest.mark.full
 def test_a_profile_has_keys_notifications_and_the_command_that_uses_them(visitor: Visitor, server: Server) -> None:
     visitor.open("/profile", "admin")
     page = visitor.page
@@ -90,6 +91,7 @@ def test_a_profile_has_keys_notifications_and_the_command_that_uses_them(visitor
     assert server.get("/users/admin/ssh-keys")["sshKeys"] == []
 
 
+@pytest.mark.full
 def test_an_administrator_adds_and_removes_users(visitor: Visitor, server: Server) -> None:
     visitor.open("/users", "Users")
     page = visitor.page
@@ -112,6 +114,7 @@ def test_an_administrator_adds_and_removes_users(visitor: Visitor, server: Serve
     assert server.http.get("/users/ann").status_code == 404
 
 
+@pytest.mark.full
 def test_users_are_imported_and_each_line_has_its_result(visitor: Visitor, server: Server, tmp_path: Path) -> None:
     file = tmp_path / "users.csv"
     file.write_text('username,password,email,groups\n"cy",correct-horse-cy,,\ndi,x,,\n')
@@ -127,6 +130,7 @@ def test_users_are_imported_and_each_line_has_its_result(visitor: Visitor, serve
     assert server.http.delete("/users/cy").is_success
 
 
+@pytest.mark.full
 def test_files_are_uploaded_seen_downloaded_and_removed(visitor: Visitor, data: Path, tmp_path: Path) -> None:
     file = tmp_path / "a name.txt"
     file.write_text("uploaded\n")
@@ -154,6 +158,7 @@ def test_files_are_uploaded_seen_downloaded_and_removed(visitor: Visitor, data: 
     assert list((data / "runs").iterdir()) == []
 
 
+@pytest.mark.full
 def test_an_administrator_makes_changes_tests_and_removes_a_storage(
     visitor: Visitor, server: Server, tmp_path: Path
 ) -> None:
@@ -199,6 +204,7 @@ def test_an_administrator_makes_changes_tests_and_removes_a_storage(
     assert server.http.get("/storages/shared").status_code == 404
 
 
+@pytest.mark.full
 def test_the_audit_log_says_who_did_what(visitor: Visitor, server: Server) -> None:
     body = {"username": "eve", "password": "correct-horse-eve"}
     assert server.http.post("/users", json=body).is_success

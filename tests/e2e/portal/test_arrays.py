@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.portal.browsing import WITHIN_MS, Visitor, expect
 from tests.e2e.server import Server, job_text, until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 SHARES_SERVER = True
 
 

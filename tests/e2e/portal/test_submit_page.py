@@ -22,6 +22,7 @@ def _file(page: Any) -> Any:
     return page.get_by_label("Job file")
 
 
+@pytest.mark.full
 def test_the_wizard_writes_a_distributed_job_and_says_whether_it_would_start(visitor: Visitor, server: Server) -> None:
     visitor.open("/submit", "Submit a job")
     page = visitor.page
@@ -70,6 +71,7 @@ def test_what_is_typed_in_the_file_is_in_the_form(visitor: Visitor) -> None:
     expect(_file(page)).not_to_contain_text("repo_uri")
 
 
+@pytest.mark.full
 def test_the_editor_completes_keys_values_and_names_by_keyboard(browser: Any, server: Server) -> None:
     visitor = Visitor(browser, server.url, themes=BOTH)
     visitor.log_in()
@@ -161,6 +163,7 @@ def test_a_secret_is_never_shown_again(visitor: Visitor, server: Server) -> None
     server.http.put("/jobs/admin~with-a-secret/executionType", json={"value": "STOP"})
 
 
+@pytest.mark.full
 def test_a_draft_outlives_its_tab_without_its_secrets(browser: Any, server: Server) -> None:
     visitor = Visitor(browser, server.url, themes=BOTH)
     visitor.log_in()
@@ -206,6 +209,7 @@ def _project(root: Path) -> Path:
     return root
 
 
+@pytest.mark.full
 def test_code_goes_along_as_the_command_sends_it_also_over_plain_http(
     browser: Any, server: Server, tmp_path: Path
 ) -> None:
