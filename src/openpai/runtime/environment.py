@@ -112,17 +112,24 @@ class JobEnvironment:
         self._peers = {(peer.role, peer.index): peer for peer in view.peers}
         self._spellings = _spellings(role.name for role in view.roles)
         # Index 0 of every role first, since these are usually the masters that other tasks connect to.
-        peers = (self._about_one(peer) for peer in sorted(view.peers, key=lambda peer: peer.index))
+        told: dict[tuple[str, int], dict[str, str]] = {}
+        peers = (
+            told.setdefault((peer.role, peer.index), self._about_one(peer))
+            for peer in sorted(view.peers, key=lambda peer: peer.index)
+        )
         self.shared = _within_limits(_about_job(view), self._about_lists(view), peers)
+        self._in_shared = frozenset([one for one, about in told.items() if about.items() <= self.shared.items()])
         self.hosts = "".join(map(_host_line, view.peers))
 
     def of(self, task: Self) -> dict[str, str]:
-        """Return the variables of one task beside those in `shared`.
+        """Return the variables of one task beside those in `shared`, where all about it as a peer may be.
 
         Devices have the node's numbers; a backend that renumbers them replaces the variable.
         Raise KeyError for a task that is not among the peers.
         """
         peer = self._peers[task.role, task.index]
+        if (task.role, task.index) in self._in_shared:
+            return _about_self(task, peer)
         return {**self._about_one(peer), **_about_self(task, peer)}
 
     def require(self, task: Self) -> None:

@@ -175,12 +175,26 @@ def test_shared_and_own_variables_make_up_what_each_task_always_got(tasks: int) 
         own = environment.of(task)
         message = whole(environment, task)
         # What concerns nobody but the task itself is said whether its peers are known or not.
-        assert own == JobEnvironment(alone).of(task)
+        about_itself = {
+            name: value
+            for name, value in whole(JobEnvironment(alone), task).items()
+            if not name.startswith("PAI_TASK_ROLE_")
+        }
+        assert len(about_itself) > 20
+        assert {name: message.get(name) for name in about_itself} == about_itself
         assert message.keys() == environment.shared.keys() | own.keys()
         assert {name: message[name] for name in own} == own
         assert {name: message[name] for name in environment.shared if name not in own} == {
             name: value for name, value in environment.shared.items() if name not in own
         }
+
+
+def test_a_task_does_not_get_once_more_what_its_peers_know_of_it() -> None:
+    environment = JobEnvironment(a_big_job(3_000))
+    known, unknown = environment.of(Self("Worker_role", 1)), environment.of(Self("Worker_role", 2_999))
+    assert "PAI_HOST_IP_Worker_role_1" in environment.shared
+    assert "PAI_HOST_IP_Worker_role_1" not in known
+    assert unknown["PAI_HOST_IP_Worker_role_2999"] == unknown["PAI_CONTAINER_HOST_IP"]
 
 
 def test_what_only_one_task_gets_does_not_grow_with_the_number_of_its_peers() -> None:

@@ -34,6 +34,8 @@ class PodAttempt(Attempt):
     """Whether its task has ended and only the end of its log is missing."""
     waits_since_s: float = 0.0
     """Since when, on the event loop's clock, its pod has been starting."""
+    look_at_s: float = 0.0
+    """When, on the same clock, its pod is looked at again while it starts, although nothing was heard of it."""
 
     @property
     def is_starting(self) -> bool:

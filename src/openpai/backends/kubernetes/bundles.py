@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from openpai.backends.kubernetes.names import ATTEMPT_LABEL, JOB_LABEL, PART_LABEL, SCOPE_LABEL, label_value
 from openpai.kube.objects.kinds import SECRETS
 from openpai.lifecycle.model import AttemptKey
@@ -130,8 +132,9 @@ class Bundles:
     def _add(
         self, bodies: dict[str, bytes], key: AttemptKey, part: str, content: Mapping[str, bytes], kind: str = "Opaque"
     ) -> str:
-        what = "\0".join(f"{name} {len(value)}" for name, value in sorted(content.items())).encode()
-        pieces = [f"{key.job} {key.job_attempt} {kind} ".encode(), what, *(content[name] for name in sorted(content))]
+        ordered = sorted(content.items())
+        what = "\0".join([f"{name} {len(value)}" for name, value in ordered]).encode()
+        pieces = [f"{key.job} {key.job_attempt} {kind} ".encode(), what, *[value for _, value in ordered]]
         name = f"pai-{part}-{self._fingerprint(b''.join(pieces))}"
         bodies[name] = secret_body(self._scope, key, part, name, content, kind)
         return name
@@ -147,9 +150,10 @@ def secret_body(
         "metadata": {"name": name, "labels": {**job_labels(scope, key), PART_LABEL: part}},
         "type": kind,
         "immutable": True,
-        "data": {name: b64encode(value).decode() for name, value in content.items()},
+        # Bytes are written in base64.
+        "data": content,
     }
-    return json.dumps(body).encode()
+    return msgspec.json.encode(body)
 
 
 def job_labels(scope: str, key: AttemptKey) -> dict[str, str]:

@@ -180,7 +180,7 @@ class Launcher:
             claims = await shared.claims.claim(action, attempt.name, request)
         except KubeError as error:
             return False, error
-        whole = replace(parts, claims=claims)
+        whole = replace(parts, claims=claims) if claims else parts
         body, is_bound = self._bodies.of(action, whole), not request.claim
         pod, refusal, known = await self._create(attempt, body, is_bound=is_bound)
         if refusal is not None and refusal.http == _NOT_READ and body.is_binary:

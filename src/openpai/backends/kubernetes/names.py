@@ -42,12 +42,17 @@ _PEOPLE: Final[Mapping[str, str]] = {"user": USER_LABEL, "job": NAME_LABEL, "rol
 @lru_cache(maxsize=1024)
 def pod_name(scope: str, key: AttemptKey) -> str:
     """Return the name of an attempt's pod, a DNS label that no other attempt of any platform has."""
-    return f"pai-{slug(key.role)}-{slug(str(key.index))}-{digest(scope, key.path(), length=20)}"
+    return f"pai-{_role_slug(key.role)}-{key.index}-{digest(scope, key.path(), length=20)}"
 
 
 def host_name(key: AttemptKey) -> str:
     """Return the name of a task's host within its job: the same for every attempt, and no other task's."""
-    return f"{_host_role(key.role)}-{slug(str(key.index))}"
+    return f"{_host_role(key.role)}-{key.index}"
+
+
+@lru_cache(maxsize=256)
+def _role_slug(role: str) -> str:
+    return slug(role)
 
 
 @lru_cache(maxsize=256)

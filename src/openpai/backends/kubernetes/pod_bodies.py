@@ -13,7 +13,17 @@ from typing import Any, Final
 
 import msgspec
 
-from openpai.backends.kubernetes.pods import OwnPod, Parts, PodOptions, RolePod, own_pod, role_pod, task_identity
+from openpai.backends.kubernetes.pods import (
+    OwnPod,
+    Parts,
+    PodOptions,
+    RolePod,
+    own_pod,
+    role_pod,
+    task_identity,
+    whole_container,
+    whole_metadata,
+)
 from openpai.backends.kubernetes.seals import Identity, Seals
 from openpai.kube.objects import pod_writing
 from openpai.kube.objects.kinds import PODS
@@ -59,8 +69,8 @@ class _Encoded:
     pod: RolePod
     spec: bytes
     container: bytes
-    binary: tuple[bytes, bytes] | None
-    """Both in protobuf; None if they cannot be written so."""
+    binary: tuple[bytes, bytes, bytes] | None
+    """Metadata, spec and container in protobuf; None if they cannot be written so."""
 
 
 class PodBodies:
@@ -94,7 +104,7 @@ class PodBodies:
         )  # fmt: skip
         found = self._roles.get(made_from)
         if found is None:
-            pod = role_pod(launch, self._options, parts)
+            pod = role_pod(launch, self._options, self._seals.scope, parts)
             encoded = _Encoded(pod, _fields(pod.spec), _fields(pod.container), _binary_role(pod))
             found = self._roles[made_from] = encoded, parts
             if len(self._roles) > _CACHED:
@@ -104,25 +114,30 @@ class PodBodies:
 
 def _json(own: OwnPod, role: _Encoded) -> bytes:
     return _BODY % (
-        msgspec.json.encode(own.metadata), _fields(own.spec), role.spec, _fields(own.container), role.container,
+        msgspec.json.encode(whole_metadata(own, role.pod)), _fields(own.spec), role.spec,
+        _fields(whole_container(own)), role.container,
     )  # fmt: skip
 
 
-def _binary(own: OwnPod, spec: bytes, container: bytes) -> bytes | None:
+def _binary(own: OwnPod, metadata: bytes, spec: bytes, container: bytes) -> bytes | None:
     """Return a pod in protobuf; None if it cannot be written so."""
     try:
         return pod_writing.pod(
-            pod_writing.written("Meta", own.metadata),
+            pod_writing.written("Meta", own.metadata) + metadata,
             pod_writing.written("PodSpec", own.spec) + spec,
-            pod_writing.written("Container", own.container) + container,
+            pod_writing.variables(own.variables) + pod_writing.written("Container", own.container) + container,
         )
     except pod_writing.NotListed:
         return None
 
 
-def _binary_role(pod: RolePod) -> tuple[bytes, bytes] | None:
+def _binary_role(pod: RolePod) -> tuple[bytes, bytes, bytes] | None:
     try:
-        return pod_writing.written("PodSpec", pod.spec), pod_writing.written("Container", pod.container)
+        return (
+            pod_writing.written("Meta", pod.metadata),
+            pod_writing.written("PodSpec", pod.spec),
+            pod_writing.written("Container", pod.container),
+        )
     except pod_writing.NotListed:
         return None
 

@@ -20,6 +20,7 @@ from openpai.backends.kubernetes.devices import DeviceRequest
 from openpai.backends.kubernetes.names import (
     EPOCH_LABEL,
     FINALIZER,
+    INDEX_LABEL,
     JOB_LABEL,
     NOTICE_ANNOTATION,
     PART_LABEL,
@@ -43,7 +44,7 @@ from openpai.backends.kubernetes.variables import (
 )
 from openpai.backends.kubernetes.volumes import PodVolumes
 from openpai.kube.objects.kinds import PODS, SERVICES
-from openpai.lifecycle.model import ExitReport
+from openpai.lifecycle.model import AttemptKey, ExitReport
 from openpai.ports.backend import LaunchTask
 from openpai.runtime.outputs import LEFT_FILE
 from openpai.runtime.script import SCRIPT_FILE
@@ -110,16 +111,16 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class RolePod:
-    """What the pods of a role in a job attempt have in common: their labels, their spec and their container."""
+    """What the pods of a role in a job attempt have in common."""
 
-    labels: Mapping[str, str]
+    metadata: Mapping[str, Any]
     spec: Mapping[str, Any]
     container: Mapping[str, Any]
     variables: Mapping[str, str]
     """The variables of `variables_of_job`."""
 
 
-def role_pod(launch: LaunchTask, options: PodOptions, parts: Parts) -> RolePod:
+def role_pod(launch: LaunchTask, options: PodOptions, scope: str, parts: Parts) -> RolePod:
     """Return what the pod of a task has in common with those of its role that get as many devices."""
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -140,24 +141,41 @@ def role_pod(launch: LaunchTask, options: PodOptions, parts: Parts) -> RolePod:
     secrets = [*options.pull_secrets, *([parts.bundle.registry] if parts.bundle.registry else [])]
     if secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in secrets]
-    labels = {**people_labels(launch.labels), EPOCH_LABEL: str(options.epoch)}
-    return RolePod(labels, spec, _role_container(launch, options, parts), variables_of_job(launch, options))
+    labels = people_labels(launch.labels)
+    labels.pop(INDEX_LABEL, None)
+    labels[EPOCH_LABEL] = str(options.epoch)
+    metadata = _common_metadata(launch.key, scope, "task", labels)
+    return RolePod(metadata, spec, _role_container(launch, options, parts), variables_of_job(launch, options))
 
 
 @dataclass(frozen=True, slots=True)
 class OwnPod:
-    """What the pod of a task has beside that of its role: no field is in both."""
+    """What the pod of a task has beside that of its role: no field is in both, but labels in the metadata of both."""
 
     metadata: Mapping[str, Any]
     spec: Mapping[str, Any]
     container: Mapping[str, Any]
+    variables: Mapping[str, str]
+    """By name, what `env` of the container has as a list."""
 
 
 def task_pod(launch: LaunchTask, options: PodOptions, seals: Seals, parts: Parts) -> dict[str, Any]:
     """Return the pod of a task attempt."""
-    role = role_pod(launch, options, parts)
+    role = role_pod(launch, options, seals.scope, parts)
     own = own_pod(launch, task_identity(launch), options, seals, parts, role)
-    return _pod(own.metadata, {**own.spec, **role.spec, "containers": [{**role.container, **own.container}]})
+    container = {**role.container, **whole_container(own)}
+    return _pod(whole_metadata(own, role), {**own.spec, **role.spec, "containers": [container]})
+
+
+def whole_metadata(own: OwnPod, role: RolePod) -> dict[str, Any]:
+    """Return the metadata of a pod."""
+    labels = {**role.metadata["labels"], **own.metadata.get("labels", {})}
+    return {**role.metadata, **own.metadata, "labels": labels}
+
+
+def whole_container(own: OwnPod) -> dict[str, Any]:
+    """Return what the container of a pod has of its own."""
+    return {"env": [{"name": name, "value": text} for name, text in own.variables.items()], **own.container}
 
 
 def own_pod(
@@ -168,8 +186,13 @@ def own_pod(
     spec["hostname"] = host_name(launch.key)
     if parts.claims:
         spec["resourceClaims"] = [dict(claim) for claim in parts.claims]
-    metadata = _metadata(identity, seals, "task", {**role.labels, **index_label(launch.labels)})
-    return OwnPod(metadata, spec, _task_container(launch, options, parts, role.variables))
+    metadata = _own_metadata(identity, seals)
+    if index := index_label(launch.labels):
+        metadata["labels"] = index
+    # Kubernetes would replace $(NAME).
+    found = _environment(launch, options, parts, role.variables)
+    variables = {name: text.replace("$", "$$") for name, text in found.items()}
+    return OwnPod(metadata, spec, _task_container(launch, options, parts), variables)
 
 
 def task_identity(launch: LaunchTask) -> Identity:
@@ -197,7 +220,8 @@ def fence_pod(identity: Identity, image: str, report: ExitReport, seals: Seals, 
         ],
     }
     # That of an earlier leader is refused as its tasks are: its report would end a task of the one that leads.
-    return _pod(_metadata(sealed, seals, "fence", {EPOCH_LABEL: str(epoch)}), spec)
+    common = _common_metadata(identity.key, seals.scope, "fence", {EPOCH_LABEL: str(epoch)})
+    return _pod({**common, **_own_metadata(sealed, seals)}, spec)
 
 
 def network_service(launch: LaunchTask, scope: str) -> dict[str, Any]:
@@ -231,13 +255,12 @@ def _pod(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]
     return {"apiVersion": PODS.api_version, "kind": PODS.name, "metadata": metadata, "spec": spec}
 
 
-def _metadata(identity: Identity, seals: Seals, part: str, labels: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "name": pod_name(seals.scope, identity.key),
-        "labels": {**labels, **job_labels(seals.scope, identity.key), PART_LABEL: part},
-        "annotations": seals.annotations(identity),
-        "finalizers": [FINALIZER],
-    }
+def _common_metadata(key: AttemptKey, scope: str, part: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"labels": {**labels, **job_labels(scope, key), PART_LABEL: part}, "finalizers": [FINALIZER]}
+
+
+def _own_metadata(identity: Identity, seals: Seals) -> dict[str, Any]:
+    return {"name": pod_name(seals.scope, identity.key), "annotations": seals.annotations(identity)}
 
 
 def _on_node(node: str, placement: Placement, *, has_claims: bool) -> dict[str, Any]:
@@ -290,14 +313,8 @@ def _role_container(launch: LaunchTask, options: PodOptions, parts: Parts) -> di
     return container
 
 
-def _task_container(launch: LaunchTask, options: PodOptions, parts: Parts, of_job: Mapping[str, str]) -> dict[str, Any]:
-    container: dict[str, Any] = {
-        "env": [
-            # Kubernetes would replace $(NAME).
-            {"name": name, "value": text.replace("$", "$$")}
-            for name, text in _environment(launch, options, parts, of_job).items()
-        ]
-    }
+def _task_container(launch: LaunchTask, options: PodOptions, parts: Parts) -> dict[str, Any]:
+    container: dict[str, Any] = {}
     if _listens_on_node(launch, options):
         ports = " ".join(f"{port}:{port:04X}" for port in launch.ports)
         container["command"] = ["/bin/sh", f"{FILES}/{ENTRY_FILE}", MESSAGE_FILE, ports, *_RUN]

@@ -128,7 +128,7 @@ class Preparer:
     async def _create(self, kind: Kind[Any], body: bytes) -> KubeError | None:
         async def call() -> None:
             try:
-                await self._client.create(kind, body, self._namespace)
+                await self._client.create(kind, body, self._namespace, only_metadata=True)
             except KubeError as error:
                 if not error.is_there_already:
                     raise

@@ -6,6 +6,7 @@ it after some patience, so that the job gets another node.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -64,6 +65,11 @@ def progress(pod: Pod, waited_s: float, event: Event | None = None) -> Progress:
         message = f"kube-scheduler does not place it: {scheduled.message}"
         return _patient(ExitReason.OUT_OF_RESOURCES, message, TaskStep.SCHEDULING_FAILED, waited_s)
     return _by_event(event, waited_s) if event is not None else Progress("its container is being created")
+
+
+def changes_after_s(waited_s: float) -> float:
+    """Return how long a pod waits until `progress` may say something else of the same pod and the same event."""
+    return next((limit_s for limit_s in (PATIENCE_S, IMAGE_PATIENCE_S) if limit_s >= waited_s), math.inf)
 
 
 def _by_event(event: Event, waited_s: float) -> Progress:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from heapq import nsmallest
 from sys import intern
 from typing import Final, Protocol
 
@@ -21,7 +22,7 @@ from openpai.backends.kubernetes.log_shipping import LogShipper
 from openpai.backends.kubernetes.memory import Grants
 from openpai.backends.kubernetes.names import SCOPE_LABEL
 from openpai.backends.kubernetes.seals import Identity, Seals
-from openpai.backends.kubernetes.starting import EVENTS_AFTER_S, progress
+from openpai.backends.kubernetes.starting import EVENTS_AFTER_S, changes_after_s, progress
 from openpai.backends.kubernetes.verdicts import is_deleted_while_running, lost, started_at_ms, verdict
 from openpai.kube.changes import Change
 from openpai.kube.client import KubeClient
@@ -191,9 +192,8 @@ class Watcher:
                     continue
                 if attempt.node not in gone:
                     gone[attempt.node] = self._nodes.is_certainly_gone(attempt.node)
-                # Each change of a new pod is looked at as it comes, and nothing else is due yet.
-                is_new = now_s - attempt.waits_since_s < EVENTS_AFTER_S
-                is_settled = attempt.started_at_ms is not None or is_new
+                # Each change of a pod is looked at as it comes.
+                is_settled = attempt.started_at_ms is not None or now_s < attempt.look_at_s
                 is_quiet = is_settled and not attempt.is_silent and not attempt.is_deleted
                 if not is_quiet or gone[attempt.node] or attempt.node in silent:
                     pod = pods.get(attempt.name, self._namespace)
@@ -213,6 +213,7 @@ class Watcher:
             self._register.end(attempt, lost(message, ExitReason.NODE_LOST))
         elif is_silent is not attempt.is_silent:
             attempt.is_silent = is_silent
+            attempt.look_at_s = 0.0
             step = TaskStep.NODE_SILENT if is_silent else TaskStep.NONE
             self._register.progressed(attempt, _waits_for(attempt.node) if is_silent else "", step)
         elif pod.metadata.deletion_timestamp is not None and not is_silent and not attempt.is_stuck:
@@ -317,6 +318,7 @@ class Watcher:
         waited_s = asyncio.get_running_loop().time() - attempt.waits_since_s
         if attempt.cut_off is not None or pod.is_deleting or attempt.is_silent:
             return
+        attempt.look_at_s = attempt.waits_since_s + changes_after_s(waited_s)
         _, event = self._events.get(attempt.name, (0.0, None))
         found = progress(pod, waited_s, event)
         if found.exit is not None:
@@ -336,9 +338,9 @@ class Watcher:
             and now_s - attempt.waits_since_s > EVENTS_AFTER_S
             and now_s - self._events.get(attempt.name, (0.0, None))[0] > _EVENTS_EVERY_S
         ]
-        slow.sort(key=lambda attempt: self._events.get(attempt.name, (0.0, None))[0])
         at_once = _EVENTS_WHEN_BUSY if self._is_busy() else _EVENTS_AT_ONCE
-        await asyncio.gather(*(self._read_event(attempt) for attempt in slow[:at_once]))
+        longest_ago = nsmallest(at_once, slow, key=lambda attempt: self._events.get(attempt.name, (0.0, None))[0])
+        await asyncio.gather(*(self._read_event(attempt) for attempt in longest_ago))
 
     async def _read_event(self, attempt: PodAttempt) -> None:
         _, before = self._events.get(attempt.name, (0.0, None))
@@ -347,6 +349,7 @@ class Watcher:
         except KubeError:
             found = []
         self._events[attempt.name] = (asyncio.get_running_loop().time(), max(found, key=_when, default=before))
+        attempt.look_at_s = 0.0
 
 
 def _when(event: Event) -> float:

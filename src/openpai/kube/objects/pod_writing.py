@@ -23,7 +23,7 @@ _SCHEMA: Final[Mapping[str, str]] = {
         "enableServiceLinks=30 number, resourceClaims=39 PodClaim*"
     ),
     "Container": (
-        "name=1 text, image=2 text, command=3 text*, ports=6 Port*, env=7 variables, resources=8 Resources, "
+        "name=1 text, image=2 text, command=3 text*, ports=6 Port*, resources=8 Resources, "
         "volumeMounts=9 VolumeMount*, readinessProbe=11 Probe, terminationMessagePath=13 text, "
         "securityContext=15 Security, envFrom=19 VariablesFrom*"
     ),
@@ -73,8 +73,8 @@ class NotListed(LookupError):
 
 
 Write = Callable[[Any], bytes]
-_KNOWN_MAX: Final = 256
-"""Longer values are written each time: the variables of a task may be large."""
+_ENV: Final = 7
+"""The place of the variables in a container."""
 _SIZES: Final = tuple(bytes((size,)) for size in range(128))
 
 
@@ -85,6 +85,11 @@ def written(message: str, content: Mapping[str, Any]) -> bytes:
         return b"".join([fields[name](value) for name, value in content.items()])
     except KeyError as error:
         raise NotListed(f"{message} has a field that is not written here: {error}") from error
+
+
+def variables(content: Mapping[str, str]) -> bytes:
+    """Return the variables of a container, which are entries of a list in JSON."""
+    return _ENTRIES_OF_ENV(content)
 
 
 def pod(metadata: bytes, spec: bytes, container: bytes) -> bytes:
@@ -108,6 +113,8 @@ def _tag(place: int, *, is_number: bool = False) -> bytes:
 
 def _number(value: int) -> bytes:
     """Return a number, or whether something is so; a negative number is one of 64 bits."""
+    if 0 <= value < 1 << 14:
+        return _SIZES[value] if value < len(_SIZES) else bytes((value & 127 | 128, value >> 7))
     left = int(value) & (1 << 64) - 1
     found = bytearray()
     while left > 127:
@@ -146,27 +153,31 @@ def _field(place: int, kind: str) -> Write:
     if kind == "amount":
         return lambda value: tag + _sized(_amount(value))
     if kind in ("texts", "amounts"):
-        entry = _entry(tag, _amount if kind == "amounts" else str.encode)
-        return lambda values: b"".join([entry(*item) for item in values.items()])
-    if kind == "variables":
-        entry = _entry(tag, str.encode)
-        return lambda values: b"".join([entry(*_pair(value)) for value in values])
+        return _entries(tag, _amount if kind == "amounts" else str.encode)
     return lambda content: tag + _sized(written(kind, content))
 
 
-def _entry(tag: bytes, write: Callable[[str], bytes]) -> Callable[[str, str], bytes]:
-    def entry(name: str, value: str) -> bytes:
-        return tag + _sized(_FIRST + _sized(name.encode()) + _SECOND + _sized(write(value)))
+def _entries(tag: bytes, write: Callable[[str], bytes]) -> Callable[[Mapping[str, str]], bytes]:
+    """Return what writes the entries of a dictionary: messages of a name and a value."""
 
-    # The pods of a job have nearly all their labels and variables in common.
-    known = lru_cache(maxsize=256)(entry)
-    return lambda name, value: known(name, value) if len(value) < _KNOWN_MAX else entry(name, value)
+    # The pods of a job have the same names.
+    @lru_cache(maxsize=256)
+    def first(name: str) -> bytes:
+        return _FIRST + _sized(name.encode()) + _SECOND
 
+    def entries(values: Mapping[str, str]) -> bytes:
+        parts: list[bytes] = []
+        for name, value in values.items():
+            start, content = first(name), write(value)
+            size = len(content)
+            whole = len(start) + 1 + size
+            if whole < len(_SIZES):
+                parts += (tag, _SIZES[whole], start, _SIZES[size], content)
+            else:
+                parts += (tag, _sized(start + _sized(content)))
+        return b"".join(parts)
 
-def _pair(variable: Mapping[str, str]) -> tuple[str, str]:
-    if len(variable) > 2:
-        raise KeyError(next(name for name in variable if name not in ("name", "value")))
-    return variable["name"], variable["value"]
+    return entries
 
 
 def _inside(place: int, write: Write) -> Write:
@@ -175,4 +186,5 @@ def _inside(place: int, write: Write) -> Write:
 
 _FIRST: Final = _tag(1)
 _SECOND: Final = _tag(2)
+_ENTRIES_OF_ENV: Final = _entries(_tag(_ENV), str.encode)
 _POD: Final = PROTOBUF_MARK + _part(1, _part(1, b"v1") + _part(2, b"Pod"))
