@@ -135,6 +135,17 @@ def test_a_pod_leaves_out_what_the_task_finds_in_the_secret_of_its_job() -> None
     assert pod == {"PAI_HOST_IP_worker_8": "10.9.9.9", "PAI_TASK_INDEX": "7"}
 
 
+def test_few_variables_are_written_into_few_pods_and_into_a_secret_for_many() -> None:
+    shared = {f"PAI_HOST_IP_worker_{index}": f"10.0.0.{index}" for index in range(8)}
+    hosts = [f"worker {index} 10.0.0.{index}\n" for index in range(200)]
+    few = a_launch(shared_env=shared, hosts="".join(hosts[:8]))
+    many = a_launch(shared_env=shared, hosts="".join(hosts))
+    assert bundles().of(few).env == ""
+    assert shared.items() <= environment(a_pod(few)).items()
+    assert bundles().of(many).env != ""
+    assert not shared.keys() & environment(a_pod(many)).keys()
+
+
 def test_pods_that_are_encoded_together_are_those_that_are_made_one_by_one() -> None:
     devices = [DeviceRequest({"nvidia.com/gpu": count}, {"CUDA_VISIBLE_DEVICES": str(count)}) for count in (1, 2)]
     launches = [

@@ -32,7 +32,10 @@ CODE_BYTES_MAX: Final = 8 << 20
 """The limit on packed code, since Secrets are kept by the cluster's own database."""
 CODE_PART_BYTES: Final = 1_000_000
 INLINE_ENV_BYTES: Final = 8 << 10
-"""Up to this size the variables of all tasks are written into each pod, which saves an object."""
+"""Up to this size in all pods together, the variables of all tasks are written into each, which saves an object.
+
+The API server keeps each variable of a pod twice, once for the field's manager, and sends both with every change.
+"""
 _CACHED: Final = 64
 _HUB: Final = "https://index.docker.io/v1/"
 
@@ -120,7 +123,7 @@ class Bundles:
         names = tuple(self._add(bodies, launch.key, "files", part) for part in _parts(files))
         env = registry = ""
         variables: Mapping[str, str] = {}
-        if not is_inline(launch.shared_env):
+        if not is_inline(launch):
             variables = self._variables(launch)
             content = {name: text.encode() for name, text in {**launch.shared_env, **variables}.items()}
             env = self._add(bodies, launch.key, "env", content)
@@ -161,12 +164,12 @@ def job_labels(scope: str, key: AttemptKey) -> dict[str, str]:
     return {SCOPE_LABEL: scope, JOB_LABEL: label_value(key.job), ATTEMPT_LABEL: str(key.job_attempt)}
 
 
-def is_inline(shared_env: Mapping[str, str]) -> bool:
+def is_inline(launch: LaunchTask) -> bool:
     """Return whether the variables of all tasks are small enough to be written into each pod."""
-    size = 0
-    for name, text in shared_env.items():
+    most, size = INLINE_ENV_BYTES // max(1, launch.hosts.count("\n")), 0
+    for name, text in launch.shared_env.items():
         size += len(name) + len(text)
-        if size > INLINE_ENV_BYTES:
+        if size > most:
             return False
     return True
 
