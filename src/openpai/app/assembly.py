@@ -26,7 +26,6 @@ from openpai.app.datadir import DataDir, open_data_dir, refuse_half_restored, vi
 from openpai.app.disk_guard import Reserve, Room, RoomGuard, require_room_to_start
 from openpai.app.health import DatabaseHealth, Readiness
 from openpai.app.housekeeping import DAY_MS, Housekeeping, limits_of
-from openpai.app.identity import open_sign_on, read_identity
 from openpai.app.keys import unlock
 from openpai.app.leadership import Follower, Leadership
 from openpai.app.log_growth import grown_logs, note_growth_forever
@@ -124,7 +123,12 @@ class _Rooms:
 async def build(settings: Settings, shown: tuple[ServerSetting, ...] = ()) -> AsyncIterator[Server]:
     """Open everything a server needs, and close it afterwards. Raises Refused for settings that cannot work."""
     promised = promised_at_start(settings)
-    identity = read_identity(settings.identity) if settings.identity is not None else None
+    sign_on_of = None
+    if settings.identity is not None:
+        # Most servers have none.
+        from openpai.app.identity import open_sign_on, read_identity
+
+        sign_on_of = partial(open_sign_on, read_identity(settings.identity))
     async with AsyncExitStack() as stack:
         rooms = await _open(settings, stack)
         storages = StorageService(rooms.storages, rooms.vault, rooms.clock, keep_out=(rooms.data.root,))
@@ -134,8 +138,8 @@ async def build(settings: Settings, shown: tuple[ServerSetting, ...] = ()) -> As
         parts = rooms.commands.alert_parts = replace(_alert_parts(settings, rooms, stack, storages), metrics=metrics)
         leadership = Follower() if settings.api_only else await _leadership(settings, rooms, stack, promised)
         sign_on = None
-        if identity is not None:
-            sign_on, provider = open_sign_on(identity, rooms.vault, rooms.clock)
+        if sign_on_of is not None:
+            sign_on, provider = sign_on_of(rooms.vault, rooms.clock)
             if provider is not None:
                 stack.push_async_callback(provider.close)
         plugin_pages = read_plugin_pages(settings.plugin_pages or "")

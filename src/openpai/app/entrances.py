@@ -13,6 +13,7 @@ from typing import Final
 
 import uvicorn
 
+import openpai.protocol.reading  # noqa: F401  # or the first job file would wait for it
 from openpai.api.shell_frames import MESSAGE_MAX
 from openpai.app.application_ports import application_entrance
 from openpai.app.assembly import Server

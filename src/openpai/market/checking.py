@@ -16,11 +16,9 @@ from openpai.market.items import Content, Kind, Visibility
 from openpai.protocol.errors import Fault, InvalidParameters, InvalidProtocol
 from openpai.protocol.job import VIRTUAL_CLUSTER_NAME
 from openpai.protocol.parsing import Lines, parse
-from openpai.protocol.reading import read_job
 from openpai.protocol.references import MASK, entries, mapping
 from openpai.protocol.sweeps import is_sweep
 from openpai.protocol.templates import is_reference
-from openpai.protocol.v1 import is_v1
 from openpai.protocol.wording import harmless, listed
 
 _SCHEMES: Final = ("https", "http", "s3", "gs", "hf", "az", "abfs", "webhdfs", "git+https", "ftp")
@@ -81,6 +79,10 @@ def check_protocol(text: str) -> None:
         error.message = error.message.replace("the job file has", "this would publish what only you may know:", 1)
         error.advice = "remove the lines named above, or write " + _EACH_THEIR_OWN
         raise error
+    # A server that starts decides before it checks its first item.
+    from openpai.protocol.reading import read_job
+    from openpai.protocol.v1 import is_v1
+
     first = parsed.documents[0] if parsed.documents else None
     if is_v1(mapping(first)):
         raise InvalidProtocol((Fault("", "the file is of protocol version 1", 1, "protocolVersion: 2"),))

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from openpai.access.quotas import Quota, quotas_for
 from openpai.lifecycle.actions import wanted
@@ -62,16 +62,18 @@ from openpai.ports.task_usage import TaskUse
 from openpai.ports.usage import BeyondQuota, UsageStore
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 from openpai.protocol.findings import Finding
-from openpai.protocol.job import JobSpec
+from openpai.protocol.job import LONG_JOB_BYTES, JobSpec
 from openpai.protocol.outputs import outputs_of
 from openpai.protocol.placement import PRIORITY_OF, asked_class, is_private, placement_of, priority, time_limit_ms
-from openpai.protocol.reading import LONG_JOB_BYTES, Read, read_job
 from openpai.protocol.sweeps import MARKET_TAG, as_sent, is_sweep
 from openpai.protocol.writing import dump_masked
 from openpai.runtime.builtin_plugins import BUILT_IN
 from openpai.runtime.plugins import Plugins, plugin_faults, plugin_warnings
 from openpai.scheduler.interface import Amount
 from openpai.scheduler.model import Wait
+
+if TYPE_CHECKING:
+    from openpai.protocol.reading import Read
 
 _WAITING: Final = (JobPhase.HELD, JobPhase.QUEUED, JobPhase.BACKING_OFF)
 
@@ -172,6 +174,9 @@ class PlatformCommands(
         return record_, spec, read.warnings, quotas
 
     def _read(self, text: bytes, taken: Mapping[str, Any] | None) -> Read:
+        # A server that starts decides before it reads its first job file.
+        from openpai.protocol.reading import read_job
+
         plugins = self._plugins
         return read_job(
             text,

@@ -11,7 +11,7 @@ from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.submitting import check_runnable
 from openpai.ports.store import JobRecord
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
-from openpai.protocol.schema import TASKS_MAX
+from openpai.protocol.job import TASKS_MAX
 from openpai.protocol.wording import plural
 
 NAMED_MAX = 5

@@ -31,7 +31,6 @@ from openpai.protocol.documents import document_of
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
 from openpai.protocol.job import JobSpec
 from openpai.protocol.placement import placement_of
-from openpai.protocol.reading import read_job
 from openpai.protocol.spelling import nearest
 from openpai.protocol.storages import uses
 from openpai.protocol.wording import amount, exact, listed, plural
@@ -199,6 +198,8 @@ def _hardware_faults(leader: Leader, record: JobRecord) -> Iterator[Fault]:
 
 def check_repeated(by: Submitter, text: bytes, first: JobRecord, secrets: Sealer) -> None:
     """Raise ConflictJobError unless the file equals the one that the job `first` was submitted with."""
+    from openpai.protocol.reading import read_job
+
     first_secrets = without_keys(secrets.open(first.sealed))
     spec, own_secrets = hidden(read_job(text, first_secrets if by.clone_of else None).spec)
     is_same = _spec_text(first.spec, by.user) == _spec_text(spec, by.user)

@@ -16,6 +16,9 @@ VIRTUAL_CLUSTER_NAME: Final = r"^[A-Za-z0-9]([A-Za-z0-9_. -]{0,62}[A-Za-z0-9_.-]
 SHM_MB_DEFAULT: Final = 512
 MAX_JOB_BYTES: Final = 1024 * 1024
 """The limit on the size of a job file."""
+LONG_JOB_BYTES: Final = 64 * 1024
+"""A longer file takes seconds to read or write, so it is done in a thread."""
+TASKS_MAX: Final = 10_000
 PLUGIN_PREFIX: Final = "com.microsoft.pai.runtimeplugin"
 
 

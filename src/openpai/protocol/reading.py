@@ -16,11 +16,12 @@ from pydantic import ValidationError
 
 from openpai.protocol.documents import spec_of
 from openpai.protocol.errors import Fault, InvalidProtocol, Refused
-from openpai.protocol.findings import FAULTS_MAX, Finding, findings_of
+from openpai.protocol.findings import FAULTS_MAX, Finding
 from openpai.protocol.job import MAX_JOB_BYTES, JobSpec
 from openpai.protocol.parsing import Lines, Parsed, parse, path_text
 from openpai.protocol.references import MASK, reference_faults, unmasked
 from openpai.protocol.schema import JobSection
+from openpai.protocol.schema_findings import findings_of
 from openpai.protocol.sweep_checking import sweep_faults
 from openpai.protocol.syntax import unfit_texts
 from openpai.protocol.templates import RENDERED_MAX, is_renderable
@@ -28,8 +29,6 @@ from openpai.protocol.v1 import is_v1, upgrade
 from openpai.protocol.warnings import warnings_of
 from openpai.protocol.wording import cut
 
-LONG_JOB_BYTES: Final = 64 * 1024
-"""A longer file takes seconds to read or write, so it is done in a thread."""
 WARNINGS_MAX: Final = 100
 TEXT_MAX: Final = 1000
 _JOB_KEYS: Final = frozenset({"protocolVersion", "taskRoles", "prerequisites", "jobName"})

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from openpai.protocol.application_faults import application_faults
 from openpai.protocol.findings import Finding
-from openpai.protocol.job import PLUGIN_PREFIX
+from openpai.protocol.job import PLUGIN_PREFIX, TASKS_MAX
 from openpai.protocol.outputs import STARS_MAX, output_fault, stars_in
 from openpai.protocol.parsing import Path
 from openpai.protocol.progress_pattern import EXAMPLE, PATTERN_MAX, InvalidPattern, compiled, progress_pattern
-from openpai.protocol.schema import TASKS_MAX
 from openpai.protocol.spelling import nearest
 from openpai.protocol.wording import listed
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from openpai.protocol.job import TASKS_MAX
 from openpai.protocol.schema_extras import Extras, OpenSection, optional
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_-]+$"
@@ -21,7 +22,6 @@ NAME_MAX: Final = 255
 WORD_MAX: Final = 128
 SECTIONS_MAX: Final = 500
 """How many task roles, prerequisites or deployments a job may have: far beyond any real one."""
-TASKS_MAX: Final = 10_000
 PORTS_MAX: Final = 1_000
 LABELS_MAX: Final = 100
 COUNT_MAX: Final = 2**31 - 1

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from openpai.protocol.schema import COUNT_MAX, CPUS_MAX, IMAGE_PATTERN, LABELS_MAX, PORTS_MAX, SECTIONS_MAX, TASKS_MAX
+from openpai.protocol.job import TASKS_MAX
+from openpai.protocol.schema import COUNT_MAX, CPUS_MAX, IMAGE_PATTERN, LABELS_MAX, PORTS_MAX, SECTIONS_MAX
 
 Minimum = Annotated[int, Field(ge=1, le=COUNT_MAX)]
 Memory = Annotated[int, Field(ge=1, le=COUNT_MAX)]

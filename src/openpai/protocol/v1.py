@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from openpai.protocol.findings import FAULTS_MAX, Finding, findings_of, keys_of
+from openpai.protocol.findings import FAULTS_MAX, Finding
 from openpai.protocol.parsing import Path
 from openpai.protocol.references import entries, mapping
 from openpai.protocol.schema import NAME_PATTERN, WORD_PATTERN
+from openpai.protocol.schema_findings import findings_of, keys_of
 from openpai.protocol.schema_v1 import JobV1, PortV1, TaskRoleV1
 from openpai.protocol.spelling import nearest
 from openpai.protocol.wording import listed

@@ -9,11 +9,12 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from openpai.protocol import schema, schema_extras
-from openpai.protocol.findings import REPLACED_IN, Finding, keys_of
+from openpai.protocol.findings import REPLACED_IN, Finding
 from openpai.protocol.job import PLUGIN_PREFIX, JobSpec, TaskRole
 from openpai.protocol.parsing import Path
 from openpai.protocol.peer_variables import missing_peers
 from openpai.protocol.references import entries, mapping
+from openpai.protocol.schema_findings import keys_of
 from openpai.protocol.spelling import LEGAL_MAX, misspelt, nearest
 from openpai.protocol.templates import SCOPES, Scope, is_reference, references, resolve, scope_of
 from openpai.protocol.wording import listed

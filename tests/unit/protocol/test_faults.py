@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from openpai.protocol.errors import InvalidProtocol
-from openpai.protocol.findings import FAULTS_MAX, PATTERNS
+from openpai.protocol.findings import FAULTS_MAX
 from openpai.protocol.reading import read_job
 from openpai.protocol.schema import json_schema
+from openpai.protocol.schema_findings import PATTERNS
 from openpai.protocol.spelling import nearest
 
 from .jobs import faults_in, job, job_with_worker, only_fault, text_of

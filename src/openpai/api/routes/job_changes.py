@@ -16,7 +16,7 @@ from openpai.api.routing import Router
 from openpai.api.sessions import Caller
 from openpai.lifecycle.rescaling import RoleScale
 from openpai.ports.queues import Beside
-from openpai.protocol.schema import TASKS_MAX
+from openpai.protocol.job import TASKS_MAX
 from openpai.protocol.wording import plural
 
 router = Router("jobs")

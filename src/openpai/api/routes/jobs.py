@@ -27,7 +27,7 @@ from openpai.orchestrator.submitting import submitter_of
 from openpai.ports.platform import Submitter
 from openpai.ports.queries import JobFilter, JobPage
 from openpai.protocol.errors import Refused
-from openpai.protocol.reading import LONG_JOB_BYTES
+from openpai.protocol.job import LONG_JOB_BYTES
 from openpai.protocol.writing import masked_yaml
 from openpai.wire import jobs as wire
 from openpai.wire.jobs import CheckedJob, JobDetail, JobSummary, Submitted

@@ -172,8 +172,12 @@ def _text(found: bytes) -> str:
 
 def _time(found: Any, name: str) -> datetime | None:
     """Return a time of a message; the nearest that there is for one that no clock shows."""
-    if not found.HasField(name) or not (seconds := getattr(found, name).seconds):
-        return None
+    return _time_at(seconds) if found.HasField(name) and (seconds := getattr(found, name).seconds) else None
+
+
+# Pods of a gang begin within the same seconds.
+@lru_cache(maxsize=1024)
+def _time_at(seconds: int) -> datetime:
     try:
         return _EPOCH + timedelta(seconds=seconds)
     except OverflowError:
@@ -249,16 +253,21 @@ def _status(found: Any) -> PodStatus:
 
 
 def _condition(found: Any) -> Condition:
-    return Condition(
-        type=_text(found.type), status=_text(found.status), reason=_text(found.reason), message=_text(found.message)
-    )
+    return _condition_of(found.type, found.status, found.reason, found.message)
+
+
+# What is kept of them has no times, so nearly all pods have the same.
+@lru_cache(maxsize=256)
+def _condition_of(kind: bytes, status: bytes, reason: bytes, message: bytes) -> Condition:
+    return Condition(type=_text(kind), status=_text(status), reason=_text(reason), message=_text(message))
 
 
 def _container_status(found: Any) -> ContainerStatus:
+    now = found.state
     state = ContainerState(
-        waiting=_if_there(found.state, "waiting", _waiting),
-        running=_if_there(found.state, "running", _running),
-        terminated=_if_there(found.state, "terminated", _terminated),
+        waiting=_waiting(now.waiting) if now.HasField("waiting") else None,
+        running=Running(started_at=_time(now.running, "started_at")) if now.HasField("running") else None,
+        terminated=_terminated(now.terminated) if now.HasField("terminated") else None,
     )
     allocated = tuple([_allocated(each) for each in found.allocated])
     return ContainerStatus(name=_text(found.name), state=state, ready=found.ready, allocated_resources_status=allocated)
@@ -266,10 +275,6 @@ def _container_status(found: Any) -> ContainerStatus:
 
 def _waiting(found: Any) -> Waiting:
     return Waiting(reason=_text(found.reason), message=_text(found.message))
-
-
-def _running(found: Any) -> Running:
-    return Running(started_at=_time(found, "started_at"))
 
 
 def _terminated(found: Any) -> Terminated:
