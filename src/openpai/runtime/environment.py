@@ -112,13 +112,13 @@ class JobEnvironment:
         self._peers = {(peer.role, peer.index): peer for peer in view.peers}
         self._spellings = _spellings(role.name for role in view.roles)
         # Index 0 of every role first, since these are usually the masters that other tasks connect to.
-        told: dict[tuple[str, int], dict[str, str]] = {}
+        about_peers: dict[tuple[str, int], dict[str, str]] = {}
         peers = (
-            told.setdefault((peer.role, peer.index), self._about_one(peer))
+            about_peers.setdefault((peer.role, peer.index), self._about_one(peer))
             for peer in sorted(view.peers, key=lambda peer: peer.index)
         )
         self.shared = _within_limits(_about_job(view), self._about_lists(view), peers)
-        self._in_shared = frozenset([one for one, about in told.items() if about.items() <= self.shared.items()])
+        self._in_shared = frozenset([one for one, about in about_peers.items() if about.items() <= self.shared.items()])
         self.hosts = "".join(map(_host_line, view.peers))
 
     def of(self, task: Self) -> dict[str, str]:
