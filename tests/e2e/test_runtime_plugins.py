@@ -45,7 +45,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def log_of(server: Server, name: str, stream: str = "stdout", role: str = "worker") -> str:
-    return server.http.get(f"/jobs/admin~{name}{LOG.format(role=role, stream=stream)}").text
+    answer = server.http.get(f"/jobs/admin~{name}{LOG.format(role=role, stream=stream)}")
+    assert answer.status_code == 200, answer.text
+    return answer.text
 
 
 @pytest.mark.skipif(not FILES, reason=f"no sample job files in {SAMPLES.parent.name}/ beside the checkout")
@@ -58,7 +60,7 @@ def test_the_jobs_of_openpai_runtimes_own_tests_run_to_their_end(server: Server)
         lines = log_of(server, name).splitlines()
         assert [line for line in lines if line.endswith("start ...")] == [
             "PreCommands start ...", "Commands start ...", "PostCommands start ...",
-        ]  # fmt: skip
+        ], (lines, log_of(server, name, "stderr"), log_of(server, name, "runtime"))  # fmt: skip
     assert server.ended("sshbarrier_test_job") == "SUCCEEDED", log_of(server, "sshbarrier_test_job", "stderr", "master")
     assert "trained with -np 4 -H master-0:2,worker-0:2" in log_of(server, "sshbarrier_test_job", role="master")
     assert "all tasks of the job can be reached" in log_of(server, "sshbarrier_test_job", "stderr", "master")

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import httpx
 import pytest
 from fastapi.routing import APIRoute
 
@@ -139,6 +140,7 @@ async def test_what_is_described_is_so(who: str, tmp_path: Path) -> None:
     if program is None:
         pytest.skip("schemathesis is not installed; it is in the dependency group dev")
     options = ["--continue-on-failure", "--no-color", "--warnings=off", "--suppress-health-check=all"]
+    options += ["--request-timeout=120"]
     options += [f"--header=Authorization: Bearer {TOKENS[who]}"] if who in TOKENS else []
     used = list(OPERATIONS) if who == "admin" else _used_by(Role.USER if who == "ann" else Role.GUEST)
     options += [f"--include-operation-id={name}" for name in used] if who != "admin" else []
@@ -149,7 +151,9 @@ async def test_what_is_described_is_so(who: str, tmp_path: Path) -> None:
         # What is wrong is refused by the same code for all users.
         options += ["--mode=positive"] if who != "admin" else []
     failed_before = failures()
-    async with open_described(tmp_path) as (_, url):
+    async with open_described(tmp_path) as (_, url), httpx.AsyncClient(timeout=None) as http:
+        # It is written for the first request, which on a busy machine takes longer than Schemathesis waits.
+        await http.get(f"{url}/openapi.json")
         process = await asyncio.create_subprocess_exec(
             program, "--config-file=schemathesis.toml", "run", f"{url}/openapi.json", *options,
             cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
