@@ -129,7 +129,8 @@ def _set(run: _Run, expression: Binary) -> Vector:
     if expression.operator == "or":
         known = {_key(labels, on) for labels in left}
         return left | {labels: value for labels, value in right.items() if _key(labels, on) not in known}
-    others = {_key(labels, on) for labels in right}
+    # Of thousands of GPUs that are held none is compared where nothing is measured.
+    others = {_key(labels, on) for labels in right} if left else set()
     is_and = expression.operator == "and"
     return {labels: value for labels, value in left.items() if (_key(labels, on) in others) is is_and}
 

@@ -9,6 +9,7 @@ import pytest
 from openpai.alerts.evaluating import Result, evaluate
 from openpai.alerts.expressions import DEPTH_MAX, Expression, ExpressionError, parse, selectors
 from openpai.alerts.series import SERIES_MAX, Data, Fetched, Labels, Vector, as_labels, matching
+from tests.costs import lines_run
 
 
 def labels(**pairs: str) -> Labels:
@@ -69,6 +70,14 @@ def test_labels_that_must_agree_may_be_named() -> None:
     age = {labels(job="a", user="ann"): 9000.0, labels(job="b", user="bob"): 10.0}
     result = worth("gpu < 5 and on (job) age > 7200", gpu=gpu, age=age)
     assert result.vector == {labels(job="a", gpu="0"): 3.0}
+
+
+def test_thousands_of_series_are_not_compared_with_none() -> None:
+    expression = parse("used > 1024 unless on (task) held")
+    held = {labels(task=str(number), node="n1"): 1.0 for number in range(5_000)}
+    data = data_for(expression, {"held": held})
+    assert lines_run(lambda: evaluate(expression, data)) < 1_000
+    assert evaluate(expression, data).vector == {}
 
 
 def test_functions_of_ranges() -> None:
