@@ -18,6 +18,8 @@
   addEventListener("error", function (event) {
     var of = event.target;
     if (isMissing || !(of instanceof HTMLScriptElement || (of instanceof HTMLLinkElement && of.rel === "stylesheet"))) return;
+    // Extensions of browsers put scripts of their own into pages, which need none of them.
+    if (new URL(of.src || of.href, location.href).origin !== location.origin) return;
     isMissing = true;
     later();
   }, true);

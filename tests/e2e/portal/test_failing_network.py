@@ -62,3 +62,24 @@ def test_a_page_behind_a_link_comes_without_loading_all_again(person: Visitor) -
     assert asked
     expect(person.page.locator("main [aria-busy=true]")).to_have_count(0)
     assert person.page.evaluate("window.isSame")
+
+
+def test_a_page_stays_when_a_script_of_others_fails(person: Visitor) -> None:
+    person.page.clock.install()
+    person.open("/", "Hello, admin")
+    asked: list[str] = []
+    person.page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    person.page.evaluate(
+        """new Promise((failed) => {
+            const script = document.createElement("script");
+            script.onerror = failed;
+            script.src = "https://extension.invalid/script.js";
+            document.head.append(script);
+        })"""
+    )
+    with person.page.expect_request("**/last.js"):
+        # What the page asks for after the script failed comes before this.
+        person.page.evaluate("setTimeout(() => fetch('/last.js'), 1500)")
+        person.page.clock.run_for(2_000)
+    assert "script.js" in asked
+    assert "first.js" not in asked
