@@ -25,6 +25,20 @@ class Proposal(Protocol):
         ...
 
 
+class Freed(dict[str, int]):
+    """Counts how often something was freed, by virtual cluster; "" for anything anywhere."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        super().__init__(counts)
+        self.lately = set(counts)
+        """The virtual clusters whose counts grew since the queue last took note of that, or more."""
+
+    def grow(self, virtual_cluster: str) -> None:
+        """Count that something was freed in a virtual cluster."""
+        self[virtual_cluster] = self.get(virtual_cluster, 0) + 1
+        self.lately.add(virtual_cluster)
+
+
 class Cluster:
     """The state of the scheduler, as built from a configuration and changed by facts."""
 
@@ -42,9 +56,7 @@ class Cluster:
         self.gangs_of: dict[str, dict[str, GangRecord]] = {name: {} for name in config.virtual_clusters}
         self.demoted: dict[str, set[str]] = {}
         """Gangs that lost their guarantee and run on, by virtual cluster."""
-        self.freed: dict[str, int] = dict.fromkeys(config.virtual_clusters, 0)
-        """Counts how often something was freed, by virtual cluster; "" for anything anywhere."""
-        self.freed[""] = 0
+        self.freed = Freed(dict.fromkeys(["", *config.virtual_clusters], 0))
         self.watching: dict[str, set[str]] = {}
         """By chain, the virtual clusters with a gang that waits for something that other virtual clusters may free."""
         self.rebound: set[str] = set()
@@ -159,14 +171,14 @@ class Cluster:
     def note_freed(self, virtual_cluster: str, chains: Iterable[Chain]) -> None:
         """Record that devices or promised cells of these chains were freed: requests that failed before may fit now."""
         freed = self.freed
-        freed[""] += 1
-        freed[virtual_cluster] = freed.get(virtual_cluster, 0) + 1
+        freed.grow("")
+        freed.grow(virtual_cluster)
         if self.watching:
             for group in {group for chain in chains for group in self.watching.pop(chain.spec.name, ())}:
-                freed[group] = freed.get(group, 0) + 1
+                freed.grow(group)
 
     def note_all_freed(self) -> None:
         """Record that any request may fit now."""
         self.watching.clear()
-        for name in self.freed:
-            self.freed[name] += 1
+        for name in list(self.freed):
+            self.freed.grow(name)

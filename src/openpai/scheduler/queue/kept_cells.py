@@ -33,7 +33,7 @@ class KeptCells:
         for name in [name for name, at_ms in state.again_ms.items() if self._now_ms >= at_ms]:
             del state.again_ms[name]
             state.queue.touch(name)
-        for name in state.queue.due_among(state.kept, state.core.cluster.freed):
+        for name in state.queue.due_among(state.kept, state.core.cluster.freed) if state.kept else ():
             waiting = state.queue.get(state.kept[name].gang)
             if waiting is None or not self._may_go_first(waiting, name):
                 state.keep(name, None)
@@ -106,6 +106,8 @@ class KeptCells:
     def keep(self) -> bool:
         """Keep cells for the most urgent patient gang of each virtual cluster; return whether others were opened."""
         cluster, patient = self._state.core.cluster, self._patient
+        if not patient:
+            return self._has_opened
         self._patient = {}
         before = cluster.freed[""]
         for name, waiting in patient.items():

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from openpai.scheduler.cells.cluster import Freed
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.snapshot import request_in, request_out
 from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Order, Topology
@@ -152,7 +153,7 @@ def _memory_out(state: SchedulerState) -> dict[str, Any]:
 def _take_memory(state: SchedulerState, data: Mapping[str, Any]) -> None:
     cluster = state.core.cluster
     state.queue.load(data["queue"])
-    cluster.freed = dict(data["freed"])
+    cluster.freed = Freed(data["freed"])
     cluster.watching = {chain: set(names) for chain, names in data["watching"].items()}
     state.promoted_at = dict(data["promoted_at"])
     state.retry_ms, state.again_ms = dict(data["retry_ms"]), dict(data["again_ms"])

@@ -8,11 +8,12 @@ without sorting. The cost of one pass depends on the number of different request
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
+from openpai.scheduler.cells.cluster import Freed
 from openpai.scheduler.cells.model import Code, Shape, Wait, shape_of
 from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.limits import gpus_of
@@ -51,7 +52,7 @@ class Waiting:
         return sum(sum(request.sizes()) for request in self.requests)
 
 
-Freed = tuple[int, int]
+Counts = tuple[int, int]
 """How often something was freed in a virtual cluster, and anywhere, or -1 if that does not matter."""
 
 Line = list[tuple[LaneKey, Waiting]]
@@ -131,8 +132,12 @@ class Queue:
         self._groups: dict[str, dict[Shape, Lane]] = {}
         self._touched: set[str] = set()
         """Groups that must be considered even if nothing was freed there."""
-        self._seen: dict[str, Freed] = {}
+        self._stale: set[str] = set()
+        """Groups in which something may have been freed since they were last considered: no other need be compared."""
+        self._seen: dict[str, Counts] = {}
         """By group, what had been freed when the whole group was last considered."""
+        self._borrowed: set[str] = set()
+        """The groups of which some gangs could borrow then."""
         self._all_seen = -1
         """The count of all freed things when all groups were last considered."""
         self._lane_of: dict[str, Lane] = {}
@@ -173,7 +178,7 @@ class Queue:
             gpus_of(gang),
             gang.time_limit_ms,
             gang.is_interruptible,
-            *(shape_of(request) for request in waiting.requests),
+            *map(shape_of, waiting.requests),
         )
         group = group_of(gang)
         lanes = self._groups.setdefault(group, {})
@@ -214,24 +219,37 @@ class Queue:
                         del self._groups[lane.group]
         return waiting
 
-    def due(self, freed: dict[str, int]) -> set[str]:
+    def due(self, freed: Freed) -> set[str]:
         """Return the groups to consider now: something was freed or added there since they were last considered."""
-        return set(self._due(freed))
+        return set(self._due(freed, self._changed(freed)))
 
-    def due_among(self, groups: Iterable[str], freed: dict[str, int]) -> list[str]:
-        """Return which of these groups are to be considered now."""
-        return list(self._due_of(groups, freed))
+    def due_among(self, groups: Collection[str], freed: Freed) -> list[str]:
+        """Return which of these groups are to be considered now; one in which no gang waits only in the next round."""
+        changed = self._changed(freed)
+        return list(self._due_of([group for group in groups if group in changed], freed))
 
-    def _due(self, freed: dict[str, int]) -> dict[str, Freed]:
-        """Return all groups to consider."""
+    def _changed(self, freed: Freed) -> set[str]:
+        """Return all groups that may have to be considered, which are few: every round asks for them.
+
+        What was seen of any other group is still so: nothing was freed or added there, and what is freed elsewhere
+        does not matter, because none of its gangs can borrow, or could when it was last considered.
+        """
+        if freed.lately:
+            self._stale |= freed.lately
+            freed.lately.clear()
+        changed = self._stale | self._touched
+        return changed.union(self._interruptible, self._borrowed) if self._interruptible or self._borrowed else changed
+
+    def _due(self, freed: Freed, changed: set[str]) -> dict[str, Counts]:
+        """Return which of the changed groups to consider."""
         if freed[""] == self._all_seen and not self._touched:
             return {}
-        return self._due_of(self._groups, freed)
+        return self._due_of(changed & self._groups.keys(), freed)
 
-    def _due_of(self, groups: Iterable[str], freed: dict[str, int]) -> dict[str, Freed]:
+    def _due_of(self, groups: Iterable[str], freed: Freed) -> dict[str, Counts]:
         """Return which of these groups to consider, with the counts of freed things that matter to them.
 
-        All counts matter if some gangs of the group may borrow. Every round asks this about all groups.
+        All counts matter if some gangs of the group may borrow.
         """
         seen, touched, borrowing, anywhere = self._seen, self._touched, self._interruptible, freed[""]
         due = {}
@@ -241,15 +259,14 @@ class Queue:
                 due[group] = now
         return due
 
-    def heads(
-        self, order_key: Callable[[Waiting], OrderKey], freed: dict[str, int], given: Callable[[], int]
-    ) -> Iterator[Head]:
+    def heads(self, order_key: Callable[[Waiting], OrderKey], freed: Freed, given: Callable[[], int]) -> Iterator[Head]:
         """Yield the gangs to consider in order: the first of each line, and the next one if that has left meanwhile.
 
         `freed` counts what was freed, by group: a group where nothing was freed or added since the last pass is
         skipped. `given` counts how often devices were granted or returned, after which gangs may sort later.
         """
-        anywhere, worth = freed[""], self._due(freed)
+        anywhere, changed, may_borrow = freed[""], self._changed(freed), bool(self._interruptible)
+        worth = self._due(freed, changed)
         heap = [
             (order_key(line[0][1]), user, lane)
             for group in worth
@@ -261,7 +278,7 @@ class Queue:
         while heap:
             before, user, lane = heappop(heap)
             waiting = lane.lines[user][0][1]
-            if given() != at_first and heap and before < (lesser := order_key(waiting)) > heap[0][0]:
+            if heap and given() != at_first and before < (lesser := order_key(waiting)) > heap[0][0]:
                 heappush(heap, (lesser, user, lane))
                 continue
             yield Head(lane, waiting)
@@ -271,6 +288,9 @@ class Queue:
         self._all_seen = anywhere
         self._seen.update(worth)
         self._touched -= worth.keys()
+        self._stale -= changed
+        for group, counts in worth.items() if may_borrow or self._borrowed else ():
+            (self._borrowed.discard if counts[1] < 0 else self._borrowed.add)(group)
 
     def waiting_in(self, group: str) -> int:
         """Return how many gangs of a group wait."""
@@ -304,6 +324,7 @@ class Queue:
         """Restore the result of `dump`, once the same gangs were added."""
         self._touched = set(data["touched"])
         self._seen = {group: (own, anywhere) for group, (own, anywhere) in data["seen"].items()}
+        self._borrowed = {group for group, (_, anywhere) in self._seen.items() if anywhere >= 0}
         self._all_seen = data["all_seen"]
         for row in data["lanes"]:
             self._lane_of[row["gang"]].load(row)

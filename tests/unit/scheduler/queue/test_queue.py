@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from random import Random
 
+import pytest
+
+from openpai.scheduler.cells.cluster import Freed
 from openpai.scheduler.model import Limit, Node, Preempt, Why
 from openpai.scheduler.queue.scheduler import HivedScheduler
 from openpai.scheduler.queue.waiting_queue import Queue, Waiting
@@ -201,10 +206,52 @@ def test_a_changed_priority_moves_a_waiting_gang_and_stays_with_a_running_one(sc
 
 def test_what_is_freed_while_gangs_are_looked_through_has_them_looked_at_again() -> None:
     """If only the next thing freed anywhere did that, a virtual cluster would depend on what others do."""
-    queue, freed = Queue(), {"": 0, "a": 0}
+    queue, freed = Queue(), Freed({"": 0, "a": 0})
     queue.add(Waiting(gang("waits", 1), (), 1))
     heads = partial(queue.heads, lambda waiting: (0, 0.0, 0, 0, 0, waiting.number), freed, lambda: 0)
     for _ in heads():
-        freed |= {"": 1, "a": 1}
+        freed.grow("")
+        freed.grow("a")
     assert [head.waiting.gang.id for head in heads()] == ["waits"]
     assert not [*heads()]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_virtual_cluster_is_considered_whenever_something_that_matters_to_it_changed(seed: int) -> None:
+    """A queue that compares only what may have changed answers as one that compares everything each time."""
+    dice, names, waiting = Random(seed), ["", "a", "b", "c"], []
+    some, every = [(Queue(), Freed(dict.fromkeys(names, 0))) for _ in range(2)]
+    for number in range(120):
+        change, name = dice.randrange(6), dice.choice(names[1:])
+        gone = waiting.pop(dice.randrange(len(waiting))) if waiting and change == 1 else None
+        if change == 0:
+            waiting.append(f"g{number}")
+        pause = dice.randrange(4)
+        found = []
+        for queue, freed in (some, every):
+            if change == 0:
+                may_borrow = number % 5 == 0
+                asked = replace(gang(f"g{number}", 1 + number % 2), virtual_cluster=name, is_interruptible=may_borrow)
+                queue.add(Waiting(asked, (), number))
+            elif gone is not None:
+                queue.remove(gone)
+            elif change == 2:
+                freed.grow("")
+                freed.grow(name)
+            every[1].lately.update(names)
+            there = [name for name in names if queue.waiting_in(name)]
+            found.append([sorted(queue.due(freed)), queue.due_among(there, freed)])
+            every[1].lately.update(names)
+            if change >= 3:
+                heads = queue.heads(lambda each: (0, 0.0, 0, 0, 0, each.number), freed, lambda: 0)
+                # A pass may be broken off, and something may be freed or leave in the middle of it.
+                for at, head in enumerate(heads):
+                    found[-1].append([head.waiting.gang.id])
+                    if at == pause:
+                        if change == 3:
+                            break
+                        freed.grow("")
+                        freed.grow(name)
+                        queue.remove(head.waiting.gang.id)
+        assert found[0] == found[1]
+        waiting = [each for each in waiting if each in some[0]]
