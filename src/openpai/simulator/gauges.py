@@ -28,14 +28,18 @@ class Gauge:
 
     def set(self, level: int, now_ms: int) -> None:
         """Set the amount from now on."""
-        if level != self.level:
-            self.add(level - self.level, now_ms)
+        if now_ms > self._since_ms:
+            self._settle(now_ms)
+        self.level = level
 
     def _settle(self, now_ms: int) -> None:
         """Add the time since the last change to its spans."""
         begin, self._since_ms = self._since_ms, now_ms
-        level, end = self.level, min(now_ms, self._limit_ms)
-        if not level or begin >= end:
+        level = self.level
+        if not level:
+            return
+        end = min(now_ms, self._limit_ms)
+        if begin >= end:
             return
         size, buckets = self._bucket_ms, self._buckets
         first, last = begin // size, end // size

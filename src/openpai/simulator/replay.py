@@ -88,13 +88,12 @@ class Replay:
         jobs, heap, at = self.trace.jobs, self._heap, 0
         step = max(1, self.rules.round_ms)
         while at < len(jobs) or heap:
-            first = min(
-                jobs[at].submitted_ms if at < len(jobs) else heap[0][0],
-                heap[0][0] if heap else jobs[at].submitted_ms,
-            )
+            first = heap[0][0] if heap else jobs[at].submitted_ms
+            if at < len(jobs) and jobs[at].submitted_ms < first:
+                first = jobs[at].submitted_ms
             again_ms = self.scheduler.look_again_ms()
-            if again_ms is not None:
-                first = max(self.now_ms + step, min(first, again_ms)) if again_ms < first else first
+            if again_ms is not None and again_ms < first:
+                first = max(self.now_ms + step, again_ms)
             self.now_ms = now = -(-first // step) * step
             while heap and heap[0][0] <= now:
                 _, kind, _, starts, run = heappop(heap)
@@ -108,7 +107,8 @@ class Replay:
                 self._submit(jobs[at])
                 at += 1
             self._decide()
-            self._estimate()
+            if self._to_estimate:
+                self._estimate()
         self.tally.close(self.now_ms, self.waiting.values())
         return self.tally
 
@@ -161,8 +161,7 @@ class Replay:
         run.began_ms = self.now_ms
         run.starts += 1
         run.has_notice = False
-        sizes = [ask.gpus for ask in run.gang.asks]
-        run.nodes = tuple([(spot.node, size) for spot, size in zip(place.spots, sizes, strict=True)])
+        run.nodes = tuple([(spot.node, ask.gpus) for spot, ask in zip(place.spots, run.gang.asks, strict=True)])
         self.running[run.job.id] = run
         self.tally.start(run.job, run.nodes, self.now_ms, is_first=run.starts == 1)
         self._plan(self.now_ms + run.left_ms, _ENDS, run)

@@ -127,10 +127,13 @@ def report_of(name: str, scheduler: str, tally: Tally, **more: Any) -> Report:
     """Return the report of a finished replay; `more` has the fields that the tally lacks."""
     vcs = [_vc_report(vc_name, vc) for vc_name, vc in tally.vcs.items()]
     fragmented = tally.fragmented.mean()
-    sizes: dict[str, list[int]] = {}
+    by_gpus: dict[int, list[int]] = {}
     for vc in tally.vcs.values():
         for gpus, delay_ms in vc.delays_ms:
-            sizes.setdefault(next(label for most, label in SIZE_CLASSES if gpus <= most), []).append(delay_ms)
+            by_gpus.setdefault(gpus, []).append(delay_ms)
+    sizes: dict[str, list[int]] = {}
+    for gpus, delays_ms in by_gpus.items():
+        sizes.setdefault(next(label for most, label in SIZE_CLASSES if gpus <= most), []).extend(delays_ms)
     return Report(
         name=name,
         scheduler=scheduler,

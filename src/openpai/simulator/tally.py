@@ -56,9 +56,10 @@ class VcTally:
 
     def settle(self, now_ms: int) -> None:
         """Update how much of the promise is free although a waiting job could use it."""
-        left = self.quota - self.guaranteed.level
-        is_enough = left > 0 and bool(self.sizes) and min(self.sizes) <= left
-        self.stranded.set(left if is_enough else 0, now_ms)
+        left, sizes = self.quota - self.guaranteed.level, self.sizes
+        stranded = left if left > 0 and sizes and min(sizes) <= left else 0
+        if stranded != self.stranded.level:
+            self.stranded.set(stranded, now_ms)
 
 
 class _Waiting(Protocol):
@@ -115,9 +116,10 @@ class Tally:
             vc.delays_ms.append((job.gpus, now_ms - job.submitted_ms))
         if job.priority >= 0:
             vc.guaranteed.add(job.gpus, now_ms)
-            vc.sizes[job.gpus] -= 1
-            if not vc.sizes[job.gpus]:
+            if vc.sizes[job.gpus] == 1:
                 del vc.sizes[job.gpus]
+            else:
+                vc.sizes[job.gpus] -= 1
             vc.settle(now_ms)
         self._occupy(nodes, 1)
         self._note_fragments(now_ms)
@@ -162,7 +164,9 @@ class Tally:
             self.scattered += (after if after < typical else 0) - (before if before < typical else 0)
 
     def _note_fragments(self, now_ms: int) -> None:
-        self.fragmented.set(self.scattered if self.waiting_jobs else 0, now_ms)
+        fragmented = self.scattered if self.waiting_jobs else 0
+        if fragmented != self.fragmented.level:
+            self.fragmented.set(fragmented, now_ms)
 
     def total_series(self, gauge: str) -> list[float]:
         """Return the sum over all virtual clusters of one of their gauges, span by span."""
@@ -172,11 +176,13 @@ class Tally:
 
 def typical_size(trace: Trace, node_gpus: int) -> int:
     """Return how many GPUs on one node the median task of the trace needs, weighted by GPU time."""
-    weights: Counter[int] = Counter()
+    times_ms: Counter[tuple[int, ...]] = Counter()
     for job in trace.jobs:
-        sizes = job.sizes(node_gpus)
-        for size in set(sizes):
-            weights[size] += size * sizes.count(size) * job.run_ms
+        times_ms[job.sizes(node_gpus)] += job.run_ms
+    weights: Counter[int] = Counter()
+    for sizes, run_ms in times_ms.items():
+        for size in sizes:
+            weights[size] += size * run_ms
     half = sum(weights.values()) / 2
     for size in sorted(weights):
         half -= weights[size]

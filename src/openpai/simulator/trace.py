@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from random import Random
 from typing import Final
 
@@ -47,11 +48,16 @@ class TraceJob:
 
     def sizes(self, node_gpus: int) -> tuple[int, ...]:
         """Return how many GPUs each task needs on one node, largest first."""
-        if self.tasks is None:
-            whole, rest = divmod(self.gpus, node_gpus)
-            return (*[node_gpus] * whole, *([rest] if rest else []))
-        each, over = divmod(self.gpus, self.tasks)
-        return tuple([each + 1] * over + [each] * (self.tasks - over))
+        return _sizes(self.gpus, self.tasks, node_gpus)
+
+
+@lru_cache(maxsize=10_000)
+def _sizes(gpus: int, tasks: int | None, node_gpus: int) -> tuple[int, ...]:
+    if tasks is None:
+        whole, rest = divmod(gpus, node_gpus)
+        return (*[node_gpus] * whole, *([rest] if rest else []))
+    each, over = divmod(gpus, tasks)
+    return tuple([each + 1] * over + [each] * (tasks - over))
 
 
 @dataclass(frozen=True, slots=True)
