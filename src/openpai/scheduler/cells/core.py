@@ -386,6 +386,8 @@ def _remember(memory: dict[Shape, T], shape: Shape, answer: T) -> None:
 
 def _answer(proposal: Proposal) -> Bind | Preempt:
     gang, chain = proposal.request.id, proposal.chain.spec.name
+    if not proposal.touches_others:
+        return Bind(gang, proposal.spots, chain)
     lazily, displaced = tuple(sorted(proposal.lazily_preempted)), tuple(sorted(proposal.displaced))
     if proposal.victims:
         return Preempt(gang, tuple(sorted(proposal.victims)), proposal.spots, chain, lazily, displaced)

@@ -126,7 +126,9 @@ def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Propos
             placement = Placement(request.id, request.priority, request.sizes(), journal, price)
             parts = _place(way, placement, share, request)
             if parts is not None:
-                victims = {gang for part in parts for gang in part.node_cell.opportunistic_on(part.mask)}
+                victims = set[str]()
+                if share.chain.opportunistic_devices:
+                    victims.update(*[part.node_cell.opportunistic_on(part.mask) for part in parts])
                 return Proposal(request, share.chain, parts, journal, victims, undo=journal.undo)
     for share in shares:
         below = share.claimed_below(request.priority)

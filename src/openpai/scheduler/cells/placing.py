@@ -37,7 +37,10 @@ class Placement:
         self.order = sorted(range(len(sizes)), key=lambda member: -sizes[member]) if len(sizes) > 1 else [0]
         self.parts: dict[int, Part] = {}
         self._units: list[Unit] = []
-        self._used: FirstFit[Unit] = FirstFit(lambda unit: clean_of(unit).bit_count())
+        self._used: FirstFit[Unit] | None = None
+        """The units in use, for a gang of several members."""
+        if len(sizes) > 1:
+            self._used = FirstFit(lambda unit: clean_of(unit).bit_count())
 
     def without_loss(self, share: VcShare, within: Within | None = None) -> list[Part] | None:
         """Claim devices for every member without preempting any gang; None if that is impossible."""
@@ -203,7 +206,7 @@ class Placement:
 
     def _touched(self, number: int, within: Within | None) -> Unit | None:
         """Return a unit that this gang already uses and that has room for another member."""
-        if not self._units:
+        if not self._units or self._used is None:
             return None
         return self._used.first(
             number, None if within is None else lambda unit: within.bits >> unit.node_cell.index & 1 > 0
@@ -258,7 +261,7 @@ class Placement:
     def _claim(self, member: int, unit: Unit, mask: int) -> None:
         self.parts[member] = self.journal.claim(self.gang, self.priority, unit, mask)
         self._units.append(unit)
-        if len(self.sizes) > 1:
+        if self._used is not None:
             self._used.use(unit)
 
     def _mark(self) -> tuple[int, int]:
@@ -267,4 +270,5 @@ class Placement:
     def _undo(self, mark: tuple[int, int]) -> None:
         self.journal.undo(mark[0])
         del self._units[mark[1] :]
-        self._used.restart(self._units)
+        if self._used is not None:
+            self._used.restart(self._units)

@@ -25,9 +25,8 @@ PROMOTIONS_MAX: Final = 8
 
 def may_borrow(waiting: Waiting) -> bool:
     """Return whether a gang may start on idle devices of other virtual clusters."""
-    gang = waiting.gang
-    is_plain = len(waiting.requests) == 1 and waiting.requests[0].pinned_cell is None
-    return gang.is_interruptible and gang.priority >= 0 and is_plain
+    gang, requests = waiting.gang, waiting.requests
+    return gang.is_interruptible and gang.priority >= 0 and len(requests) == 1 and requests[0].pinned_cell is None
 
 
 def as_borrower(own: GangRequest) -> GangRequest:

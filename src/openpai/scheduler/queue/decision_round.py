@@ -52,9 +52,9 @@ class Round:
         state.update_turns()
         self._kept.review()
         self._update_drains()
-        decisions = self._take_reserved(limit)
+        decisions = self._take_reserved(limit) if state.reserving else []
         self._look_through(decisions, limit)
-        while len(decisions) < limit and self._take_back_displaced():
+        while state.reserving and len(decisions) < limit and self._take_back_displaced():
             self._look_through(decisions, limit)
         if self._kept.keep():
             # Cells that were kept before are open to all now.
@@ -100,15 +100,14 @@ class Round:
                 if decision is not None:
                     decisions.append(decision)
             # Waiting gangs come first and kept cells are held; gangs that borrow get guarantees from the rest.
-            for name in sorted(state.lent):
+            for name in sorted(state.lent) if state.lent else ():
                 promote(state, name)
         finally:
-            self._kept.release_all()
+            if self._kept.held:
+                self._kept.release_all()
 
     def _take_back_displaced(self) -> bool:
         """Queue gangs again whose reserved devices went to a more urgent gang; return whether there are any."""
-        if not self._state.reserving:
-            return False
         state, gangs = self._state, self._state.core.cluster.gangs
         displaced = [
             waiting

@@ -24,13 +24,13 @@ _NUMBERS: Final = r"[0-9]{1,6}(?:-[0-9]{1,6})?"
 _HINT: Final = re.compile(rf"(?P<chain>.*):(?P<devices>{_NUMBERS}(?:,{_NUMBERS})*)(?:@(?P<level>[0-9]{{1,3}}))?")
 
 
+@lru_cache(maxsize=10_000)
 def hint_of(chain: str, devices: tuple[int, ...], level: int | None = None) -> str:
     """Return the placement hint of a member in a chain; `level` is that of its promised cell."""
     served = "" if level is None else f"@{level}"
     return f"{chain}:{_ranges(devices)}{served}"
 
 
-@lru_cache(maxsize=10_000)
 def _ranges(devices: tuple[int, ...]) -> str:
     """Return device numbers as ranges, such as 0-3,6."""
     found: list[list[int]] = []

@@ -67,7 +67,6 @@ class Kind(NamedTuple):
         return f"jobs of virtual cluster {self.virtual_cluster}{size}"
 
 
-@lru_cache(maxsize=10_000)
 def name_pattern(job: str) -> str:
     """Return the name of a job without its user and its numbers, so that `train-17` is like `train-18`."""
     return _NUMBERS.sub("#", job.rsplit("~", maxsplit=1)[-1])
@@ -75,12 +74,18 @@ def name_pattern(job: str) -> str:
 
 def kinds_of(gang: Gang) -> tuple[Kind, ...]:
     """Return the kinds a gang belongs to, narrowest first."""
-    pattern = name_pattern(gang.job) if gang.job else None
-    return _kinds(gang.virtual_cluster, gang.user or None, gpus_of(gang), pattern)
+    return _kinds_of(gang.virtual_cluster, gang.user, gang.job, gpus_of(gang))
+
+
+@lru_cache(maxsize=KINDS_MAX)
+def _kinds_of(name: str, user: str, job: str, gpus: int) -> tuple[Kind, ...]:
+    # They are asked for again and again while a gang waits, when it starts, and when it ends.
+    return _kinds(name, user or None, gpus, name_pattern(job) if job else None)
 
 
 @lru_cache(maxsize=KINDS_MAX // 4)
 def _kinds(name: str, user: str | None, gpus: int, pattern: str | None) -> tuple[Kind, ...]:
+    # The kinds of like jobs are the same objects, which are found sooner than equal ones.
     named = () if pattern is None else (Kind(name, user, gpus, pattern),)
     own = () if user is None else (Kind(name, user, gpus), Kind(name, user))
     return (*named, *own, Kind(name, None, gpus), Kind(name))
@@ -118,17 +123,15 @@ class _Latest:
             oldest = came.popleft()
             self.total_ms -= oldest[1]
             self.at_once -= oldest[1] <= 0
-            self._gone.append(oldest[1])
-            self._gone_submitted.append(oldest)
+            if self._new < SORTED_AGAIN:
+                self._gone.append(oldest[1])
+            if self._new_submitted < SORTED_AGAIN:
+                self._gone_submitted.append(oldest)
         came.append((submitted_ms, ran_ms))
         self.total_ms += ran_ms
         self.at_once += ran_ms <= 0
         self._new += 1
         self._new_submitted += 1
-        if self._new > SORTED_AGAIN:
-            self._gone.clear()
-        if self._new_submitted > SORTED_AGAIN:
-            self._gone_submitted.clear()
 
     @property
     def ordered(self) -> list[int]:
@@ -136,6 +139,7 @@ class _Latest:
         new, self._new = self._new, 0
         if new > SORTED_AGAIN:
             self._ordered = sorted([ran_ms for _, ran_ms in self.came])
+            self._gone.clear()
         elif new:
             _put_in_order(self._ordered, [self.came[at][1] for at in range(-new, 0)], self._gone)
         return self._ordered
@@ -146,6 +150,7 @@ class _Latest:
         new, self._new_submitted = self._new_submitted, 0
         if new > SORTED_AGAIN:
             self._submitted = sorted(self.came)
+            self._gone_submitted.clear()
         elif new:
             _put_in_order(self._submitted, [self.came[at] for at in range(-new, 0)], self._gone_submitted)
         return self._submitted
@@ -157,9 +162,11 @@ class _Latest:
             self._running = sorted([pair for pair, number in self.running.items() for _ in range(number)])
         return self._running
 
-    def count_running(self, submitted_ms: int, since_ms: int, change: int) -> None:
-        """Count a gang that runs, or with -1 one that runs no longer; one that was not counted changes nothing."""
-        pair = submitted_ms, since_ms
+    def count_running(self, pair: tuple[int, int], change: int) -> None:
+        """Count a gang that runs, or with -1 one that runs no longer; one that was not counted changes nothing.
+
+        `pair` is the time of its submission and its start.
+        """
         number = self.running.get(pair, 0) + change
         if number > 0:
             self.running[pair] = number
@@ -295,22 +302,24 @@ class RunTimes:
     def begin(self, gang: Gang, since_ms: int) -> None:
         """Record that a gang runs; its run time so far is used for gangs submitted near it."""
         insort(self._since.setdefault(gang.virtual_cluster, []), since_ms)
+        pair = gang.submitted_at_ms, since_ms
         for kind in kinds_of(gang):
             latest = self._kinds.get(kind)
             if latest is None:
                 latest = self._kinds[kind] = _Latest()
-            latest.count_running(gang.submitted_at_ms, since_ms, 1)
+            latest.count_running(pair, 1)
 
     def end(self, gang: Gang, since_ms: int) -> None:
         """Record that a gang runs no longer."""
         starts = self._since.get(gang.virtual_cluster, [])
         first = bisect_left(starts, since_ms)
-        if starts[first : first + 1] == [since_ms]:
+        if first < len(starts) and starts[first] == since_ms:
             del starts[first]
+        pair = gang.submitted_at_ms, since_ms
         for kind in kinds_of(gang):
             latest = self._kinds.get(kind)
             if latest is not None:
-                latest.count_running(gang.submitted_at_ms, since_ms, -1)
+                latest.count_running(pair, -1)
 
     def expected(self, gang: Gang, now_ms: int) -> int | None:
         """Return the run time to expect of a waiting gang, from similar gangs submitted around the same time."""
@@ -345,9 +354,10 @@ class RunTimes:
         """
         ended_ms, starts = self._longest.get(virtual_cluster, 0), self._since.get(virtual_cluster)
         ran_ms = now_ms - starts[0] if starts else 0
-        if self.finished(virtual_cluster) >= ENOUGH:
-            ran_ms = min(ran_ms, 2 * ended_ms)
-        return max(ended_ms, ran_ms)
+        if ran_ms > ended_ms:
+            is_enough = self.finished(virtual_cluster) >= ENOUGH
+            return min(ran_ms, 2 * ended_ms) if is_enough else ran_ms
+        return ended_ms
 
     def dump(self) -> dict[str, Any]:
         """Return everything as plain data."""

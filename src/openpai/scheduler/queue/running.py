@@ -65,7 +65,8 @@ class RunningGang:
     def devices(self) -> int:
         """Return how many devices the members that are not over hold."""
         if not self.left:
-            return sum([request.devices for request in self.requests])
+            requests = self.requests
+            return requests[0].devices if len(requests) == 1 else sum([request.devices for request in requests])
         return self.devices_of(member for member in self.places if member not in self.left)
 
     def devices_of(self, members: Iterable[int]) -> int:
@@ -153,21 +154,26 @@ class RunningGangs:
     def settle(self, now_ms: int) -> None:
         """Date everything that happened since the last call to now."""
         self.settle_use(now_ms)
-        for gang, since_ms in self.ended:
-            self.run_times.note(gang, max(0, now_ms - since_ms), now_ms)
-        for held in self._timeless:
-            held.since_ms = now_ms
-            if self.gangs.get(held.gang.id) is held:
-                self.run_times.begin(held.gang, now_ms)
-        self.ended, self._timeless = [], []
+        if self.ended:
+            for gang, since_ms in self.ended:
+                self.run_times.note(gang, max(0, now_ms - since_ms), now_ms)
+            self.ended = []
+        if self._timeless:
+            for held in self._timeless:
+                held.since_ms = now_ms
+                if self.gangs.get(held.gang.id) is held:
+                    self.run_times.begin(held.gang, now_ms)
+            self._timeless = []
 
     def settle_use(self, now_ms: int) -> None:
         """Count what was taken and left since the last call from now on."""
-        for owner, devices in self.changes:
-            self.ledger.hold(owner, devices, now_ms)
-        self.changes = []
+        if self.changes:
+            for owner, devices in self.changes:
+                self.ledger.hold(owner, devices, now_ms)
+            self.changes = []
 
     def _count(self, held: RunningGang, gpus: int, devices: int) -> None:
-        self.limits.run(held.owner, gpus)
-        self.ledger.expect(held.owner, devices)
-        self.changes.append((held.owner, devices))
+        owner = held.owner
+        self.limits.run(owner, gpus)
+        self.ledger.expect(owner, devices)
+        self.changes.append((owner, devices))

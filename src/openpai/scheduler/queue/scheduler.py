@@ -136,20 +136,22 @@ class HivedScheduler(Scheduler):
     def decide(self, now_ms: int, limit: int) -> tuple[Decision, ...]:
         """Return at most `limit` decisions, the most urgent first. Each stays proposed until committed or rejected."""
         decisions = Round(self.state, now_ms).decide(limit)
+        if not decisions:
+            return ()
         return tuple([self._place(each) if isinstance(each, RunningGang) else each for each in decisions])
 
     def _place(self, held: RunningGang) -> Place:
         """Return where the members of a gang were placed, with hints that name the promised cells that serve them."""
         spots: dict[int, Spot] = {}
+        gangs, gpus_of, asks = self.state.core.cluster.gangs, self.state.machines.skus.gpus_of, held.gang.asks
         for request in held.requests:
-            record = self.core.cluster.gangs[request.id]
+            record = gangs[request.id]
             for member, part, placement_hint in zip(
                 request.positions, record.parts, current_hints(record), strict=True
             ):
                 if part is not None:
-                    gpus = self.state.machines.skus.gpus_of(part)[: held.gang.asks[member].gpus]
-                    spots[member] = Spot(part.node_cell.name, gpus, placement_hint)
-        return Place(held.gang.id, tuple([spots[member] for member in range(len(held.gang.asks))]))
+                    spots[member] = Spot(part.node_cell.name, gpus_of(part)[: asks[member].gpus], placement_hint)
+        return Place(held.gang.id, tuple([spots[member] for member in range(len(asks))]))
 
     def _hints(self, held: RunningGang) -> tuple[str, ...]:
         placement_hints = [""] * len(held.gang.asks)
@@ -174,7 +176,8 @@ class HivedScheduler(Scheduler):
 
     def look_again_ms(self) -> int | None:
         """Return when a gang will have waited for so long that others may not pass it; None if none waits."""
-        return min(self.state.again_ms.values(), default=None)
+        again_ms = self.state.again_ms
+        return min(again_ms.values()) if again_ms else None
 
     def commit(self, gang: str) -> None:
         """Commit the placement proposed for `gang`."""

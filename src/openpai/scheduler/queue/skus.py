@@ -101,7 +101,8 @@ class Skus:
         """Return the numbers of the GPUs that the devices of a member stand for."""
         sku = self.of(part.node_cell.chain.spec.leaf_type)
         per = 1 if sku is None else sku.gpus
-        return tuple([device * per + at for device in part.node_cell.numbers(part.mask) for at in range(per)])
+        devices = part.node_cell.numbers(part.mask)
+        return devices if per == 1 else tuple([device * per + at for device in devices for at in range(per)])
 
     def devices_of(self, kind: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
         """Return the devices that some GPUs belong to; none for a type without GPUs."""
@@ -173,6 +174,8 @@ def _members(asks: Sequence[Ask], devices_by_ask: Mapping[Ask, int]) -> tuple[tu
 
 def _cell_groups(group: Group) -> tuple[CellGroup, ...]:
     """Return which members of a group must run inside one cell, each for itself or all together."""
+    if not group.cell_types and group.cell_type is None:
+        return ()
     own = tuple([CellGroup(kind, (at,)) for at, kind in enumerate(group.cell_types) if kind is not None])
     if group.cell_type is None:
         return own

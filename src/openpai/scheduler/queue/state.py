@@ -290,7 +290,8 @@ class SchedulerState:
         if self.moves.open:
             self._note_left(held)
         self.running.forget(held.gang.id, is_finished=is_finished)
-        self.stop_borrowing(held)
+        if held.is_lent:
+            self.stop_borrowing(held)
         for request in held.requests:
             self.core.release(request.id)
             self._whole.pop(request.id, None)
@@ -304,7 +305,8 @@ class SchedulerState:
     def patience_of(self, virtual_cluster: str) -> int:
         """Return how long a gang of several members waits before cells are kept for it: the longest run time so far."""
         longest_ms = self.running.run_times.longest(virtual_cluster, self.now_ms)
-        return max(self.patience_ms, min(PATIENCE_MAX_MS, longest_ms))
+        patience_ms = self.patience_ms
+        return patience_ms if longest_ms <= patience_ms else max(patience_ms, min(PATIENCE_MAX_MS, longest_ms))
 
     def kept_after_ms(self, waiting: Waiting) -> int:
         """Return how long a gang waits before cells are kept for it.
@@ -313,7 +315,7 @@ class SchedulerState:
         a place whenever one node has room, so its cells are kept only when they are closed.
         """
         gang = waiting.gang
-        if self.order_of(gang) is Order.SHORTEST:
+        if self.orders and self.order_of(gang) is Order.SHORTEST:
             return self.passed_max_ms(gang.virtual_cluster)
         closed_after_ms = self._closed_after_ms(gang)
         if len(gang.asks) == 1:
@@ -365,9 +367,8 @@ class SchedulerState:
     def order_key(self, waiting: Waiting) -> OrderKey:
         """Return the sort key of a waiting gang; smaller goes first."""
         gang = waiting.gang
-        name = gang.virtual_cluster
-        share = 0.0
-        if gang.priority < 0:
+        name, priority, share = gang.virtual_cluster, gang.priority, 0.0
+        if priority < 0:
             # Idle devices are shared in proportion to promises.
             cluster = self.core.cluster
             shares = cluster.shares_of(name) if name in cluster.shares else ()
@@ -384,4 +385,4 @@ class SchedulerState:
         since_ms = gang.submitted_at_ms
         if waiting.whole_nodes:
             since_ms -= self.drains.ahead_ms(name) * waiting.whole_nodes
-        return -gang.priority, share, -gang.rank, use, since_ms, waiting.number
+        return -priority, share, -gang.rank, use, since_ms, waiting.number
