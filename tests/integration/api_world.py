@@ -66,16 +66,16 @@ class Here(PlatformCommands):
     async def nodes(self) -> tuple[NodeView, ...]:
         return (self.node,)
 
-    async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
+    async def in_the_way(self, job: str) -> tuple[Holding, ...]:
         """Return nothing: no server leads here."""
         return ()
 
-    async def borrowed(self, user: str, name: str) -> Amount:
+    async def borrowed(self, job: str) -> Amount:
         """Return nothing, for the same reason."""
         return Amount()
 
-    async def why(self, user: str, name: str) -> tuple[Wait, ...]:
-        return (self.wait,) if name == "second" else ()
+    async def why(self, job: str) -> tuple[Wait, ...]:
+        return (self.wait,) if job == await self._store.find("ann", "second") else ()
 
 
 class Names:

@@ -33,8 +33,7 @@ class Elsewhere(Here):
     async def nodes(self) -> tuple[NodeView, ...]:
         raise NotLeading(self.leader_url)
 
-    async def why(self, user: str, name: str) -> tuple[Wait, ...]:
-        await self._find(user, name)
+    async def why(self, job: str) -> tuple[Wait, ...]:
         raise NotLeading(self.leader_url)
 
     async def stop(self, user: str, name: str, by: str, reason: str = "") -> None:

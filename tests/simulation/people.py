@@ -136,7 +136,8 @@ class People:
         """Stop the jobs that can never be placed, as their owners would."""
         for server in self._world.servers.values():
             for name in self._world.checkers.unfinished() if server.commands.leader is not None else ():
-                if any(wait.code in HOPELESS for wait in await server.commands.why(USER, name)):
+                row = self._world.checkers.job(name) or {}
+                if any(wait.code in HOPELESS for wait in await server.commands.why(row.get("id", ""))):
                     await server.commands.stop(USER, name, USER)
 
     async def waits(self) -> str:
@@ -148,7 +149,7 @@ class People:
                 f"{wait.code}: {wait.message}"
                 for server in self._world.servers.values()
                 if server.commands.leader is not None
-                for wait in await server.commands.why(USER, name)
+                for wait in await server.commands.why(row.get("id", ""))
             ]
             message.append(f"{name} ({row['id']}) is {row['phase']} {waits}")
         return "\n  ".join(message)

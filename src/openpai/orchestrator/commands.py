@@ -298,10 +298,9 @@ class PlatformCommands(
 
         await self._change(user, name, JobUpdate(amend=change))
 
-    async def why(self, user: str, name: str) -> tuple[Wait, ...]:
-        id_ = await self._find(user, name)
+    async def why(self, job: str) -> tuple[Wait, ...]:
         leader = await self._leading()
-        found = leader.active.records.get(id_)
+        found = leader.active.records.get(job)
         if found is None:
             return ()
         if found.job.phase is JobPhase.HELD:
@@ -319,16 +318,14 @@ class PlatformCommands(
     def progress(self) -> Mapping[str, TaskUse]:
         return self.measures.progress()
 
-    async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
-        id_ = await self._find(user, name)
+    async def in_the_way(self, job: str) -> tuple[Holding, ...]:
         leader = await self._leading()
-        found = leader.active.records.get(id_)
+        found = leader.active.records.get(job)
         return () if found is None or not gangs.waiting(found.job) else in_the_way(leader, found)
 
-    async def borrowed(self, user: str, name: str) -> Amount:
-        id_ = await self._find(user, name)
+    async def borrowed(self, job: str) -> Amount:
         leader = await self._leading()
-        found = leader.active.records.get(id_)
+        found = leader.active.records.get(job)
         return Amount() if found is None else borrowed_by(leader, found)
 
     async def _store_new(self, *new: NewJob) -> None:

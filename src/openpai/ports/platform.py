@@ -264,17 +264,17 @@ class Platform(AlertRules, Queues, Protocol):
     async def checkpointed(self, user: str, name: str) -> None:
         """Record that a job has just saved its work."""
 
-    async def why(self, user: str, name: str) -> tuple[Wait, ...]:
-        """Return why tasks of a job wait; empty if none does."""
+    async def why(self, job: str) -> tuple[Wait, ...]:
+        """Return why tasks of a job, by its id, wait; empty if none does."""
 
     async def interruptible_clusters(self) -> frozenset[str]:
         """Return the virtual clusters whose jobs may be interrupted unless they say otherwise, on any server."""
 
-    async def in_the_way(self, user: str, name: str) -> tuple[Holding, ...]:
-        """Return the jobs that hold what a waiting job needs, largest first; empty when it does not wait."""
+    async def in_the_way(self, job: str) -> tuple[Holding, ...]:
+        """Return the jobs that hold what a job, by its id, waits for, largest first; empty when it does not wait."""
 
-    async def borrowed(self, user: str, name: str) -> Amount:
-        """Return what a job uses without a guarantee; nothing when it does not run."""
+    async def borrowed(self, job: str) -> Amount:
+        """Return what a job, by its id, uses without a guarantee; nothing when it does not run."""
 
     async def task_use(self, job: str) -> tuple[TaskUse, ...]:
         """Return what each running task of a job, by its id, uses; empty where that is not measured."""

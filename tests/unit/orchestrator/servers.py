@@ -17,8 +17,10 @@ from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
 from openpai.ports.backend import NodeSeen
 from openpai.ports.clock import Clock
-from openpai.ports.platform import Submitted, Submitter
+from openpai.ports.platform import Holding, Submitted, Submitter
 from openpai.ports.queries import EventRow, JobRow
+from openpai.scheduler.interface import Amount
+from openpai.scheduler.model import Wait
 from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
 from openpai.store.queries import SqlJobQueries
@@ -123,6 +125,18 @@ class Servers:
         found = await self.queries.job(user, name)
         assert found is not None
         return found
+
+    async def why(self, name: str) -> tuple[Wait, ...]:
+        """Return why one of ann's jobs waits."""
+        return await self.commands.why((await self.row(name)).id)
+
+    async def in_the_way(self, name: str) -> tuple[Holding, ...]:
+        """Return the jobs that hold what one of ann's jobs waits for."""
+        return await self.commands.in_the_way((await self.row(name)).id)
+
+    async def borrowed(self, name: str) -> Amount:
+        """Return what one of ann's jobs uses without a guarantee."""
+        return await self.commands.borrowed((await self.row(name)).id)
 
     async def events(self, name: str, user: str = "ann") -> list[EventRow]:
         """Return a job's history, oldest first."""

@@ -99,9 +99,7 @@ def test_priority_and_rank_change_the_order_on_any_server(place: str) -> None:
         await commands.set_priority("ann", "third", "prod", "ann")
         await commands.set_rank("ann", "second", 5, "root")
         await asyncio.sleep(5)
-        positions = {
-            name: (await servers.commands.why("ann", name))[0].position for name in ("first", "second", "third")
-        }
+        positions = {name: (await servers.why(name))[0].position for name in ("first", "second", "third")}
         assert sorted(positions, key=positions.__getitem__) == ["third", "second", "first"]
         assert [(await servers.row(name)).rank for name in ("second", "third")] == [5, 0]
         assert (await servers.row("third")).priority_class == "prod"
@@ -288,7 +286,7 @@ def test_a_job_beyond_a_limit_waits_with_that_reason() -> None:
         await servers.in_phase("first", "running")
         await servers.submit("second", gpus=1)
         await asyncio.sleep(1)
-        (wait,) = await servers.commands.why("ann", "second")
+        (wait,) = await servers.why("second")
         assert wait.code is Why.USER_LIMIT
         # A limit may be changed on any server; the leader sees it soon.
         await servers.usage.remove_quota("default", "ann")

@@ -37,7 +37,7 @@ def test_a_job_runs_once_the_jobs_that_it_waits_for_have_ended_as_wanted(restart
         )
         await servers.submit("report", command="sleep 10", extras=after({"job": "train"}))
         await servers.in_phase("prepare", "running")
-        (wait, other) = await servers.commands.why("ann", "train")
+        (wait, other) = await servers.why("train")
         assert (wait.code.value, wait.message) == ("WAITS_FOR_JOB", "waits for job ann~prepare to succeed")
         assert other.message == "waits for job ann~doubtful to end"
         if restarts:

@@ -71,11 +71,11 @@ def test_who_holds_the_room_is_known_largest_first() -> None:
             await servers.in_phase(name, "running")
         await servers.submit("waits", gpus=4)
         await asyncio.sleep(5)
-        held = await servers.commands.in_the_way("ann", "waits")
+        held = await servers.in_the_way("waits")
         assert [(one.name, one.gpus, one.tasks) for one in held] == [("large", 12, 3), ("small", 2, 1)]
         assert (held[0].ends_ms or 0) - (held[0].since_ms or 0) == 3_600_000
         assert held[1].ends_ms is None
-        assert await servers.commands.in_the_way("ann", "small") == ()
+        assert await servers.in_the_way("small") == ()
         on = {
             name: await servers.commands.node_holdings(name)
             for name in [view.name for view in await servers.commands.nodes()]
@@ -93,18 +93,18 @@ def test_a_guaranteed_job_does_not_wait_for_those_that_must_leave_for_it() -> No
         await servers.in_phase("holder", "running")
         await servers.submit("guest", gpus=4, extras={"hivedScheduler": {"jobPriorityClass": "oppo"}})
         await servers.in_phase("guest", "running")
-        borrowed = [(await servers.commands.borrowed("ann", name)).gpus for name in ("holder", "guest")]
+        borrowed = [(await servers.borrowed(name)).gpus for name in ("holder", "guest")]
         assert borrowed == [0, 4]
         # Too large beside the holder, however many borrowers leave.
         await servers.submit("waits", gpus=4, instances=2)
         await asyncio.sleep(5)
-        assert [one.name for one in await servers.commands.in_the_way("ann", "waits")] == ["holder"]
+        assert [one.name for one in await servers.in_the_way("waits")] == ["holder"]
         # What is leaving holds its room until it is gone.
         records = servers.leader.active.records
         id_, guest = next((id_, found) for id_, found in records.items() if found.name == "guest")
         leaving = Outcome(Verdict.PREEMPTED, -101, message="others have more right")
         records[id_] = replace(guest, job=replace(guest.job, outcome=leaving))
-        held = await servers.commands.in_the_way("ann", "waits")
+        held = await servers.in_the_way("waits")
         assert [(one.name, one.is_ending) for one in held] == [("holder", False), ("guest", True)]
 
     live(story)
@@ -123,6 +123,6 @@ def test_what_an_opportunistic_job_waits_for_is_held_by_the_jobs_of_all_virtual_
         records = servers.commands.leader.active.records
         moved = next(id_ for id_, found in records.items() if found.name == "theirs")
         records[moved] = replace(records[moved], virtual_cluster="elsewhere")
-        assert [one.name for one in await servers.commands.in_the_way("ann", "guest")] == ["theirs", "ours"]
+        assert [one.name for one in await servers.in_the_way("guest")] == ["theirs", "ours"]
 
     live(story)

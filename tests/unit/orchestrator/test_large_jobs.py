@@ -169,7 +169,7 @@ def test_the_reasons_of_thousands_of_waiting_tasks_are_a_few_and_the_number_of_o
         await servers.in_phase("loose", "running", within_s=10)
         waiting = servers.leader.active.records[(await servers.row("loose")).id].job
         count = sum(task.phase is TaskPhase.WAITING for task in waiting.tasks.values())
-        waits = [wait for wait in await servers.commands.why("ann", "loose") if wait.gang.endswith("/0")]
+        waits = [wait for wait in await servers.why("loose") if wait.gang.endswith("/0")]
         assert len(waits) == WAITS_OF_A_ROLE
         assert [wait.more for wait in waits] == [0] * (WAITS_OF_A_ROLE - 1) + [count - WAITS_OF_A_ROLE]
 

@@ -67,7 +67,7 @@ def test_a_drained_node_takes_no_new_tasks_and_keeps_those_it_has() -> None:
         assert (await servers.row("first")).phase == "running"
         await servers.submit("others", gpus=4, instances=4)
         await asyncio.sleep(1)
-        (wait,) = await servers.commands.why("ann", "others")
+        (wait,) = await servers.why("others")
         assert wait.code in (Why.NOT_ENOUGH_FREE, Why.UNHEALTHY_NODES)
         await servers.restart()
         await servers.until(lambda: as_answer(servers.commands.leader is not None))
@@ -92,7 +92,7 @@ def test_no_job_gets_a_device_that_is_marked_as_bad() -> None:
         assert servers.where(submitted.job) == {("node-01", (1, 3))}
         await servers.submit("later", gpus=4, instances=2)
         await asyncio.sleep(1)
-        (wait,) = await servers.commands.why("ann", "later")
+        (wait,) = await servers.why("later")
         assert "node-01, bad GPUs 0, 2: fell off the bus" in wait.message
         with pytest.raises(Refused, match="has no GPU 4, 9"):
             await servers.commands.change_node("node-01", NodeChange(bad_devices=frozenset({1, 9, 4})), "root")

@@ -47,18 +47,18 @@ def test_why_asks_the_backend_only_about_tasks_on_nodes_that_may_not_answer() ->
             return await observe(among)
 
         leader.backend.observe = observing  # type: ignore[method-assign]
-        assert await servers.commands.why("ann", "train") == ()
+        assert await servers.why("train") == ()
         assert asked == []
         slots = leader.active.records[(await servers.row("train")).id].slots
         node = next(iter(slots.values())).node
         there = {id_.index for id_, slot in slots.items() if slot.node == node}
         assert 0 < len(there) < 4
         leader.nodes = {**leader.nodes, node: replace(leader.nodes[node], is_healthy=False)}
-        assert await servers.commands.why("ann", "train") == ()
+        assert await servers.why("train") == ()
         assert [{key.index for key in keys} for keys in asked] == [there]
         # A node that was removed.
         leader.nodes = {name: found for name, found in leader.nodes.items() if name != node}
-        await servers.commands.why("ann", "train")
+        await servers.why("train")
         assert [{key.index for key in keys} for keys in asked] == [there, there]
 
     live(story)

@@ -76,7 +76,7 @@ def test_estimates_are_times_of_the_clock_that_people_see(jump_ms: int) -> None:
         servers.clock.set_ms += jump_ms
         await servers.submit("next", gpus=4)
         await asyncio.sleep(1)
-        (wait,) = await servers.commands.why("ann", "next")
+        (wait,) = await servers.why("next")
         assert wait.estimate is not None
         assert wait.estimate.latest_ms is not None
         assert 590_000 <= wait.estimate.latest_ms - servers.clock.now_ms() <= 600_000

@@ -44,9 +44,7 @@ def test_no_more_jobs_of_a_sweep_run_than_it_allows_and_all_of_them_do_in_their_
             return now == ["succeeded"] * 6
 
         await servers.until(lambda: _is(servers, 4))
-        assert [wait.message for wait in await servers.commands.why("ann", "train-6")] == [
-            "sweep train runs 2 of its jobs at a time"
-        ]
+        assert [wait.message for wait in await servers.why("train-6")] == ["sweep train runs 2 of its jobs at a time"]
         if restarts:
             await servers.restart()
         await servers.until(are_over)

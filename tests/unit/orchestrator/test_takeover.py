@@ -106,7 +106,7 @@ def test_how_good_estimates_and_guesses_are_is_known_after_a_restart() -> None:
         await servers.submit("first", **whole)
         await servers.in_phase("first", "running")
         await servers.submit("second", **whole)
-        (wait,) = await servers.commands.why("ann", "second")
+        (wait,) = await servers.why("second")
         assert wait.estimate is not None
         assert wait.estimate.latest_ms is not None
         await servers.commands.stop("ann", "first", "ann")

@@ -23,7 +23,6 @@ from openpai.api.shapes.tasks import TaskHistory, gateway_address, ssh_address
 from openpai.api.shapes.virtual_clusters import amount
 from openpai.ports.queries import JobRow
 from openpai.protocol.errors import Refused
-from openpai.scheduler.interface import Amount
 from openpai.wire.job_events import EventList, JobChanges, JobWaits, SshAddresses, SshGatewayAddress
 
 router = Router("jobs")
@@ -79,12 +78,11 @@ async def explain_job(request: Request, caller: Annotated[Caller, needs("job.rea
     job borrows.
     """
     row = await job_for(request, caller, job)
-    # Another job may have the name of an archived job, and a finished job does not wait.
-    context = context_of(request).services.platform
-    waits = () if row.archived_at_ms is not None else await context.why(row.user, row.name)
-    held = await context.in_the_way(row.user, row.name) if waits else ()
+    platform = context_of(request).services.platform
+    waits = await platform.why(row.id)
+    held = await platform.in_the_way(row.id) if waits else ()
     shown, others = split_by_visibility(caller, held[:HOLDERS_MAX])
-    borrowed = amount(await context.borrowed(row.user, row.name) if row.archived_at_ms is None else Amount())
+    borrowed = amount(await platform.borrowed(row.id))
     return reply(JobWaits(waits=[wait(view) for view in waits], held=nodes.held(shown, others), borrowed=borrowed))
 
 
