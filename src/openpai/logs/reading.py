@@ -109,11 +109,15 @@ def _beyond_hole(file: int, start: int, limit: int, size: int) -> tuple[int, int
     try:
         data = os.lseek(file, start, os.SEEK_DATA)
     except OSError as error:
-        # A hole up to the end, which a task can make with `truncate`; or a file system without holes.
-        return (size, 0) if error.errno == errno.ENXIO else (start, limit)
+        if error.errno != errno.ENXIO:  # a file system without holes
+            return start, limit
+        # A hole up to the end, which a task can make with `truncate`.
+        data = size
     if data - start < HOLE_MIN:
-        # Not a cut: some file systems do not store zeros.
+        # Not a cut: some file systems do not store zeros, or not yet what was just written.
         data = start
+    elif data == size:
+        return size, 0
     end = os.lseek(file, data, os.SEEK_HOLE)
     return data, min(limit, end - data) if end > data else limit
 

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from openpai.lifecycle.model import AttemptKey
 from openpai.logs.files import FileLogs
-from openpai.logs.reading import CHUNK_BYTES
+from openpai.logs.reading import CHUNK_BYTES, HOLE_MIN, Piece, read_piece
 from openpai.logs.watching import Watcher
 from openpai.ports.logs import LogChunk, LogReader
 from openpai.protocol.errors import Refused, Unavailable
@@ -49,6 +49,14 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
 
 async def everything(chunks: AsyncIterator[LogChunk]) -> bytes:
     return b"".join([chunk.data async for chunk in chunks])
+
+
+@pytest.mark.parametrize(("size", "is_cut"), [(100, False), (HOLE_MIN - 1, False), (HOLE_MIN, True)])
+def test_a_short_end_that_a_file_system_does_not_store_is_no_cut(tmp_path: Path, size: int, is_cut: bool) -> None:
+    log = tmp_path / "stdout.log"
+    log.touch()
+    os.truncate(log, size)
+    assert read_piece(str(log), 0, 100) == (Piece(size, b"", size) if is_cut else Piece(0, b"\0" * 100, size))
 
 
 def test_it_is_a_log_reader(tmp_path: Path) -> None:
