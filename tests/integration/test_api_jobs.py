@@ -12,10 +12,10 @@ import pytest
 from openpai.api.routes import jobs as routes
 from openpai.api.task_cache import TASKS_OF_SMALL
 from openpai.lifecycle.model import AttemptKey
-from openpai.orchestrator import commands
 from openpai.orchestrator.stored_jobs import TAGS_MAX
 from openpai.ports.cluster_settings import CLUSTER
 from openpai.ports.task_usage import Counters, DeviceUse, TaskSample
+from openpai.protocol import reading
 from openpai.store.cluster_settings import SqlSettingsStore
 
 from .api_world import World, job_file
@@ -66,7 +66,7 @@ async def test_a_job_file_of_the_greatest_length_keeps_no_other_request_waiting(
     if method == "GET":
         assert (await world.ask("POST", "/jobs", content=text.encode())).status_code == 202
     begun, answered = threading.Event(), threading.Event()
-    module, name = (commands, "read_job") if method == "POST" else (routes, "masked_yaml")
+    module, name = (reading, "read_job") if method == "POST" else (routes, "masked_yaml")
     real = getattr(module, name)
 
     def patient(*given: Any) -> Any:
