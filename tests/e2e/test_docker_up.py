@@ -166,7 +166,8 @@ def test_events_and_the_detail_say_what_became_of_an_image(pai: Person, tmp_path
             assert any(why in message for message in failed), failed
             assert why in " ".join(pai("job", "show", name).out.split())
         for name in ("denied", "away", "wrong"):
-            assert f"pulling image {images[name]}" in messages_of(pai, name, "PullingImage")
+            pulling = f"pulling image {images[name]}"
+            until(lambda name=name, text=pulling: text in messages_of(pai, name, "PullingImage"), "it is pulled")  # type: ignore[misc]
         # What may work later is tried again, and each failure says why.
         until(lambda: "connection refused" in str(messages_of(pai, "away", "ImagePullFailed")), "the pull fails")
         assert pai("job", "stop", "away").code == 0
