@@ -35,12 +35,16 @@ _ours: dict[str, int] = {}
 
 
 @functools.cache
-def engine() -> tuple[str, str]:
-    """Return the URL of an Engine that has `IMAGE`, or an empty one and the reason why there is none."""
+def engine(*, has_filters: bool = False) -> tuple[str, str]:
+    """Return the URL of an Engine that has `IMAGE`, or an empty one and the reason why there is none.
+
+    One with filters keeps the networks of jobs apart. It runs iptables twenty times for each network and container,
+    which takes a quarter of their processor time.
+    """
     if importlib.util.find_spec("aiodocker") is None:
         return "", "the docker backend needs the package 'aiodocker', which is not installed"
     # Names of containers and ports are the same in every process that tests, so each has its own Engine if it can.
-    url, why_not = _started()
+    url, why_not = _started(*(() if has_filters else ("--iptables=false",)))
     url = url or _answering()
     if url:
         build(url, IMAGE, "FROM scratch", "COPY root /", files=root_files())
@@ -105,6 +109,8 @@ def _start(program: str, driver: str, *options: str) -> tuple[str, str]:
         stdout=log,
         stderr=log,
         start_new_session=True,
+        # For each container it starts itself and other programs in Go a dozen times, which so collect no garbage.
+        env={**os.environ, "GOGC": "800", "GOMAXPROCS": "1"},
     )
     atexit.register(_end, started, home)
     deadline = time.monotonic() + _START_PATIENCE_S
@@ -128,13 +134,13 @@ def _end(started: subprocess.Popen[bytes], home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
 
 
-def socket_at_engine(kind: int = socket.SOCK_STREAM) -> socket.socket:
+def socket_at_engine(url: str, kind: int = socket.SOCK_STREAM) -> socket.socket:
     """Return a socket on the network of the Engine's machine, which is not this one's for an Engine we started."""
     made: list[socket.socket] = []
 
     def make() -> None:
-        if engine()[0] in _ours:
-            with open(f"/proc/{_ours[engine()[0]]}/ns/net") as namespace:  # noqa: PTH123  # only its number is needed
+        if url in _ours:
+            with open(f"/proc/{_ours[url]}/ns/net") as namespace:  # noqa: PTH123  # only its number is needed
                 if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), _NETWORK_NAMESPACE):
                     raise OSError(ctypes.get_errno(), "the Engine's network cannot be entered")
         made.append(socket.socket(socket.AF_INET, kind))

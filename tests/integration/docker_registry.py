@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.integration.docker_engine import root_files, socket_at_engine
+from tests.integration.docker_engine import engine, root_files, socket_at_engine
 
 USER, PASSWORD = "alice", "correct horse"
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -81,7 +81,7 @@ def serving() -> Iterator[Registry]:
     registry = Registry()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(registry), bind_and_activate=False)
     server.socket.close()
-    server.socket = socket_at_engine()
+    server.socket = socket_at_engine(engine()[0])
     server.server_bind()
     server.server_activate()
     registry.port = server.server_address[1]

@@ -39,7 +39,7 @@ ANSWER = "reached"
 @functools.cache
 def hostile_image() -> str:
     """Make an image with the tools of an attacker; return why there is none, or nothing."""
-    url, why_not = engine()
+    url, why_not = engine(has_filters=True)
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if why_not or missing:
         return why_not or f"the image needs programs that are not here: {', '.join(missing)}"
@@ -59,6 +59,7 @@ class HostileHarness(DockerHarness):
 
     def __init__(self, directory: Path, **allowed: Any) -> None:
         super().__init__(directory)
+        self.url, _ = engine(has_filters=True)
         self.allowed = Allowed(**{"pids_max": PIDS, **allowed})
 
     def make(self) -> Backend:
@@ -91,7 +92,7 @@ async def world(tmp_path: Path) -> AsyncIterator[HostileHarness]:
 @contextlib.contextmanager
 def a_service(address: str) -> Iterator[int]:
     """Answer at an address of the Engine's machine, as the platform does, and give the port."""
-    with socket_at_engine() as listener:
+    with socket_at_engine(engine(has_filters=True)[0]) as listener:
         listener.bind((address, 0))
         listener.listen()
 
@@ -243,7 +244,7 @@ async def test_tasks_of_one_job_reach_each_other_and_no_other_jobs(world: Hostil
     attempts = [calls(inside, 15000), calls(inside, 4000), calls(node.address, 4000)]
     assert await world.run(at_once(attempts), other_job(), ports=(15010,)) == ""
     # From the machine, as people reach it.
-    with socket_at_engine() as asked:
+    with socket_at_engine(world.url) as asked:
         asked.settimeout(10)
         asked.connect(("127.0.0.1", 15000))
         assert asked.recv(100).decode().strip() == ANSWER
