@@ -147,9 +147,9 @@ def _logging_stays_as_it_is() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A PostgreSQL server; its URL without a database."""
-    with postgres() as url:
+    with postgres(_place_of_run(tmp_path_factory) / "postgres") as url:
         yield url
 
 

@@ -5,13 +5,14 @@ PostgreSQL refuses to run as root, so as root its processes run as the user `pos
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
 import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -43,8 +44,11 @@ def _run(*command: str) -> None:
 
 
 @contextmanager
-def postgres(**settings: str) -> Iterator[str]:
-    """Run a server; yield its URL without a database name. Skips the test, saying why, where there is none."""
+def postgres(made: Path | None = None, **settings: str) -> Iterator[str]:
+    """Run a server; yield its URL without a database name. Skips the test, saying why, where there is none.
+
+    `made` is where the processes of a run keep the files of a new server, which are copied in a tenth of the time.
+    """
     initdb, pg_ctl = _binary("initdb"), _binary("pg_ctl")
     if initdb is None or pg_ctl is None:
         pytest.skip("PostgreSQL's initdb and pg_ctl are not on this machine")
@@ -55,8 +59,8 @@ def postgres(**settings: str) -> Iterator[str]:
         shutil.chown(root, account)
     try:
         data, port = root / "data", free_port()
-
-        _run(initdb, "-D", str(data), "-U", "pai", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        init = (initdb, "-D", str(data), "-U", "pai", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        _copy_or_make(data, made, init) if made else _run(*init)
         more = "".join(f" -c {name}={value}" for name, value in settings.items())
         options = f"-p {port} -k {root} -c listen_addresses=127.0.0.1 -c fsync=off{more}"
         _run(pg_ctl, "-D", str(data), "-w", "-l", str(root / "log"), "-o", options, "start")
@@ -66,6 +70,18 @@ def postgres(**settings: str) -> Iterator[str]:
             _run(pg_ctl, "-D", str(data), "-m", "immediate", "stop")
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _copy_or_make(data: Path, made: Path, init: Sequence[str]) -> None:
+    """Make the files of a server, which the first process of a run keeps for the others."""
+    made.parent.mkdir(parents=True, exist_ok=True)
+    with made.with_suffix(".lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            _run(*init)
+            shutil.move(data, made.with_suffix(".new"))
+            made.with_suffix(".new").rename(made)
+    subprocess.run(["cp", "-a", str(made), str(data)], check=True)
 
 
 @contextmanager

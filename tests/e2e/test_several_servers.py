@@ -18,7 +18,7 @@ import pytest
 from openpai.client import Client
 from openpai.client.shells import open_port, open_shell, task_of
 from openpai.protocol.errors import Unavailable
-from tests.postgres import away, fresh_database, postgres
+from tests.postgres import away, fresh_database
 
 from .server import Server, until
 
@@ -36,7 +36,8 @@ def trio(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trio]:
     with ExitStack() as stack:
         url = f"sqlite:///{tmp_path / 'jobs.db'}"
         if request.param == "postgresql":
-            url = stack.enter_context(fresh_database(stack.enter_context(postgres()), "several"))
+            server = request.getfixturevalue("postgres_server")
+            url = stack.enter_context(fresh_database(server, "several"))
         started = [Server.start(tmp_path / "leader", 0, "--backend", "process", "--database-url", url)]
         stack.callback(started[0].end)
         shared = ("--api-only", "--data-dir", str(tmp_path / "leader" / "data"), "--database-url", url)

@@ -100,7 +100,7 @@ async def test_servers_killed_at_random_moments_run_nothing_twice_and_lose_nothi
     chance = random.Random(seed)
     ran = tmp_path / "ran"
     commands = f'echo "$PWD" >>{ran}\nsleep 0.0{chance.randrange(1, 9)}\nexit 7'
-    per_server, servers = 40, 6
+    per_server, servers = 20, 6
     for first in range(0, servers * per_server, per_server):
         # Every server launches what its predecessor may have launched as well.
         server = a_server(host, max(0, first - per_server), 2 * per_server, commands)

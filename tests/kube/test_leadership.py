@@ -19,18 +19,12 @@ from openpai.kube.client import KubeClient
 from openpai.kube.objects import PODS
 from tests.kube.fake_nodes import FakeNodes
 from tests.kube.servers import Replica, server, until
-from tests.postgres import fresh_database, postgres
-
-
-@pytest.fixture(scope="module")
-def database_server() -> Iterator[str]:
-    with postgres() as url:
-        yield url
+from tests.postgres import fresh_database
 
 
 @pytest.fixture
-def database(database_server: str) -> Iterator[str]:
-    with fresh_database(database_server, "replicas") as made:
+def database(postgres_server: str) -> Iterator[str]:
+    with fresh_database(postgres_server, "replicas") as made:
         yield made
 
 
