@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import socket
 import sqlite3
-import subprocess
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -16,8 +15,8 @@ from openpai.store import opening, revisions
 from openpai.store.database import Database
 from openpai.store.schema import storages
 from openpai.store.vault import Vault, key_from
-from tests.e2e.server import Server, environment, refused
-from tests.fork_server import PAI
+from tests.e2e.server import Server, environment, refused, until
+from tests.fork_server import start_pai
 from tests.ports import free_port
 
 
@@ -186,18 +185,16 @@ def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_a_start_that_failed_leaves_no_administrator_with_an_unknown_password(tmp_path: Path) -> None:
-    unset = environment(COLUMNS="200")
-    command = [*PAI, "up", "--port", "0", "--data-dir", str(tmp_path / "data")]
-    nowhere = ["--backend", "docker", "--docker-url", f"unix://{tmp_path}/none.sock"]
-    simulated = [*command, "--backend", "simulated"]
-    failed = subprocess.run([*command, *nowhere], env=unset, capture_output=True, text=True, timeout=240, check=False)
-    assert failed.returncode != 0
+    words = ["up", "--port", "0", "--data-dir", str(tmp_path / "data"), "--backend"]
+    nowhere = ["docker", "--docker-url", f"unix://{tmp_path}/none.sock"]
+    printed = tmp_path / "printed"
+    with printed.open("wb") as log:
+        assert start_pai([*words, *nowhere], environment(), log).wait(240) != 0
     assert (tmp_path / "data" / "openpai.db").exists()
-    with subprocess.Popen(simulated, env=unset, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as second:
-        assert second.stdout is not None
-        greeting = [second.stdout.readline() for _ in range(3)]
+    assert "first start" not in printed.read_text()
+    with printed.open("wb") as log, start_pai([*words, "simulated"], environment(), log) as second:
+        until(lambda: "first start: user admin, password " in printed.read_text(), "it says the password")
         second.terminate()
-    assert "first start: user admin, password " in greeting[-1]
 
 
 def test_a_process_backend_open_to_the_world(tmp_path: Path) -> None:
