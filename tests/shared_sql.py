@@ -37,8 +37,8 @@ def share_sql() -> None:
     """Let the engine of every database opened from now on use what others compiled."""
     make = database._engine
 
-    def sharing(url: sa.URL, *, inline: bool) -> sa.Engine:
-        engine = make(url, inline=inline)
+    def sharing(*arguments: Any, **named: Any) -> sa.Engine:
+        engine = make(*arguments, **named)
         engine.update_execution_options(compiled_cache=_SHARED)
         return engine
 

@@ -19,15 +19,15 @@ from sqlalchemy import exc
 from sqlalchemy.pool import StaticPool
 
 from openpai.protocol.errors import BadConfiguration
+from openpai.store import sqlite_transactions
 from openpai.store.db_errors import Outage
 from openpai.store.sqlite_files import OpenFiles
-from openpai.store.writer import AT_ONCE, Work, Writer, run_alone
+from openpai.store.writer import Work, Writer, run_alone
 from openpai.system.tracing import span
 
 T = TypeVar("T")
 
 READERS: Final = 4
-BUSY_TIMEOUT_S: Final = 10.0
 _MAPPED_BYTES: Final = 2**30
 # By default the driver waits two minutes for a machine that is down, and for ever for one that is silent.
 _CONNECTING: Final[dict[str, int | str]] = {
@@ -47,13 +47,17 @@ class Database:
     def __init__(self, url: str, *, inline: bool = False) -> None:
         self.url = normal_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.engine = _engine(self.url, inline=inline)
+        files = OpenFiles(str(self.url.database)) if _is_file(self.url) else None
+        self.check_files: Callable[[], None] = (lambda: None) if files is None else files.check
+        # Another connection would create an empty database in place of removed files.
+        self.engine = _engine(self.url, self.check_files, inline=inline)
+        if files is not None:
+            sa.event.listen(self.engine, "connect", lambda *_: files.opened())
         # All queries of one reader see one snapshot, which PostgreSQL gives at this level only; SQLite always does.
         one_moment = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
         self._reading_engine = self.engine.execution_options(**one_moment)
         self._readers = None if inline else ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         self._reading, self._writing = Outage("read"), Outage("written")
-        self.check_files = _watched(self.url, self.engine)
         self._writer = None if inline else Writer(self.engine, self._writing, self.check_files, self.is_sqlite)
 
     def written(self) -> tuple[int, int, float]:
@@ -134,7 +138,7 @@ def place_of(url: str) -> str:
     return place.render_as_string()
 
 
-def _engine(url: sa.URL, *, inline: bool) -> sa.Engine:
+def _engine(url: sa.URL, check: Callable[[], None], *, inline: bool) -> sa.Engine:
     # Parameters are hidden because errors are logged, and some are hashes of passwords and digests of tokens.
     if url.get_backend_name() != "sqlite":
         engine = sa.create_engine(
@@ -148,30 +152,17 @@ def _engine(url: sa.URL, *, inline: bool) -> sa.Engine:
         )
         sa.event.listen(engine, "connect", _tune_postgres)
         return engine
-    options: dict[str, Any] = {
-        "connect_args": {"check_same_thread": False, "timeout": BUSY_TIMEOUT_S},
-        "hide_parameters": True,
-    }
-    if url.database in (None, "", ":memory:"):
-        options["poolclass"] = StaticPool
-    else:
-        options |= {"pool_size": 1 if inline else READERS + 1, "max_overflow": 2}
+    options: dict[str, Any] = {"poolclass": StaticPool}
+    if _is_file(url):
+        options = {"pool_size": 1 if inline else READERS + 1, "max_overflow": 2}
         _make_private(str(url.database))
-    engine = sa.create_engine(url, **options)
+    engine = sqlite_transactions.create_engine(url, check, hide_parameters=True, **options)
     sa.event.listen(engine, "connect", _tune_sqlite)
-    sa.event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _watched(url: sa.URL, engine: sa.Engine) -> Callable[[], None]:
-    """Return a check that raises Unavailable once the files of a database were moved or removed."""
-    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
-        return lambda: None
-    files = OpenFiles(str(url.database))
-    # Another connection would create an empty database in place of removed files.
-    sa.event.listen(engine, "do_connect", lambda *_: files.check())
-    sa.event.listen(engine, "connect", lambda *_: files.opened())
-    return files.check
+def _is_file(url: sa.URL) -> bool:
+    return url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
 
 
 def _make_private(path: str) -> None:
@@ -181,7 +172,6 @@ def _make_private(path: str) -> None:
 
 
 def _tune_sqlite(connection: Any, _record: Any) -> None:
-    # The driver's own transactions begin late and break savepoints, so BEGIN is sent explicitly.
     connection.isolation_level = None
     # A search reads an index of a hundred megabytes and more; mapped into memory, it need not be copied.
     mapped = f"mmap_size={_MAPPED_BYTES}"
@@ -197,18 +187,6 @@ def _tune_postgres(connection: Any, _record: Any) -> None:
     connection.execute("SET work_mem = '32MB'")
     connection.execute("SET jit = off")
     connection.commit()
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    # A transaction that begins with a read may be refused its first write.
-    writes = connection.get_execution_options().get("writes", False)
-    # The event loop must not block while another process writes.
-    patience_s = 0 if writes == AT_ONCE else BUSY_TIMEOUT_S
-    # The connection keeps it, and most transactions want the same as the one before.
-    if connection.info.get("patience_s") != patience_s:
-        connection.exec_driver_sql(f"PRAGMA busy_timeout = {int(patience_s * 1000)}")
-        connection.info["patience_s"] = patience_s
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 class Stored:
