@@ -54,9 +54,15 @@ async def world() -> AsyncIterator[World]:
     """Start a Kubernetes."""
     with control_plane() as plane:
         async with KubeClient(cluster_access(plane.kubeconfig), connections=AT_ONCE) as client:
+            over_aiohttp(client)
             made = World(plane, client)
             async with made.kubelets.serve(plane.root / "server"):
                 yield made
+
+
+def over_aiohttp(client: KubeClient) -> None:
+    """Let a client send its requests as programs do: through aiohttp, and not over connections of our own."""
+    client.connection._pool = False  # noqa: SLF001
 
 
 def gang(name: str, tasks: int, gpus: int, cpus: int = 1) -> bytes:

@@ -8,28 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
 from openpai.kube.config import ClusterAccess, load_certificate
+from openpai.kube.connection_pool import (
+    CONNECT_PATIENCE_S,
+    IDLE_S,
+    OPENED_AT_ONCE,
+    Answer,
+    ConnectionPool,
+    Headers,
+    NoAnswerError,
+    alive,
+)
 from openpai.kube.credentials import ClientCertificate
 from openpai.kube.errors import KubeError, error_of, silent
 
 CONNECTIONS: Final = 48
 TRIES: Final = 5
-OPENED_AT_ONCE: Final = 4
-"""So many handshakes of TLS go on at a time. What hundreds at once need for a moment lies between what each connection
-keeps, so that a third of their memory could not be given back; and their keys would be computed in one go."""
 CALL_PATIENCE_S: Final = 30.0
-CONNECT_PATIENCE_S: Final = 10.0
 PAUSE_S: Final = 0.2
 PAUSE_MAX_S: Final = 10.0
 RETRY_AFTER_MAX_S: Final = 30.0
@@ -39,8 +44,8 @@ METADATA: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST: Final = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
 Params = Mapping[str, str] | list[tuple[str, str]] | None
 _NOW_BUSY: Final = frozenset({500, 502, 503, 504})
-# A peer that lost its power answers nothing: it is found after 30 s without it.
-_ALIVE: Final = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+_POOLED: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+_PREPARED_MAX: Final = 64
 
 
 class Connection:
@@ -55,6 +60,8 @@ class Connection:
         self._loaded: ClientCertificate | None = None
         self._calls: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
+        self._pool: ConnectionPool | Literal[False] | None = None
+        self._prepared: dict[tuple[str, str, Headers], Headers] = {}
 
     async def close(self) -> None:
         """Close every connection."""
@@ -62,6 +69,9 @@ class Connection:
             if session is not None:
                 await session.close()
         self._calls = self._streams = None
+        if self._pool:
+            self._pool.close()
+        self._pool = None
 
     async def call(
         self,
@@ -103,20 +113,28 @@ class Connection:
         accept: str,
         patience_s: float,
     ) -> bytes:
-        headers = await self._headers(accept)
-        if body is not None:
-            headers["Content-Type"] = content_type
+        headers = await self._headers(accept, content_type if body is not None else "")
         try:
             url = _url(self.url(path), tuple(params.items() if isinstance(params, Mapping) else params or ()))
-            async with self._session().request(
-                method, url, data=body, headers=headers, timeout=_timeout(patience_s), **self._options()
-            ) as answer:
-                content = await answer.read()
-                if answer.status < 300:
-                    return content
-                raise error_of(doing, answer.status, content, answer.headers.get("Retry-After"))
+            if self._pool is None:
+                self._pool = self._opened_pool()
+            if self._pool and method in _POOLED:
+                answer = await self._pool.ask(method, url.raw_path_qs, headers, body, patience_s)
+            else:
+                answer = await self._asked(method, url, headers, body, patience_s)
+        except NoAnswerError as error:
+            raise silent(doing, error, was_sent=error.was_sent) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise unanswered(doing, error) from error
+        if answer.status < 300:
+            return answer.content
+        raise error_of(doing, answer.status, answer.content, answer.retry_after)
+
+    async def _asked(self, method: str, url: URL, headers: Headers, body: bytes | None, patience_s: float) -> Answer:
+        async with self._session().request(
+            method, url, data=body, headers=headers, timeout=_timeout(patience_s), **self._options()
+        ) as answer:
+            return Answer(answer.status, answer.headers.get("Retry-After"), await answer.read())
 
     async def stream(
         self, path: str, *, doing: str, params: Params = None, quiet_s: float | None = None, accept: str = JSON
@@ -190,27 +208,45 @@ class Connection:
             self._streams = self._opened(0)
         return self._streams if of_streams else self._calls
 
-    def _opened(self, limit: int) -> aiohttp.ClientSession:
+    def _encryption(self) -> ssl.SSLContext | None:
         if self.access.server.startswith("https"):
             self._tls = self._tls or self.access.tls()
-        connector = _Connector(limit=limit, ssl=self._tls or False, keepalive_timeout=30.0, socket_factory=_socket)
+        return self._tls
+
+    def _opened_pool(self) -> ConnectionPool | Literal[False]:
+        """Return connections for calls; False if the way to the server takes a general client."""
+        server = URL(self.access.server)
+        if self.access.proxy or server.user or not server.raw_host or server.port is None:
+            return False
+        tls, name = self._encryption(), self.access.server_name
+        return ConnectionPool(server.raw_host, server.port, server.host_port_subcomponent or "", tls, name)
+
+    def _opened(self, limit: int) -> aiohttp.ClientSession:
+        tls = self._encryption()
+        connector = _Connector(limit=limit, ssl=tls or False, keepalive_timeout=IDLE_S, socket_factory=alive)
         # An environment variable may not send our credentials through a proxy of others: the kubeconfig names one.
         session = aiohttp.ClientSession(connector=connector, trust_env=False)
         # aiohttp would send a PUT or DELETE again that got no answer, and hide that it may have happened twice.
         session._retry_connection = False  # noqa: SLF001
         return session
 
-    async def _headers(self, accept: str = JSON) -> CIMultiDict[str]:
+    async def _headers(self, accept: str = JSON, content_type: str = "") -> Headers:
         found = await self.access.credentials.headers()
         issued = self.access.credentials.certificate
         if issued is not None and issued is not self._loaded:
-            self._session()
-            if self._tls is not None:
-                load_certificate(self._tls, issued)
+            if (tls := self._encryption()) is not None:
+                load_certificate(tls, issued)
             self._loaded = issued
-        headers = CIMultiDict(self.access.headers)
-        headers.update(found)
-        headers.update({"Accept": accept, "Accept-Encoding": "identity", "User-Agent": self._agent})
+        key = accept, content_type, tuple(found.items())
+        if (headers := self._prepared.get(key)) is None:
+            if len(self._prepared) >= _PREPARED_MAX:
+                self._prepared.clear()
+            made = CIMultiDict(self.access.headers)
+            made.update(found)
+            made.update({"Accept": accept, "Accept-Encoding": "identity", "User-Agent": self._agent})
+            if content_type:
+                made["Content-Type"] = content_type
+            headers = self._prepared[key] = tuple(made.items())
         return headers
 
     def _options(self) -> dict[str, Any]:
@@ -285,13 +321,3 @@ def unanswered(doing: str, error: BaseException) -> KubeError:
     """Return our error for one of the connection."""
     was_never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
     return silent(doing, error, was_sent=not was_never_sent)
-
-
-def _socket(address: Any) -> socket.socket:
-    family, kind, protocol, *_ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for option, value in _ALIVE:
-        made.setsockopt(socket.IPPROTO_TCP, option, value)
-    return made
