@@ -7,9 +7,10 @@ all; a spot is where one member runs. Ids are opaque to it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,3 +255,19 @@ class Node:
     gpu_model: str = ""
     message: str = ""
     """Why not all of it may be used, for messages; empty when all may be."""
+
+
+def plain(value: Any) -> Any:
+    """Return a value of this interface as plain data, as `asdict` does, which also copies what nobody can change."""
+    kind: Any = type(value)
+    if kind is str or kind is int or value is None:
+        return value
+    if kind is tuple:
+        return tuple([plain(each) for each in value])
+    names = _names(kind)
+    return {name: plain(getattr(value, name)) for name in names} if names else value
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple([each.name for each in fields(kind)]) if is_dataclass(kind) else ()

@@ -48,6 +48,8 @@ class GroupFit:
         self._groups = request.groups
         named = {member for group in self._groups for member in group.all_members()}
         self._loose = [member for member in range(len(self._sizes)) if member not in named]
+        self._needs: dict[int, int] = {}
+        """How many devices each group needs."""
         self._areas: Sequence[Area] = ()
         self._taken: list[list[tuple[int, int]]] = []
         """By area, the places in it that are given away, and how many devices of each."""
@@ -64,12 +66,13 @@ class GroupFit:
         self, groups: Sequence[CellGroup], members: Sequence[int], cell: range, rest: Callable[[], bool]
     ) -> bool:
         """Place groups and members inside a cell, and then what is left of the gang."""
-        order = sorted(groups, key=self._need, reverse=True)
+        order = sorted(groups, key=self._need, reverse=True) if len(groups) > 1 else groups
         loose = sorted(members, key=lambda member: -self._sizes[member])
+        masks = [self._cut(area, cell) for area in self._areas] if loose else []
 
         def go(at: int) -> bool:
             if at == len(order):
-                return self._put(loose, cell, 0, rest)
+                return self._put(loose, masks, 0, rest)
             group = order[at]
             for inner in self._cells(group, cell):
                 if self._inside(group.groups, group.members, inner, lambda: go(at + 1)):
@@ -79,7 +82,10 @@ class GroupFit:
         return go(0)
 
     def _need(self, group: CellGroup) -> int:
-        return sum(self._sizes[member] for member in group.all_members())
+        need = self._needs.get(id(group))
+        if need is None:
+            need = self._needs[id(group)] = sum(self._sizes[member] for member in group.all_members())
+        return need
 
     def _cells(self, group: CellGroup, around: range) -> Iterator[range]:
         """Yield the cells that may have room for a group, the tightest first, as ranges of devices of the chain."""
@@ -90,13 +96,18 @@ class GroupFit:
             return
         rooms: dict[int, int] = {}
         leaves = self._chain.shape.leaves
-        for area in self._areas:
-            self.effort -= 1
-            first = max(area.node * leaves, around.start)
-            for start in range(first - first % size, min((area.node + 1) * leaves, around.stop), size):
-                rooms[start] = rooms.get(start, 0) + self._cut(area, range(start, start + size)).bit_count()
-        for room, start in sorted((room, start) for start, room in rooms.items()):
-            if self.effort > 0 and room >= need:
+        full = (1 << size) - 1
+        self.effort -= len(self._areas)
+        for node, mask in self._areas:
+            base = node * leaves
+            if size >= leaves and around.start <= base < around.stop:
+                start = base - base % size
+                rooms[start] = rooms.get(start, 0) + mask.bit_count()
+                continue
+            for start in range(max(base, around.start), min(base + leaves, around.stop), size):
+                rooms[start] = rooms.get(start, 0) + (mask >> (start - base) & full).bit_count()
+        for _, start in sorted([(room, start) for start, room in rooms.items() if room >= need]):
+            if self.effort > 0:
                 yield range(start, start + size)
 
     def _cut(self, area: Area, cell: range) -> int:
@@ -106,35 +117,39 @@ class GroupFit:
         low, high = max(cell.start - base, 0), min(cell.stop - base, leaves)
         return area.mask & ((1 << high) - 1) >> low << low if low < high else 0
 
-    def _put(self, members: Sequence[int], cell: range, first: int, rest: Callable[[], bool]) -> bool:
-        """Place members inside a cell, areas from `first` on, and then what is left of the gang."""
+    def _put(self, members: Sequence[int], masks: Sequence[int], first: int, rest: Callable[[], bool]) -> bool:
+        """Place members inside a cell, areas from `first` on, and then what is left of the gang.
+
+        `masks` are the devices of each area inside the cell.
+        """
         if not members:
             return rest()
         member, *others = members
         size = self._sizes[member]
         is_alike = bool(others) and self._sizes[others[0]] == size
-        for at in range(first, len(self._areas)):
+        for at in range(first, len(masks)):
             self.effort -= 1
             if self.effort <= 0:
                 return False
-            mask = self._cut(self._areas[at], cell)
+            mask = masks[at]
             if mask.bit_count() < size or not self._has_room(at, mask, size):
                 continue
             self._taken[at].append((mask, size))
             self._places[member] = MemberDevices(at, mask)
-            if self._put(others, cell, at if is_alike else 0, rest):
+            if self._put(others, masks, at if is_alike else 0, rest):
                 return True
             self._taken[at].pop()
         return False
 
     def _has_room(self, at: int, mask: int, size: int) -> bool:
         """Return whether one more member may have some of these devices beside those placed in an area already."""
+        if not self._taken[at]:
+            return True
         taken = [*self._taken[at], (mask, size)]
-        return all(
-            sum(number for inner, number in taken if not inner & ~outer) <= outer.bit_count()
-            for outer, _ in taken
-            if not mask & ~outer
-        )
+        for outer in {outer for outer, _ in taken if not mask & ~outer}:
+            if sum([number for inner, number in taken if not inner & ~outer]) > outer.bit_count():
+                return False
+        return True
 
 
 class GroupSolver(Solver):

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
+from operator import mul
 from typing import Any, Final
 
 import yaml
@@ -51,6 +53,11 @@ class ChainSpec:
     """Own addresses of the cells inside each node, by level from the leaf up to below the node."""
     upper: tuple[tuple[str, ...], ...]
     """Full addresses of the cells from node level up to the top."""
+    _leaves: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Count once what every look at a cell asks for."""
+        object.__setattr__(self, "_leaves", (1, *accumulate(self.children[1:], mul, initial=1)))
 
     @property
     def leaf_type(self) -> str:
@@ -64,10 +71,7 @@ class ChainSpec:
 
     def leaves(self, level: int) -> int:
         """Return how many devices a cell of that level has."""
-        count = 1
-        for number in self.children[1:level]:
-            count *= number
-        return count
+        return self._leaves[level]
 
     def count(self, level: int) -> int:
         """Return how many cells of that level the chain has."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from openpai.scheduler.cells.cluster import Freed
 from openpai.scheduler.cells.core import Hived
 from openpai.scheduler.cells.snapshot import request_in, request_out
-from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Order, Topology
+from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Order, Topology, plain
 from openpai.scheduler.queue.backfill import kept_in
 from openpai.scheduler.queue.fairness import Owner
 from openpai.scheduler.queue.moves import MoveBook
@@ -31,15 +31,14 @@ def dump(state: SchedulerState) -> dict[str, Any]:
         "format": FORMAT,
         "core": state.core.snapshot(),
         "nodes": [
-            {**asdict(node), "bad_devices": sorted(node.bad_devices)}
-            for _, node in sorted(state.machines.nodes.items())
+            {**plain(node), "bad_devices": sorted(node.bad_devices)} for _, node in sorted(state.machines.nodes.items())
         ],
         "skus": state.machines.skus.dump(),
         "now_ms": state.now_ms,
         "patience_ms": state.patience_ms,
         "number": state.number,
         "waiting": [
-            {"gang": asdict(gang), "number": number, "turn": turn}
+            {"gang": plain(gang), "number": number, "turn": turn}
             for gang, number, turn in [
                 *((each.gang, each.number, each.turn) for each in state.queue.all()),
                 *uncountable,
@@ -65,8 +64,8 @@ def dump(state: SchedulerState) -> dict[str, Any]:
             for held in running.gangs.values()
         ],
         "changes": _changes_out(running),
-        "ended": [{"gang": asdict(gang), "since_ms": since_ms} for gang, since_ms in running.ended],
-        "limits": [asdict(limit) for limit in running.limits.limits],
+        "ended": [{"gang": plain(gang), "since_ms": since_ms} for gang, since_ms in running.ended],
+        "limits": [plain(limit) for limit in running.limits.limits],
         "half_life_ms": running.ledger.half_life_ms,
         "turns_given": {name: list(given) for name, given in state.turns_given.items()},
         "orders": {name: order.value for name, order in state.orders.items()},
@@ -182,7 +181,7 @@ def _group_in(row: Mapping[str, Any]) -> Group:
 
 def _requests_out(gang: Gang, number: int, requests: GangRequests) -> dict[str, Any]:
     rows = [{"request": request_out(request), "members": list(request.positions)} for request in requests]
-    return {"gang": asdict(gang), "number": number, "portions": rows}
+    return {"gang": plain(gang), "number": number, "portions": rows}
 
 
 def _requests_in(row: Mapping[str, Any]) -> GangRequests:

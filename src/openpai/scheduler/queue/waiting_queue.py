@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from openpai.scheduler.cells.cluster import Freed
 from openpai.scheduler.cells.model import Code, Shape, Wait, shape_of
-from openpai.scheduler.model import Gang
+from openpai.scheduler.model import Gang, plain
 from openpai.scheduler.queue.limits import gpus_of
 from openpai.scheduler.queue.requests import GangRequests
 
@@ -82,7 +82,7 @@ class Lane:
         """Return what was found for its gangs, and the name of one of them, as plain data."""
         return {
             "gang": min(line[0][1].gang.id for line in self.lines.values()),
-            "answer": None if self.answer is None else asdict(self.answer),
+            "answer": None if self.answer is None else plain(self.answer),
             "looked_at": self.looked_at,
             "borrowed_at": self.borrowed_at,
             "tried": list(self.tried),
