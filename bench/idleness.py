@@ -1,6 +1,6 @@
 """Two promises about alerts: idle GPUs are found on a labelled set, and a thousand rules are evaluated in a second.
 
-    python -m bench.idleness
+    python -m bench.idleness [--jobs 60]
 
 The set is made of phases with the signs of such jobs: loading data, compiling, evaluating, training, an idle notebook,
 and deadlocks, each with noise and with sensors missing. Others are what an enemy of the rule would think of: notebooks
@@ -12,6 +12,7 @@ beginning of rest.
 
 from __future__ import annotations
 
+import argparse
 import random
 import time
 from collections import Counter
@@ -43,7 +44,7 @@ WORK = (
 )
 IDLE = ("notebook", "forgotten", "sleep", "cron", "heartbeat", "warm", "slice", "slice-notebook")
 DEADLOCK = ("collective", "step")
-LIMIT_S, JOBS = 1800, 60
+LIMIT_S = 1800
 
 
 @dataclass(slots=True)
@@ -114,12 +115,12 @@ def _at_rest(now: Moment, kind: str, at: int, chance: random.Random, limit_w: fl
         now.cpu_s, now.io_bytes = chance.uniform(0, 0.2), chance.uniform(0, 40_000)
 
 
-def verdicts() -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Return the kinds of jobs that would be stopped wrongly, of idle jobs found, and what deadlocks were called."""
+def verdicts(jobs: int) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """Return of so many jobs of each kind: those stopped wrongly, idle ones found, and what deadlocks were called."""
     chance = random.Random(14)
     wrong, found, deadlocks = Counter[str](), Counter[str](), Counter[str]()
     for kind in (*WORK, *IDLE, *DEADLOCK):
-        for _ in range(JOBS):
+        for _ in range(jobs):
             rest: Rest | None = None
             longest, in_time, last = 0.0, False, Verdict.WORKS
             for at, sign in enumerate(signs(kind, chance, 60)):
@@ -155,11 +156,14 @@ def rules() -> float:
 
 def main() -> None:
     """Print both."""
-    wrong, found, deadlocks = verdicts()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=60, help="jobs of each kind")
+    jobs = parser.parse_args().jobs
+    wrong, found, deadlocks = verdicts(jobs)
     answer(
         wrong_stops=dict(wrong),
-        idle_found_percent=round(100 * sum(found[kind] for kind in IDLE) / (JOBS * len(IDLE)), 1),
-        idle_found={kind: f"{found[kind]} of {JOBS}" for kind in IDLE},
+        idle_found_percent=round(100 * sum(found[kind] for kind in IDLE) / (jobs * len(IDLE)), 1),
+        idle_found={kind: f"{found[kind]} of {jobs}" for kind in IDLE},
         deadlocks=dict(deadlocks),
         rules_processor_s=round(rules(), 3),
     )

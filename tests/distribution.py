@@ -14,7 +14,7 @@ from typing import Any, Final
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER: Final = {
-    "a node": re.compile(r"kubernetes on a node|tests/kube/test_node(_storages)?\.py"),
+    "a node": re.compile(r"kubernetes on a node|tests/kube/test_node(_storages|_checkpoints)?\.py"),
     "a node with GPUs": re.compile(r"tests/kube/test_(task_)?devices\.py"),
     "an Engine": re.compile(r"tests/(contracts|integration|e2e)/.*docker"),
 }

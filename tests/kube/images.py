@@ -11,9 +11,10 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Final
 
 from tests.integration.docker_engine import root_files
 
@@ -22,6 +23,10 @@ SHELL_IMAGE = "local/shell:1"
 PAUSE_IMAGE = "local/pause:1"
 PACKAGES = "/packages"
 """Where a Python of an image finds its packages: where it looks by itself differs between Debian's and others."""
+
+
+def _without_tests(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if entry.name.endswith("/tests") else entry
 
 
 def write_image(
@@ -37,7 +42,7 @@ def write_image(
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         for target, source in files:
-            tar.add(source, target.lstrip("/"))
+            tar.add(source, target.lstrip("/"), filter=_without_tests)
     blob = layer.getvalue()
     digest = hashlib.sha256(blob).hexdigest()
     config = {
@@ -71,23 +76,30 @@ def shell_image(path: Path, tag: str = SHELL_IMAGE, *programs: str) -> Path:
     return write_image(path, tag, root_files(*programs))
 
 
-def python_image(path: Path, tag: str, *packages: str) -> Path:
-    """Write an image with a shell, and with the Python of this process and some packages of it with what they load."""
+_UNUSED: Final = ("test", "site-packages", "dist-packages", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "tkinter")
+"""What programs need nothing of, as the library to link programs with, which lies in `config-*`."""
+
+
+def python_image(path: Path, tag: str, *packages: str, files: Mapping[str, str] = {}) -> Path:
+    """Write an image with a shell, and with the Python of this process and some packages of it with what they load.
+
+    `files` are more ones for its packages, by where each goes. Every megabyte costs each node a thirtieth of a second.
+    """
     home, needed = f"/usr/local/lib/python{sys.version_info.major}.{sys.version_info.minor}", [sys.executable]
-    files = {f"{home}/{found.name}": str(found) for found in Path(sysconfig.get_path("stdlib")).iterdir()}
-    for unused in ("test", "site-packages", "dist-packages"):
-        files.pop(f"{home}/{unused}", None)
+    library = [found for found in Path(sysconfig.get_path("stdlib")).iterdir() if found.name not in _UNUSED]
+    chosen = {f"{home}/{found.name}": str(found) for found in library if not found.name.startswith("config-")}
+    chosen |= {f"{PACKAGES}/{target}": source for target, source in files.items()}
     installed = Path(sysconfig.get_path("platlib"))
     for package in packages:
         parts = [found for found in installed.iterdir() if found.name in (package, f"{package}.py", f"{package}.libs")]
-        files |= {f"{PACKAGES}/{found.name}": str(found) for found in parts}
+        chosen |= {f"{PACKAGES}/{found.name}": str(found) for found in parts}
         needed += [str(library) for part in parts for library in part.rglob("*.so*")]
     needed += [str(library) for library in Path(sysconfig.get_path("stdlib"), "lib-dynload").glob("*.so")]
     listed = subprocess.run(["ldd", *needed], check=False, capture_output=True, text=True).stdout
-    libraries = {library for library in re.findall(r"=> (/\S+)", listed) if not Path(library).is_relative_to(installed)}
-    files |= {library: os.path.realpath(library) for library in libraries}
-    files["/usr/local/bin/python3"] = os.path.realpath(sys.executable)
-    return write_image(path, tag, chain(files.items(), root_files()), env=[f"PYTHONPATH={PACKAGES}"])
+    libraries = {name for name in re.findall(r"=> (/\S+)", listed) if not Path(name).is_relative_to(installed)}
+    chosen |= {name: os.path.realpath(name) for name in libraries}
+    chosen["/usr/local/bin/python3"] = os.path.realpath(sys.executable)
+    return write_image(path, tag, chain(chosen.items(), root_files()), env=[f"PYTHONPATH={PACKAGES}"])
 
 
 def pause_image(path: Path) -> Path:
