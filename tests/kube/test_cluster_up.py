@@ -7,8 +7,6 @@ import base64
 import gzip
 import json
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -45,13 +43,14 @@ def up(pai: Pai, cluster: Cluster, *words: str) -> Outcome:
 def interrupt(cluster: Cluster, *, is_ours: bool) -> None:
     """Leave the newest revision as Helm does when it is killed."""
     name = "sh.helm.release.v1.openpai.v1"
-    packed = base64.b64decode(base64.b64decode(cluster.get("secret", name)["data"]["release"]))
+    packed = base64.b64decode(base64.b64decode(cluster.get("secrets", name)["data"]["release"]))
     record = json.loads(gzip.decompress(packed))
     record["info"]["status"] = "pending-install"
     again = base64.b64encode(base64.b64encode(gzip.compress(json.dumps(record).encode()))).decode()
     labels = {"status": "pending-install", "openpai-command": "true" if is_ours else None}
-    cluster.kubectl("patch", "secret", name, "--type=merge", "-p",
-                    json.dumps({"data": {"release": again}, "metadata": {"labels": labels}}))  # fmt: skip
+    merge = {"Content-Type": "application/merge-patch+json"}
+    path = f"/api/v1/namespaces/{cluster.name}/secrets/{name}"
+    cluster.ask("PATCH", path, {"data": {"release": again}, "metadata": {"labels": labels}}, headers=merge)
 
 
 def test_what_keeps_it_from_being_ready_is_named_and_the_command_goes_on(pai: Pai, cluster: Cluster) -> None:
@@ -60,19 +59,19 @@ def test_what_keeps_it_from_being_ready_is_named_and_the_command_goes_on(pai: Pa
     assert "create  Deployment openpai" in first.out
     assert "not ready after 1 s: volume openpai: has no volume, and there is no default storage class" in first.err
     assert "storage.storageClassName" in first.err
-    key = cluster.get("secret", "openpai-key")["data"]
+    key = cluster.get("secrets", "openpai-key")["data"]
 
     interrupt(cluster, is_ours=True)
     again = up(pai, cluster, "--set", "service.port=81")
     assert "revision 1 was interrupted (pending-install); it is continued" in again.out
     assert again.code == Exit.UNAVAILABLE
-    assert cluster.get("service", "openpai")["spec"]["ports"][0]["port"] == 81
-    assert cluster.get("secret", "openpai-key")["data"] == key
+    assert cluster.get("services", "openpai")["spec"]["ports"][0]["port"] == 81
+    assert cluster.get("secrets", "openpai-key")["data"] == key
 
     # Values of before stay, and what is there already is not changed.
     third = up(pai, cluster)
     assert "no object changes" in third.out
-    assert cluster.get("service", "openpai")["spec"]["ports"][0]["port"] == 81
+    assert cluster.get("services", "openpai")["spec"]["ports"][0]["port"] == 81
     history = json.loads(cluster.helm("history", "-o", "json"))
     assert [one["status"] for one in history] == ["superseded", "deployed"]
     # What was interrupted is nothing to go back to.
@@ -102,21 +101,19 @@ async def test_two_commands_do_not_change_a_release_at_once(pai: Pai, cluster: C
             refused = await asyncio.to_thread(up, pai, cluster)
             assert refused.code == Exit.UNAVAILABLE
             assert "is changing release openpai" in refused.err
-            assert cluster.get("secrets", "-l", "owner=helm")["items"] == []
+            assert cluster.labelled("secrets", "owner=helm") == []
     finally:
         lock._RENEW_S = lock_renews_s
 
 
 @pytest.mark.full
-def test_a_command_that_was_killed_holds_nothing_back(pai: Pai, cluster: Cluster, tmp_path: Path) -> None:
-    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "openpai-command"},
-             "spec": {"holderIdentity": "ann@there, process 7"}}  # fmt: skip
-    (tmp_path / "lease.json").write_text(json.dumps(lease))
-    cluster.kubectl("create", "--validate=false", "-f", str(tmp_path / "lease.json"))
+def test_a_command_that_was_killed_holds_nothing_back(pai: Pai, cluster: Cluster) -> None:
+    lease = {"metadata": {"name": "openpai-command"}, "spec": {"holderIdentity": "ann@there, process 7"}}
+    cluster.ask("POST", f"/apis/coordination.k8s.io/v1/namespaces/{cluster.name}/leases", lease)
     done = up(pai, cluster)
     assert "ann@there, process 7 changed this release last" in done.err
     assert "create  Deployment openpai" in done.out
-    assert cluster.get("deployment", "openpai")
+    assert cluster.get("deployments", "openpai")
 
 
 def test_nothing_changes_without_consent_or_with_another_cluster_s_name(pai: Pai, cluster: Cluster) -> None:
@@ -125,7 +122,7 @@ def test_nothing_changes_without_consent_or_with_another_cluster_s_name(pai: Pai
     asked = pai("up", "--set", f"jobs.namespace={cluster.jobs}")
     assert asked.code == 2
     assert "give --yes to confirm" in asked.err
-    assert cluster.get("secrets", "-l", "owner=helm")["items"] == []
+    assert cluster.labelled("secrets", "owner=helm") == []
 
     up(pai, cluster)
     refused = pai("down", "--confirm", "another", "--delete-data")
@@ -133,19 +130,20 @@ def test_nothing_changes_without_consent_or_with_another_cluster_s_name(pai: Pai
     assert "'another' is not 'test': nothing was done" in refused.err
     unasked = pai("down")
     assert "give --confirm test" in unasked.err
-    assert cluster.get("deployment", "openpai")
+    assert cluster.get("deployments", "openpai")
 
 
 def test_what_is_removed_leaves_its_data_and_the_next_installation_finds_them(pai: Pai, cluster: Cluster) -> None:
     up(pai, cluster)
-    key = cluster.get("secret", "openpai-key")["data"]
+    key = cluster.get("secrets", "openpai-key")["data"]
     removed = pai("down", "--confirm", "test", "--json")
     assert removed.json()["objects"] == ["volume openpai", "secret openpai-key"]
     up(pai, cluster)
-    assert cluster.get("secret", "openpai-key")["data"] == key
+    assert cluster.get("secrets", "openpai-key")["data"] == key
     gone = pai("down", "--confirm", "test", "--delete-data", "--json")
     assert gone.code == 0, gone.err
-    assert not _objects(cluster, "secrets,persistentvolumeclaims")
+    for kind in ("secrets", "persistentvolumeclaims"):
+        assert not cluster.labelled(kind, "app.kubernetes.io/instance=openpai")
 
 
 def test_a_chart_that_refuses_values_says_why_and_nothing_is_there_to_go_back_to(pai: Pai, cluster: Cluster) -> None:
@@ -155,7 +153,3 @@ def test_a_chart_that_refuses_values_says_why_and_nothing_is_there_to_go_back_to
         assert "pai cluster up" in pai(command).err
     up(pai, cluster)
     assert "no earlier revision that worked" in pai("rollback", "--yes").err
-
-
-def _objects(cluster: Cluster, kinds: str) -> list[Any]:
-    return list(cluster.get(kinds, "-l", "app.kubernetes.io/instance=openpai")["items"])
