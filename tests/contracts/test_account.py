@@ -177,7 +177,7 @@ def _describe(rows: tuple[UseRow, ...]) -> Sums:
 
 
 @pytest.mark.parametrize("begins_ms", BEGINS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))])
 async def test_the_usage_is_what_an_observer_counts(database: Database, begins_ms: int, seed: int) -> None:
     lives = Lives(database, Random(seed), begins_ms)
     usage = SqlUsageStore(database)
@@ -196,7 +196,7 @@ async def test_the_usage_is_what_an_observer_counts(database: Database, begins_m
 
 
 @pytest.mark.parametrize("begins_ms", BEGINS)
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in (2, 3))])
 async def test_a_clock_that_is_set_back_makes_no_hours_and_takes_none(
     database: Database, begins_ms: int, seed: int
 ) -> None:

@@ -39,7 +39,7 @@ async def packed(root: Path, content: bytes) -> str:
     ]
     listed = write_list(entries)
     store = CodeFiles(root, is_over)
-    kept = await store.add(CodeOwner("ann"), digest_of(listed), pieces(frames(listed, content, program)))
+    kept = await store.add(CodeOwner("ann"), digest_of(listed), pieces(frames(listed, content, program), 65_536))
     return store.pack(kept.digest)
 
 

@@ -92,7 +92,7 @@ async def test_every_order_is_one_and_its_pages_make_the_whole(queries: SqlJobQu
         whole = await queries.jobs(where, count=True)
         assert whole.total == len(whole.jobs) > 10
         assert is_in_order(whole.jobs, where), where
-        found = await pages(queries, replace(where, limit=7))
+        found = await pages(queries, replace(where, limit=13))
         assert tuple(row for page in found for row in page.jobs) == whole.jobs
         assert {page.total for page in found} == {whole.total}
         cut = await queries.jobs(replace(where, offset=3, limit=5), count=True)

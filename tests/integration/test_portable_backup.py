@@ -15,6 +15,7 @@ from openpai.store.database import Database
 from openpai.store.portable import copy_postgres, fill_postgres
 from openpai.store.schema import events
 from tests.integration.test_backup_commands import EXPECTED, Pai, pai, platform, secrets_of
+from tests.outcome import Outcome
 
 __all__ = ["pai"]
 on_postgres = pytest.mark.parametrize("database_kind", ["postgresql"])
@@ -97,25 +98,24 @@ def test_what_breaks_off_leaves_an_empty_database(tmp_path: Path, pai: Pai, empt
     fill_postgres(empty_url, root / "openpai.db", lambda *_: None)
 
 
-def test_a_backup_goes_to_a_pipe_and_leaves_nothing_in_the_data_directory(tmp_path: Path, pai: Pai) -> None:
+def test_a_backup_goes_to_a_pipe_and_leaves_nothing_in_the_data_directory(
+    tmp_path: Path, pai: Pai, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root, again = tmp_path / "data", tmp_path / "again"
     platform(root)
     line = [str(Path(sys.executable).with_name("pai")), "admin"]
     made = subprocess.run([*line, "backup", "-", "--data-dir", str(root)], capture_output=True, check=False)
     assert made.returncode == 0, made.stderr
     assert not list((root / "backup").iterdir())
-    got = subprocess.run(
-        [*line, "restore", "-", "--data-dir", str(again)], input=made.stdout, capture_output=True, check=False
-    )
-    assert got.returncode == 0, got.stderr
+
+    def restored(data: bytes, *options: str) -> Outcome:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return pai("restore", "-", "--data-dir", again, *options)
+
+    got = restored(made.stdout)
+    assert got.code == 0, got.err
     assert secrets_of(again) == EXPECTED
-    cut = subprocess.run(
-        [*line, "restore", "-", "--data-dir", str(again), "--force"],
-        input=made.stdout[:-20],
-        capture_output=True,
-        check=False,
-    )
-    assert b"damaged or incomplete" in cut.stderr
+    assert "damaged or incomplete" in restored(made.stdout[:-20], "--force").err
     assert secrets_of(again) == EXPECTED
 
 

@@ -57,9 +57,9 @@ def frames(*contents: bytes, lie: bytes = b"") -> bytes:
     return gzip.compress(b"".join(f"{sha(each)} {len(each)}\n".encode() + sent for each, sent in pairs), mtime=0)
 
 
-async def pieces(content: bytes) -> AsyncIterator[bytes]:
-    for at in range(0, len(content), 100):
-        yield content[at : at + 100]
+async def pieces(content: bytes, size: int = 100) -> AsyncIterator[bytes]:
+    for at in range(0, len(content), size):
+        yield content[at : at + size]
 
 
 @pytest.fixture
