@@ -19,7 +19,7 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from openpai.scheduler.cells import mutations
-from openpai.scheduler.cells.chain import Unit, VcShare
+from openpai.scheduler.cells.chain import Guarantee, Unit, VcShare
 from openpai.scheduler.cells.cluster import Cluster
 from openpai.scheduler.cells.decision import missing_devices
 from openpai.scheduler.cells.journal import Journal
@@ -262,6 +262,8 @@ def choose(cluster: Cluster, waiting: Waiting, leaving: Iterable[Leaving], now_m
 
 def _all_left_ms(ends: Sequence[Leaving]) -> int:
     """Return the time by which all of these gangs have left with an even chance, if they end independently."""
+    if len(ends) == 1:
+        return ends[0].at_ms
     chance = each_left(len(ends))
     return max([end.by(chance) for end in ends])
 
@@ -294,15 +296,18 @@ def _least_idle_first(cluster: Cluster, ends: list[Leaving], now_ms: int) -> lis
 
 def _promised_nodes(cluster: Cluster, end: Leaving) -> dict[PromisedNode, int]:
     """Return the nodes that a gang has a guarantee for, and how many devices it has on each."""
-    found: dict[PromisedNode, int] = {}
+    # Members on one node share a guarantee, which is looked up once for all of them.
+    of_guarantee: dict[tuple[Guarantee, int], int] = {}
     for request in end.requests:
         record = cluster.gangs.get(request.id)
         for part in record.parts if record is not None else ():
             if part is not None and part.guarantee is not None:
-                share, level, cell, number = part.guarantee
-                node = part.node_cell.index - share.chain.nodes_of(level, cell).start
-                place = promised_node(share, level, number, node)
-                found[place] = found.get(place, 0) + part.mask.bit_count()
+                at = part.guarantee, part.node_cell.index
+                of_guarantee[at] = of_guarantee.get(at, 0) + part.mask.bit_count()
+    found: dict[PromisedNode, int] = {}
+    for ((share, level, cell, number), node), devices in of_guarantee.items():
+        place = promised_node(share, level, number, node - share.chain.nodes_of(level, cell).start)
+        found[place] = found.get(place, 0) + devices
     return found
 
 
