@@ -78,9 +78,20 @@ def a_measuring(cluster: Cluster, sessions: int = 300, *, has_network: bool = Tr
 
 
 async def measured(of: PodMeasuring, *names: str) -> tuple[TaskSample, ...]:
-    found = of.measure(attempts(*names))
+    found = await of.measure(attempts(*names))
     await settled()
     return found
+
+
+async def test_a_decision_need_not_wait_while_thousands_of_pods_are_looked_at() -> None:
+    pods = a_measuring(Cluster(), sessions=1)
+    measuring = asyncio.create_task(pods.measure(attempts(*(f"p{number}" for number in range(5000)))))
+    turns = 0
+    while not measuring.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 5
+    await pods.close()
 
 
 async def test_a_pod_is_measured_over_one_connection() -> None:

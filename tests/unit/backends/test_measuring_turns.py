@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from openpai.backends.kubernetes.attempts import PodAttempt
 from openpai.backends.kubernetes.measuring_turns import AGAIN_MAX_S, AGAIN_S, FIRST_MS, OPENED_MAX, Turns
 from openpai.lifecycle.model import AttemptKey
@@ -12,7 +14,7 @@ def pod(name: str, node: str = "") -> PodAttempt:
 
 
 def chosen(turns: Turns, *pods: PodAttempt, now_s: float = 0.0, room: int = 9, **at_ms: int) -> str:
-    found = turns.choose(pods, room, now_s, {"f" * 32}, lambda name: at_ms.get(name, 0))
+    found = asyncio.run(turns.choose(pods, room, now_s, {"f" * 32}, lambda name: at_ms.get(name, 0)))
     return "".join(each.name for each in found)
 
 

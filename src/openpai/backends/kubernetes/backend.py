@@ -224,7 +224,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
 
     async def measure(self) -> tuple[TaskSample, ...]:
         """Return the newest sample of every running task attempt; one that cannot be measured now is left out."""
-        return self._measuring.measure(self._register)
+        return await self._measuring.measure(self._register)
 
     def measure_first(self, jobs: Collection[str]) -> None:
         """Measure the tasks of these jobs before those of others, where not all can be measured at once."""

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import structlog
 
 from openpai.backends.kubernetes.attempts import PodAttempt
-from openpai.backends.kubernetes.measuring_turns import Turns
+from openpai.backends.kubernetes.measuring_turns import LOOKED_AT_AT_ONCE, Turns
 from openpai.backends.kubernetes.pods import CONTAINER, PodOptions
 from openpai.backends.kubernetes.variables import PROGRESS
 from openpai.kube.client import KubeClient
@@ -37,6 +37,7 @@ from openpai.runtime.inspecting import (
     sample_words,
     stack_words,
 )
+from openpai.system.pauses import let_others_go_first
 from openpai.system.supervision import background
 
 log: Final = structlog.get_logger(__name__)
@@ -101,26 +102,33 @@ class PodMeasuring:
         """Measure the tasks of these jobs before those of others, and without pauses where they are not too many."""
         self._first = jobs
 
-    def measure(self, attempts: Iterable[PodAttempt]) -> tuple[TaskSample, ...]:
+    async def measure(self, attempts: Iterable[PodAttempt]) -> tuple[TaskSample, ...]:
         """Return the newest sample of each running attempt, and go on measuring these and no others."""
-        running = {attempt.name: attempt for attempt in attempts if attempt.is_running}
+        running: dict[str, PodAttempt] = {}
+        for number, attempt in enumerate(attempts, start=1):
+            if number % LOOKED_AT_AT_ONCE == 0:
+                await let_others_go_first()
+            if attempt.is_running:
+                running[attempt.name] = attempt
         self._turns.forget([name for name in self._turns.remembered() if name not in running])
         for name in self._sessions.keys() - running.keys():
             self._forget(name)
         room = self._max - sum(session.task is not None for session in self._sessions.values())
         if room > 0:
-            self._begin(running, room)
+            await self._begin(running, room)
         oldest_ms = self._clock.now_ms() - STALE_S * 1000
         found = (session.sample for session in self._sessions.values())
         return tuple([sample for sample in found if sample is not None and sample.at_ms >= oldest_ms])
 
-    def _begin(self, running: Mapping[str, PodAttempt], room: int) -> None:
+    async def _begin(self, running: Mapping[str, PodAttempt], room: int) -> None:
         waiting = (each for name, each in running.items() if not self._is_measured(name))
         now_s = asyncio.get_running_loop().time()
-        chosen = self._turns.choose(waiting, room, now_s, self._first, self._measured_at_ms)
+        chosen = await self._turns.choose(waiting, room, now_s, self._first, self._measured_at_ms)
         is_few = len(running) <= self._max
         firsts = 0 if is_few else sum(each.key.job in self._first for each in running.values())
         for attempt in chosen:
+            if not attempt.is_running:
+                continue  # it ended while others were looked at
             stays = is_few or (attempt.key.job in self._first and firsts <= self._max * FIRST_SHARE)
             session = self._sessions.setdefault(attempt.name, _Session())
             follow = self._follow(attempt, session, SAMPLES if stays else SAMPLES_IN_TURN)

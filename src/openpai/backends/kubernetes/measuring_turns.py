@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from openpai.backends.kubernetes.attempts import PodAttempt
+from openpai.system.pauses import let_others_go_first
 
+LOOKED_AT_AT_ONCE: Final = 500
+"""So many pods are looked at before others go on."""
 AGAIN_S: Final = 10.0
 AGAIN_MAX_S: Final = 300.0
 OPENED_FIRST: Final = 16
@@ -43,7 +46,7 @@ class Turns:
         self._pods: dict[str, _Pause] = {}
         self._nodes: dict[str, _Pause] = {}
 
-    def choose(
+    async def choose(
         self,
         waiting: Iterable[PodAttempt],
         room: int,
@@ -51,15 +54,19 @@ class Turns:
         first: Collection[str],
         measured_at_ms: Callable[[str], int],
     ) -> list[PodAttempt]:
-        """Return the pods to try now, at most `room`; the jobs in `first` need it most."""
+        """Return the pods to try now, at most `room`; the jobs in `first` need it most.
+
+        Thousands may wait, so others go on between parts of them.
+        """
         # Nodes come and go; one that was removed is not remembered.
         self._nodes = {node: pause for node, pause in self._nodes.items() if now_s < pause.until_s + AGAIN_MAX_S}
-        ready = (each for each in waiting if self._is_ready(each, now_s))
-        return heapq.nsmallest(
-            min(room, self.opened_max),
-            ready,
-            key=lambda each: measured_at_ms(each.name) - FIRST_MS * (each.key.job in first),
-        )
+        ready: list[tuple[int, int, PodAttempt]] = []
+        for number, each in enumerate(waiting, start=1):
+            if number % LOOKED_AT_AT_ONCE == 0:
+                await let_others_go_first()
+            if self._is_ready(each, now_s):
+                ready.append((measured_at_ms(each.name) - FIRST_MS * (each.key.job in first), number, each))
+        return [each for *_, each in heapq.nsmallest(min(room, self.opened_max), ready)]
 
     def succeeded(self, attempt: PodAttempt) -> None:
         """Note the first sample of a turn."""
