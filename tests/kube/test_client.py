@@ -9,6 +9,9 @@ import msgspec
 import pytest
 from aiohttp import ClientResponse
 
+from openpai.backends.kubernetes.cached_pods import PodKeeper
+from openpai.backends.kubernetes.names import SCOPE_LABEL
+from openpai.backends.kubernetes.seals import IDENTITY, SEAL
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.objects import CONFIG_MAPS, PODS, protobuf
@@ -64,6 +67,21 @@ async def test_a_cache_follows_what_happens(kube: KubeClient, kube_namespace: st
         assert len(pods) == 0
 
 
+async def test_what_is_not_kept_of_an_object_is_no_change_of_it(kube: KubeClient, kube_namespace: str) -> None:
+    made = await kube.create(PODS, a_pod("a"), kube_namespace)
+    async with Reflector(kube, PODS, kube_namespace, keep=PodKeeper(kube_namespace, "here").kept) as pods:
+        await pods.synced.wait()
+        changes = pods.subscribe(from_now=True)
+        await kube.patch(PODS, "a", {"metadata": {"annotations": {"of": "others"}}}, kube_namespace)
+        async with asyncio.timeout(60):
+            while [pod.metadata.resource_version for pod in pods] == [made.metadata.resource_version]:  # noqa: ASYNC110  it makes no event
+                await asyncio.sleep(0.01)
+        assert len(changes) == 0
+        await kube.patch(PODS, "a", {"status": {"phase": "Running"}}, kube_namespace, subresource="status")
+        (change,) = await changes.wait()
+        assert [change.old and change.old.status.phase, change.last.status.phase] == ["Pending", "Running"]
+
+
 LIMITS = {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": "2"}
 TIME = "2026-11-27T10:00:00Z"
 
@@ -83,7 +101,8 @@ async def test_a_pod_is_the_same_in_protobuf_and_in_json(kube: KubeClient, kube_
         "priorityClassName": "system-node-critical",
         "schedulerName": "none",
     }
-    metadata = {"labels": {"a": "b"}, "annotations": {"c": "d\n\u00e9"}, "finalizers": ["example.com/kept"]}
+    labels, annotations = {"a": "b", SCOPE_LABEL: "here"}, {"c": "d\n\u00e9", IDENTITY: "i", SEAL: "s"}
+    metadata = {"labels": labels, "annotations": annotations, "finalizers": ["example.com/kept"]}
     await kube.create(PODS, {"metadata": {"name": "full", **metadata}, "spec": spec}, kube_namespace)
     ended = {"exitCode": 137, "signal": 9, "reason": "OOMKilled", "message": "m", "startedAt": TIME, "finishedAt": TIME}
     health = [{"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-1", "health": "Healthy"}]}]
@@ -111,6 +130,7 @@ async def test_a_pod_is_the_same_in_protobuf_and_in_json(kube: KubeClient, kube_
     await kube.patch(PODS, "bare", {"status": {"containerStatuses": [waiting]}}, kube_namespace, subresource="status")
     await kube.create(PODS, a_pod("going") | {"metadata": {"name": "going", **metadata}}, kube_namespace)
     await kube.delete(PODS, "going", kube_namespace, grace_s=0)
+    keeper = PodKeeper(kube_namespace, "here")
     try:
         for name in ("full", "bare", "going"):
             path = PODS.path(kube_namespace, name)
@@ -119,6 +139,7 @@ async def test_a_pod_is_the_same_in_protobuf_and_in_json(kube: KubeClient, kube_
             # These two say what else the text is.
             assert protobuf.pod_of(binary) == msgspec.structs.replace(found, api_version="", kind="")
             assert protobuf.metadata_of(binary) == found.metadata
+            assert keeper.kept(keeper.read(binary)) == keeper.kept(found)
         assert not _unset(await kube.get(PODS, "full", kube_namespace))
     finally:
         for name in ("full", "going"):

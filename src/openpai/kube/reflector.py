@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Generic, NamedTuple, Self
 
+import msgspec
 import structlog
 
 from openpai.kube.changes import Change, Changes
@@ -55,8 +56,13 @@ class Reflector(Generic[T]):
         fields: str = "",
         quiet_s: float = QUIET_S,
         keep: Callable[[T], T] | None = None,
+        read: Callable[[bytes], T] | None = None,
     ) -> None:
-        """`keep` returns what is kept of an object, for a cache of many of which few fields are needed."""
+        """`keep` returns what is kept of an object, for a cache of many of which few fields are needed.
+
+        A change of something that is not kept is no change. `read` reads an object in protobuf, and may leave out what
+        is not kept.
+        """
         self.kind = kind
         self.synced = asyncio.Event()
         """Set once everything was listed for the first time."""
@@ -70,6 +76,7 @@ class Reflector(Generic[T]):
         self._scope = WatchScope(namespace, labels, fields)
         self._quiet_s = quiet_s
         self._keep = keep
+        self._read = read
         self._objects: dict[Key, T] = {}
         self._subscribers: list[Changes[T]] = []
         self._version = ""
@@ -188,8 +195,9 @@ class Reflector(Generic[T]):
 
     async def _events(self, version: str, *, from_beginning: bool = False) -> AsyncGenerator[WatchEvent[T]]:
         events = watch(
-            self._client, self.kind, self._scope, version, quiet_s=self._quiet_s, from_beginning=from_beginning
-        )
+            self._client, self.kind, self._scope, version,
+            quiet_s=self._quiet_s, from_beginning=from_beginning, read=self._read,
+        )  # fmt: skip
         async with contextlib.aclosing(events):
             async for event in events:
                 self._hear()
@@ -256,7 +264,8 @@ class Reflector(Generic[T]):
             self._remove(key, old)
             old = None
         self._objects[key] = found
-        self._report(Change(old, found, found))
+        if old is None or self._keep is None or not _differs_in_version_only(old, found):
+            self._report(Change(old, found, found))
 
     def _remove(self, key: Key, last: T) -> None:
         old = self._objects.pop(key, None)
@@ -272,6 +281,12 @@ class Reflector(Generic[T]):
 
 def _key(found: T) -> Key:
     return Key(found.namespace, found.name)
+
+
+def _differs_in_version_only(old: T, new: T) -> bool:
+    """Return whether nothing that is kept of an object changed, as with most events of the pods of others."""
+    metadata = msgspec.structs.replace(new.metadata, resource_version=old.metadata.resource_version)
+    return msgspec.structs.replace(new, metadata=metadata) == old
 
 
 def _gather(event: WatchEvent[T], fresh: dict[Key, T], unreadable: dict[Key, str]) -> None:

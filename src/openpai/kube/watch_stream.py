@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Final, Generic
 
@@ -75,10 +75,12 @@ async def watch(
     *,
     quiet_s: float,
     from_beginning: bool = False,
+    read: Callable[[bytes], T] | None = None,
 ) -> AsyncGenerator[WatchEvent[T]]:
     """Yield events after a version, or `from_beginning` all objects and then events, until the server ends the watch.
 
-    Raise KubeError if the server ends it with an error, or is quiet for longer than `quiet_s`.
+    `read` reads objects that come in protobuf. Raise KubeError if the server ends it with an error, or is quiet for
+    longer than `quiet_s`.
     """
     params = {
         **selectors(scope.labels, scope.fields),
@@ -91,7 +93,7 @@ async def watch(
     if version:
         params["resourceVersion"] = version
     doing = f"watch {kind.plural}" + (f" in {scope.namespace}" if scope.namespace else "")
-    accept = f"{_PROTOBUF}, {JSON}" if protobuf.reader_of(kind.type) is not None else JSON
+    accept = f"{_PROTOBUF}, {JSON}" if (quick := protobuf.reader_of(kind.type)) is not None else JSON
     answer = await client.connection.stream(
         kind.path(scope.namespace), doing=doing, params=params, quiet_s=quiet_s, accept=accept
     )
@@ -100,7 +102,7 @@ async def watch(
     async with answer, aclosing(pieces(answer, doing)) as chunks, aclosing(parts_of(chunks, doing)) as parts:
         yield WatchEvent(OPENED, Meta(), None)
         async for part in parts:
-            yield _event(kind, part, doing, is_protobuf=is_protobuf)
+            yield _event(kind, part, doing, read=(read or quick) if is_protobuf else None)
 
 
 async def lines_of(chunks: AsyncIterator[bytes], doing: str) -> AsyncGenerator[bytes]:
@@ -152,18 +154,17 @@ def _end_of_frame(whole: bytes, at: int, doing: str) -> int:
     return start + length
 
 
-def _event(kind: Kind[T], content: bytes, doing: str, *, is_protobuf: bool = False) -> WatchEvent[T]:
-    return _framed_event(kind, content, doing) if is_protobuf else _event_of_line(kind, content, doing)
+def _event(kind: Kind[T], content: bytes, doing: str, read: Callable[[bytes], T] | None = None) -> WatchEvent[T]:
+    return _event_of_line(kind, content, doing) if read is None else _framed_event(content, doing, read)
 
 
-def _framed_event(kind: Kind[T], frame: bytes, doing: str) -> WatchEvent[T]:
-    read = protobuf.reader_of(kind.type)
+def _framed_event(frame: bytes, doing: str, read: Callable[[bytes], T]) -> WatchEvent[T]:
     try:
         event = protobuf.event_of(frame)
         if event.type == "ERROR":
             status = protobuf.status_of(event.object)
             raise _failure(doing, msgspec.json.encode(status))
-        if event.type == "BOOKMARK" or read is None:
+        if event.type == "BOOKMARK":
             return WatchEvent(event.type, protobuf.metadata_of(event.object), None)
         found = read(event.object)
     except protobuf.UNREADABLE as error:

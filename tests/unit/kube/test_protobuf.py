@@ -42,7 +42,7 @@ def an_event(kind: bytes, content: bytes) -> bytes:
 
 
 def read(frame: bytes) -> WatchEvent[Pod]:
-    return _event(PODS, frame, "watch pods", is_protobuf=True)
+    return _event(PODS, frame, "watch pods", read=pod_of)
 
 
 async def streamed(content: bytes, size: int) -> AsyncIterator[bytes]:

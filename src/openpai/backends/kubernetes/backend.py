@@ -351,7 +351,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
     def _make_cluster(self) -> Cluster:
         table = NodeTable(self._is_ours, self._options.nodes, self._options.devices, self._memory.devices)
         return Cluster(
-            self._client, table, keep=PodKeeper(self._namespace, self._seals.scope).kept, changed=self._pod_changed,
+            self._client, table, keeper=PodKeeper(self._namespace, self._seals.scope), changed=self._pod_changed,
             gives_up_after_s=self._options.gives_up_after_s,
         )  # fmt: skip
 

@@ -16,7 +16,12 @@ from openpai.backends.kubernetes.pods import CONTAINER
 from openpai.backends.kubernetes.seals import CUT_OFF, IDENTITY, SEAL
 from openpai.kube.objects.meta import Condition, Meta
 from openpai.kube.objects.pods import ContainerStatus, Pod, PodSpec, PodStatus
+from openpai.kube.objects.protobuf import PodReader
 
+_ANNOTATIONS: Final = (IDENTITY, SEAL, CUT_OFF)
+_DISRUPTED: Final = "DisruptionTarget"
+_SCHEDULED: Final = "PodScheduled"
+_CONDITIONS: Final = (_DISRUPTED, _SCHEDULED)
 _SHAPES_MAX: Final = 10_000
 _STATUSES_MAX: Final = 1_000
 """Few are equal to one of long ago."""
@@ -31,6 +36,9 @@ class PodKeeper:
         self._labels = {SCOPE_LABEL: scope}
         self._shapes: dict[bytes, PodSpec] = {}
         self._statuses: dict[PodStatus, PodStatus] = {}
+        reader = PodReader(labels=(SCOPE_LABEL,), annotations=_ANNOTATIONS, conditions=_CONDITIONS)
+        self.read: Final = reader.read
+        """Reads of a pod in protobuf what may be kept of it."""
 
     def kept(self, pod: Pod) -> Pod:
         """Return what is kept of a pod. Whether its seal is good is not asked here."""
@@ -96,7 +104,7 @@ def _status(status: PodStatus) -> PodStatus:
 
 
 def _matters(condition: Condition) -> bool:
-    return condition.type == "DisruptionTarget" or (condition.type == "PodScheduled" and condition.status != "True")
+    return condition.type == _DISRUPTED or (condition.type == _SCHEDULED and condition.status != "True")
 
 
 def _small(status: ContainerStatus) -> ContainerStatus:

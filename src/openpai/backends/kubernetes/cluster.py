@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import structlog
 
+from openpai.backends.kubernetes.cached_pods import PodKeeper
 from openpai.backends.kubernetes.claims import RULE_VERSIONS
 from openpai.backends.kubernetes.devices import DeviceRequest, device_request
 from openpai.backends.kubernetes.leases import NAMESPACE
@@ -55,16 +56,17 @@ class Cluster:
         table: NodeTable,
         *,
         pods_in: str = "",
-        keep: Callable[[Pod], Pod] | None = None,
+        keeper: PodKeeper | None = None,
         changed: Callable[[Change[Pod]], None],
         gives_up_after_s: float,
     ) -> None:
         """`pods_in` is a namespace for a platform that may not read the others' pods.
 
-        `keep` returns what is kept of a pod. 0 s: silence proves nothing.
+        Without a `keeper` all of each pod is kept. 0 s: silence proves nothing.
         """
         self.table = table
-        self.pods = Reflector(client, PODS, pods_in, keep=keep)
+        keep, read = (keeper.kept, keeper.read) if keeper is not None else (None, None)
+        self.pods = Reflector(client, PODS, pods_in, keep=keep, read=read)
         self.taint_rules: Kind[DeviceTaintRule] | None = None
         """DeviceTaintRules in the version that the cluster serves."""
         self._client = client

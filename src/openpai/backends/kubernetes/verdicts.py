@@ -57,12 +57,17 @@ _DISK: Final = re.compile(
 )
 _SHM: Final = re.compile(r'EmptyDir volume "pai-shm" exceeds')
 _NO_SHELL: Final = re.compile(r"/bin/sh.*(no such file or directory|not found in)|executable file not found")
+_NOT_STARTED: Final = ContainerStatus()
 _OTHER_PROCESSOR: Final = "exec format error"
 
 
 def container(pod: Pod) -> ContainerStatus:
     """Return the state of the task's container; empty before the kubelet knows it."""
-    return next((found for found in pod.status.container_statuses if found.name == CONTAINER), ContainerStatus())
+    # A loop, as each look at a pod asks three times and a start looks at all of them.
+    for found in pod.status.container_statuses:
+        if found.name == CONTAINER:
+            return found
+    return _NOT_STARTED
 
 
 def started_at_ms(pod: Pod) -> int | None:

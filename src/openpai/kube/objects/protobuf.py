@@ -7,7 +7,7 @@ never change; fields that are not listed here are skipped unread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
@@ -113,6 +113,46 @@ def pod_of(content: bytes) -> Pod:
     return Pod(metadata=_meta(found.metadata), spec=_spec(found.spec), status=_status(found.status))
 
 
+class PodReader:
+    """Reads only some labels, annotations and conditions of pods, which are most of their parts.
+
+    When a pod was created, and its finalizers, are left out, too.
+    """
+
+    def __init__(self, *, labels: Iterable[str], annotations: Iterable[str], conditions: Iterable[str]) -> None:
+        self._labels = tuple([_key(name) for name in labels])
+        self._annotations = frozenset([name.encode() for name in annotations])
+        self._conditions = frozenset([name.encode() for name in conditions])
+
+    def read(self, content: bytes) -> Pod:
+        """Return what is wanted of a pod. Raises `UNREADABLE`."""
+        found = _opened("PodEnvelope", content)
+        meta, status = found.metadata, found.status
+        return Pod(
+            metadata=Meta(
+                name=_text(meta.name),
+                namespace=_text(meta.namespace),
+                uid=_text(meta.uid),
+                resource_version=_text(meta.resource_version),
+                deletion_timestamp=_time(meta, "deletion_timestamp"),
+                deletion_grace_period_seconds=_if_there(meta, "deletion_grace_period_seconds", int),
+                labels=dict([_label(each) for each in meta.labels if each.startswith(self._labels)]) or None,
+                annotations={
+                    _text(each.key): _text(each.value) for each in meta.annotations if each.key in self._annotations
+                }
+                or None,
+            ),
+            spec=_spec(found.spec),
+            status=_status(status, [each for each in status.conditions if each.type in self._conditions]),
+        )
+
+
+def _key(name: str) -> bytes:
+    """Return what a label of this name begins with."""
+    found: bytes = _message("Entry")(key=name.encode()).SerializeToString()
+    return found
+
+
 def metadata_of(content: bytes) -> Meta:
     """Return the metadata of an object of any kind. Raises `UNREADABLE`."""
     return _meta(_opened("PodEnvelope", content).metadata)
@@ -207,7 +247,7 @@ def _spec(found: Any) -> PodSpec:
     return PodSpec(
         node_name=_text(found.node_name),
         containers=tuple([_container(each) for each in found.containers]),
-        init_containers=tuple([_container(each) for each in found.init_containers]),
+        init_containers=tuple([_container(each) for each in init]) if (init := found.init_containers) else (),
         overhead=_amounts(found.overhead),
         resources=_if_there(found, "resources", _requirements),
         priority=_if_there(found, "priority", int),
@@ -237,16 +277,16 @@ def _requirements(content: bytes) -> Requirements:
     return Requirements(requests=_amounts(found.requests), limits=_amounts(found.limits))
 
 
-def _amounts(found: Iterable[Any]) -> dict[str, str] | None:
-    return {_text(each.key): _text(each.value.string) for each in found} or None
+def _amounts(found: Collection[Any]) -> dict[str, str] | None:
+    return {_text(each.key): _text(each.value.string) for each in found} if found else None
 
 
-def _status(found: Any) -> PodStatus:
+def _status(found: Any, conditions: Iterable[Any] | None = None) -> PodStatus:
     return PodStatus(
         phase=_text(found.phase),
         reason=_text(found.reason),
         message=_text(found.message),
-        conditions=tuple([_condition(each) for each in found.conditions]),
+        conditions=tuple([_condition(each) for each in (found.conditions if conditions is None else conditions)]),
         start_time=_time(found, "start_time"),
         container_statuses=tuple([_container_status(each) for each in found.container_statuses]),
     )
