@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import structlog
-from rich.console import Console as Terminal
 
 from openpai.app.settings import LogFormat, Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console as Terminal
 
 
 def set_up_logging(form: LogFormat = "auto") -> None:
@@ -55,7 +58,13 @@ class Console:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._console = Terminal(highlight=False, emoji=False, soft_wrap=True)
+
+    @cached_property
+    def _console(self) -> Terminal:
+        # Read when something is printed: a server prints nothing before its first decision.
+        from rich.console import Console as Terminal
+
+        return Terminal(highlight=False, emoji=False, soft_wrap=True)
 
     def welcome(self, version: str, url: str, password: str | None, admin: str, *, is_open: bool) -> None:
         """Print the URL of the server, its backend, and the next step."""

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 import structlog
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from openpai.app.admin import ConfigOption, DatabaseOption, DataDirOption
 from openpai.app.datadir import DataDir, known_data_dir, refuse_visitors
@@ -102,6 +101,9 @@ def _keys_with_new(path: Path) -> list[str]:
 
 
 def _resealed(database: Database, vault: Vault) -> Resealed:
+    # Here, as a starting server reads this module, too.
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
     columns = (TextColumn("sealing secrets"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=error_console(), transient=True) as progress:
         task = progress.add_task("", total=count_sealed(database))

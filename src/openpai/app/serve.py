@@ -108,6 +108,10 @@ async def _serve(
 def _read_entrances() -> ModuleType:
     with importing():
         from openpai.app import entrances
+        from openpai.diagnosis.rules import built_in
+
+        # The first failure of a task needs them.
+        built_in()
     return entrances
 
 

@@ -61,7 +61,7 @@ async def learn_rules(leader: Leader) -> None:
     edits, problems = _usable(setting)
     for name, problem in problems.items():
         log.warning("an edited exit spec cannot be used", name=name, problem=problem)
-    leader.rules, leader.rules_version = merged(edits), version
+    leader.edited_rules, leader.rules_version = merged(edits), version
 
 
 class ExitSpecCommands(LeaderCommands):

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from openpai.diagnosis.rules import RuleSet, built_in
+from openpai.diagnosis.rules import RuleSet
 from openpai.lifecycle.actions import wanted
 from openpai.lifecycle.model import AttemptKey, Job, Task, TaskId
 from openpai.lifecycle.retries import RETRY_POLICY, RetryPolicy
@@ -212,8 +212,11 @@ class Leader:
     """The moves of jobs, and the idle GPUs of jobs, since then."""
     idle_times: dict[tuple[str, int], list[tuple[int, int]]] = field(default_factory=dict)
     """By job and attempt, from when to when all its GPUs were idle and counted as that."""
-    rules: RuleSet = field(default_factory=built_in)
-    """The rules of the failure analysis, with the edits of administrators."""
+    edited_rules: RuleSet | None = None
+    """The rules of the failure analysis with the edits of administrators; None: the bundled ones.
+
+    Reading those takes a tenth of a second, which no start waits for: the first failure needs them.
+    """
     rules_version: int = 0
     """The version of the setting that the edits come from."""
     lemons: Lemons = field(default_factory=Lemons)

@@ -117,7 +117,7 @@ async def _facts(leader: Leader, found: JobRecord, seen: TaskSeen) -> list[Fact]
 
 
 def _diagnose(leader: Leader, job: Job, report: ExitReport, tail: str) -> Diagnosis:
-    return _searched(leader, job).measured(lambda may_go_on: diagnose(report, tail, leader.rules, may_go_on))
+    return _searched(leader, job).measured(lambda may_go_on: diagnose(report, tail, leader.edited_rules, may_go_on))
 
 
 def _searched(leader: Leader, job: Job) -> SearchTime:
@@ -174,9 +174,9 @@ async def _root(leader: Leader, found: JobRecord, facts: Sequence[Fact]) -> Root
     findings = []
     searched = _searched(leader, job)
     for end in ends:
-        findings.append(searched.measured(lambda may_go_on: find_end(end, leader.rules, may_go_on)))  # noqa: B023
+        findings.append(searched.measured(lambda may_go_on: find_end(end, leader.edited_rules, may_go_on)))  # noqa: B023
         await asyncio.sleep(0)  # others have their turn between the logs
-    root = searched.measured(lambda may_go_on: root_of(ends, leader.rules, findings, may_go_on))
+    root = searched.measured(lambda may_go_on: root_of(ends, leader.edited_rules, findings, may_go_on))
     if root is None:
         return None
     at, diagnosis = root
