@@ -15,7 +15,7 @@ The complete list is always in the file that `PAI_HOSTS_FILE` names, one line pe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -92,6 +92,10 @@ class TaskVariables(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._all())
+
+    def items(self) -> ItemsView[str, str]:
+        """Return the names with their values, in one go: a mapping would be asked for each of them."""
+        return self._all().items()
 
     def _all(self) -> dict[str, str]:
         if self._found is None:

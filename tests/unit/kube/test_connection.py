@@ -14,6 +14,7 @@ from aiohttp import web
 from openpai.kube import connection
 from openpai.kube.client import KubeClient
 from openpai.kube.config import ClusterAccess
+from openpai.kube.connection_pool import OPENED_AT_ONCE
 from openpai.kube.credentials import ClientCertificate
 from openpai.kube.errors import KubeError, KubeRefused, KubeUnavailable, error_of
 from openpai.kube.objects import CONFIG_MAPS, PODS
@@ -164,7 +165,7 @@ async def test_a_few_connections_are_opened_at_a_time(server: Server, monkeypatc
         answers = await asyncio.gather(*(client.connection.stream(f"/{number}", doing="x") for number in range(20)))
         for answer in answers:
             answer.close()
-    assert max(opening) == connection.OPENED_AT_ONCE
+    assert max(opening) == OPENED_AT_ONCE
 
 
 async def test_a_refused_token_is_renewed_once(server: Server) -> None:

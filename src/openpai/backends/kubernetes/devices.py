@@ -248,25 +248,35 @@ def device_request(devices: NodeDevices, indices: Sequence[int]) -> DeviceReques
         nothing = {vendor.variable: vendor.none for vendor in VENDORS.values()}
         return DeviceRequest(env={**nothing, "CUDA_VISIBLE_DEVICES": ""})
     chosen = tuple(_present(devices, index) for index in indices)
-    inside = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(len(chosen))))}
+    if devices.mode is GpuMode.PLUGIN:
+        usable = tuple([device.resource for device in devices.devices if device and not device.problem])
+        return _counted(tuple([(device.source, device.resource) for device in chosen]), usable)
+    inside = _numbered_inside(len(chosen))
     vendors = {vendor_of(device.source) for device in chosen}
     if devices.mode is GpuMode.DRA:
         # Or the runtime would add devices by a variable of the image, beside those of the claim.
         elsewhere = {vendor.variable: vendor.elsewhere for vendor in vendors}
         return DeviceRequest(env={**inside, **elsewhere}, claim=chosen)
-    if devices.mode is GpuMode.PLUGIN:
-        # Each pod asks, and for a few devices a Counter takes longer than counting them.
-        names = [device.resource for device in chosen]
-        usable = [device.resource for device in devices.devices if device and not device.problem]
-        resources = {name: names.count(name) for name in names}
-        return DeviceRequest(
-            resources=resources,
-            env=inside,
-            unset=frozenset([vendor.variable for vendor in vendors]),
-            is_exact=all(count == usable.count(name) for name, count in resources.items()),
-        )
     named = [device.uuid or str(index) for device, index in zip(chosen, indices, strict=True)]
     return DeviceRequest(env={**inside, **{vendor.variable: ",".join(named) for vendor in vendors}})
+
+
+# Each pod asks, and the nodes of a cluster are of a few kinds.
+@lru_cache(maxsize=256)
+def _counted(chosen: tuple[tuple[str, str], ...], usable: tuple[str, ...]) -> DeviceRequest:
+    """Return the request for devices, by source and resource, of which the kubelet counts the usable ones."""
+    names = [resource for _, resource in chosen]
+    resources = {name: names.count(name) for name in names}
+    return DeviceRequest(
+        resources=resources,
+        env=_numbered_inside(len(chosen)),
+        unset=frozenset([vendor_of(source).variable for source, _ in chosen]),
+        is_exact=all(count == usable.count(name) for name, count in resources.items()),
+    )
+
+
+def _numbered_inside(count: int) -> dict[str, str]:
+    return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, range(count)))}
 
 
 def _present(devices: NodeDevices, index: int) -> Found:

@@ -78,10 +78,15 @@ def environment(
     Secret, `in_secret` has what else is there; what the task finds there with the same value is left out.
     """
     shared = launch.shared_env
-    found = {**(shared if in_secret is None else {}), **launch.env, **of_job}
+    # By their items: what is no dictionary would be asked for each name.
+    found = {**(shared if in_secret is None else {}), **dict(launch.env.items()), **of_job}
     for name in devices.unset:
         found.pop(name, None)
     found |= devices.env
     if in_secret is None:
         return found
-    return {name: text for name, text in found.items() if in_secret.get(name, shared.get(name)) != text}
+    return {
+        name: text
+        for name, text in found.items()
+        if (in_secret[name] if name in in_secret else shared.get(name)) != text
+    }

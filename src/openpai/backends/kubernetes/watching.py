@@ -157,6 +157,9 @@ class Watcher:
             fence = identity.fence if identity is not None else None
             self._register.end(attempt, fence or KILLED_BEFORE_START)
             return
+        if known is not None and not pod.is_deleting:
+            # It was created a moment ago, and what its node makes of it comes as a change.
+            return
         began = started_at_ms(pod)
         if began is not None:
             self._shows_devices(attempt, pod)
