@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -17,13 +17,13 @@ from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.objects import PODS, kind
 from openpai.kube.objects.pods import Pod
+from tests.fork_server import start_pai
 from tests.kube.fake_nodes import FakeNodes
 from tests.kube.server import ASSETS
 from tests.ports import free_port
 
 PRIORITY_CLASSES = kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", is_namespaced=False)
 PATIENCE_S = 90.0
-RUN = "from openpai.app.main import run; run()"
 LEAVES = 4
 """Leaf cells of a node; each comes with one CPU, so that a full node is full for Kubernetes, too."""
 CONFIG = """
@@ -95,12 +95,12 @@ class HivedWorld:
         """Start the extender, and wait until it answers, or with a lease until it listens."""
         ready = self.place / "ready.json"
         ready.unlink(missing_ok=True)
-        command = [
-            sys.executable, "-c", RUN, "scheduler", "extender", "--config", str(self.place / "hived.yaml"),
-            "--kubeconfig", str(self.kubeconfig), "--listen", f"127.0.0.1:{self.port}", "--ready-file", str(ready),
-            *more,
+        words = [
+            "scheduler", "extender", "--config", str(self.place / "hived.yaml"), "--kubeconfig", str(self.kubeconfig),
+            "--listen", f"127.0.0.1:{self.port}", "--ready-file", str(ready), *more,
         ]  # fmt: skip
-        self.extender = self._run("extender", command)
+        with (self.place / "extender.log").open("ab") as log:
+            self.extender = start_pai(words, os.environ, log)
         self._extenders.append(self.extender)
         async with asyncio.timeout(PATIENCE_S):
             while not ready.exists():
@@ -137,11 +137,8 @@ class HivedWorld:
         config = self.place / "scheduler.json"
         config.write_text(json.dumps(document))
         command = [str(ASSETS / "kube-scheduler"), f"--config={config}", "--secure-port=0", "-v=2"]
-        self._scheduler = self._run("kube-scheduler", command)
-
-    def _run(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
-        with (self.place / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        with (self.place / "kube-scheduler.log").open("ab") as log:
+            self._scheduler = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     async def create(self, name: str, vc: str = "a", leaves: int = LEAVES, level: str = "low", **spec: Any) -> str:
         """Create a pod as OpenPAI does: its CPUs go along with its leaf cells, its environment with the annotation."""
