@@ -36,7 +36,7 @@ def run_pai(*arguments: str, stdin: str | None = None) -> Outcome:
         redirect_stderr(_stream()) as err,
         patch.multiple(sys, argv=["pai", *arguments], stdin=given),
         # Loggers keep the stream they see first, and the one of a command is gone when it has ended.
-        patch("structlog.configure"),
+        patch("structlog.configure", lambda **_: None),
         pytest.raises(SystemExit) as ended,
     ):
         run()

@@ -137,7 +137,10 @@ def _versions() -> dict[str, Any]:
         "python": sys.version,
         "platform": platform.platform(),
         "processors": os.cpu_count(),
-        "packages": {one.name: one.version for one in sorted(distributions(), key=lambda one: one.name)},
+        # The name and the version of a package are each read from all that it says of itself.
+        "packages": dict(
+            sorted((found["Name"], found["Version"]) for found in (one.metadata for one in distributions()))
+        ),
     }
 
 

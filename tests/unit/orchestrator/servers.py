@@ -175,9 +175,9 @@ def live(story: Callable[[Servers], Awaitable[None]], nodes: tuple[NodeSeen, ...
     """Live through a story from a first server's start to its end, on nodes whose clocks are `ahead_ms` ahead."""
     loop = VirtualLoop()
     servers = Servers(loop, nodes, ahead_ms)
-    every_s = loops.INBOX_EVERY_S
-    # As in the simulation: most of an hour would be spent looking into an empty inbox.
-    loops.INBOX_EVERY_S = 5.0  # type: ignore[misc]
+    before = loops.INBOX_EVERY_S, loops.RENEW_EVERY_S
+    # As in the simulation: most of an hour would be spent looking into an empty inbox, and renewing a lease in time.
+    loops.INBOX_EVERY_S = loops.RENEW_EVERY_S = 5.0  # type: ignore[misc]
 
     async def whole() -> None:
         await servers.start()
@@ -192,7 +192,7 @@ def live(story: Callable[[Servers], Awaitable[None]], nodes: tuple[NodeSeen, ...
     finally:
         loop.close()
         servers.database.close()
-        loops.INBOX_EVERY_S = every_s  # type: ignore[misc]
+        loops.INBOX_EVERY_S, loops.RENEW_EVERY_S = before  # type: ignore[misc]
 
 
 def promised(servers: Servers) -> dict[str, int]:
