@@ -10,7 +10,7 @@ from __future__ import annotations
 class Gauge:
     """An amount that holds until it changes, and its mean in each of some equal spans of time."""
 
-    __slots__ = ("_bucket_ms", "_buckets", "_limit_ms", "_since_ms", "level")
+    __slots__ = ("_bucket_ms", "_buckets", "_ends_ms", "_limit_ms", "_place", "_since_ms", "level")
 
     def __init__(self, bucket_ms: int, spans: int) -> None:
         """Measure `spans` spans of `bucket_ms` from time 0 on; later changes are not measured."""
@@ -19,6 +19,9 @@ class Gauge:
         self._buckets: list[int] = [0] * spans
         self._limit_ms = bucket_ms * spans
         self._since_ms = 0
+        self._place = 0
+        """The span in which the amount changed last, and its end."""
+        self._ends_ms = bucket_ms
 
     def add(self, change: int, now_ms: int) -> None:
         """Change the amount from now on."""
@@ -36,6 +39,11 @@ class Gauge:
         """Add the time since the last change to its spans."""
         begin, self._since_ms = self._since_ms, now_ms
         level = self.level
+        if now_ms < self._ends_ms:
+            self._buckets[self._place] += level * (now_ms - begin)
+            return
+        self._place = min(now_ms, self._limit_ms - 1) // self._bucket_ms
+        self._ends_ms = (self._place + 1) * self._bucket_ms
         if not level:
             return
         end = min(now_ms, self._limit_ms)

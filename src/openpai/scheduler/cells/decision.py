@@ -98,17 +98,17 @@ def candidate_chains(cluster: Cluster, request: GangRequest) -> list[Chain]:
 
 def missing_devices(cluster: Cluster, request: GangRequest) -> int:
     """Return how many devices its virtual cluster lacks for a gang at least, wherever they are; 0 for none."""
-    if request.priority == OPPORTUNISTIC:
-        return 0
-    need, least = request.devices, 0
+    return 0 if request.priority == OPPORTUNISTIC else max(0, request.devices - devices_within_reach(cluster, request))
+
+
+def devices_within_reach(cluster: Cluster, request: GangRequest) -> int:
+    """Return the most devices of one share that are free, or have gangs of a lower priority than this one."""
+    most = 0
     for share in candidate_shares(cluster, request):
-        missing = need - share.size + share.claimed
-        if missing > 0:
-            missing -= share.claimed_below(request.priority)
-        if missing <= 0:
-            return 0
-        least = min(least, missing) if least else missing
-    return least or need
+        free = share.size - share.claimed + share.claimed_below(request.priority)
+        if free > most:
+            most = free
+    return most
 
 
 def decide(cluster: Cluster, request: GangRequest, now_ms: int | None) -> Proposal | None:

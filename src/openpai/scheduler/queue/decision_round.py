@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from openpai.protocol.errors import Refused
-from openpai.scheduler.cells.decision import missing_devices
+from openpai.scheduler.cells.decision import devices_within_reach, missing_devices
 from openpai.scheduler.cells.model import Bind, Code, GangRecord
 from openpai.scheduler.cells.model import Preempt as HivedPreempt
 from openpai.scheduler.cells.model import Wait as HivedWait
@@ -18,7 +18,7 @@ from openpai.scheduler.queue.kept_cells import KeptCells
 from openpai.scheduler.queue.moving import make_room, review
 from openpai.scheduler.queue.running import RunningGang
 from openpai.scheduler.queue.state import SchedulerState
-from openpai.scheduler.queue.waiting_queue import Head, Lane, Waiting
+from openpai.scheduler.queue.waiting_queue import Lane, Waiting
 
 REMIND_MS: Final = 10_000
 """Victims that have not left after this time are preempted again, in case the first decision was lost."""
@@ -29,6 +29,60 @@ MOVES_AGAIN_MS: Final = 15 * 60 * 1000
 Answers = Sequence[Bind | HivedPreempt]
 Decision = RunningGang | Preempt
 """A gang that has its spots, or one for which others must leave first."""
+
+
+class Hopeless:
+    """The gangs that found no room before and find none now for sure: nothing was freed, or too little.
+
+    Only a few gangs can start when something is freed; this finds the others in the time of a few comparisons.
+    """
+
+    def __init__(self, state: SchedulerState) -> None:
+        self._state = state
+        self._within_reach: dict[tuple[str, str | None, str | None, int], int] = {}
+        self.gangs: list[Waiting] = []
+        self._freed: dict[str, int] = {}
+
+    def is_freed_since(self) -> bool:
+        """Return whether something was freed for any of them after it was found."""
+        freed = self._state.core.cluster.freed
+        return any(freed[name] != before for name, before in self._freed.items())
+
+    def found(self, lane: Lane, waiting: Waiting) -> bool:
+        """Return whether the first gang of a lane is one of them, with what is free at this moment."""
+        state, gang, answer = self._state, waiting.gang, lane.answer
+        if answer is None or answer.code is Code.TOO_LARGE or gang.priority < 0 or gang.is_interruptible:
+            return False
+        name = gang.virtual_cluster
+        freed, kept = state.core.cluster.freed[name], state.kept.get(name)
+        if lane.looked_at == freed and (kept is None or lane.tried == (freed, kept.chosen_ms)):
+            if kept is not None and state.outranks_kept(gang):
+                return False
+        elif not self._lacks_devices(waiting):
+            return False
+        # Other cells are withheld for the first of these, and the others may have other ways to start, or not start.
+        if (
+            (kept is not None and kept.gang == gang.id)
+            or name in state.moves.allowed
+            or state.running.limits.exceeded(gang) is not None
+        ):
+            return False
+        lane.looked_at = self._freed[name] = freed
+        self.gangs.append(waiting)
+        return True
+
+    def _lacks_devices(self, waiting: Waiting) -> bool:
+        if len(waiting.requests) > 1:
+            return False
+        cluster, request = self._state.core.cluster, waiting.requests[0]
+        key = request.virtual_cluster, request.leaf_type, request.pinned_cell, request.priority
+        devices = self._within_reach.get(key)
+        if devices is None:
+            devices = self._within_reach[key] = devices_within_reach(cluster, request)
+        if request.devices <= devices:
+            return False
+        cluster.watch(request)
+        return True
 
 
 class Round:
@@ -50,6 +104,10 @@ class Round:
         if state.moves.open:
             review(state, self._now_ms)
         state.update_turns()
+        for name in state.look_times.take_due(self._now_ms):
+            state.queue.touch(name)
+        if not (state.queue.has_changed(state.core.cluster.freed) or state.reserving or state.lent):
+            return ()
         self._kept.review()
         self._update_drains()
         decisions = self._take_reserved(limit) if state.reserving else []
@@ -91,20 +149,29 @@ class Round:
         return all_left_ms
 
     def _look_through(self, decisions: list[Decision], limit: int) -> None:
-        state = self._state
+        state, is_freed_since = self._state, False
         try:
-            for head in state.queue.heads(state.order_key, state.core.cluster.freed, state.running.ledger.given):
+            hopeless = Hopeless(state)
+            freed, given = state.core.cluster.freed, state.running.ledger.given
+            for lane, waiting in state.queue.heads(state.order_key, freed, given, hopeless.found):
                 if len(decisions) >= limit:
                     break
-                decision = self._look_at(head)
+                decision = self._look_at(lane, waiting)
                 if decision is not None:
                     decisions.append(decision)
+            else:
+                for waiting in hopeless.gangs:
+                    self._kept.note_failure(waiting.gang.virtual_cluster, waiting)
+                is_freed_since = hopeless.is_freed_since()
             # Waiting gangs come first and kept cells are held; gangs that borrow get guarantees from the rest.
             for name in sorted(state.lent) if state.lent else ():
                 promote(state, name)
         finally:
             if self._kept.held:
                 self._kept.release_all()
+        if is_freed_since:
+            # Another gang takes the place of a larger one, and leaves room for some of them.
+            self._look_through(decisions, limit)
 
     def _take_back_displaced(self) -> bool:
         """Queue gangs again whose reserved devices went to a more urgent gang; return whether there are any."""
@@ -119,9 +186,8 @@ class Round:
             state.put_back(waiting)
         return bool(displaced)
 
-    def _look_at(self, head: Head) -> Decision | None:
-        state, (lane, waiting) = self._state, head
-        gang, cluster = waiting.gang, state.core.cluster
+    def _look_at(self, lane: Lane, waiting: Waiting) -> Decision | None:
+        state, gang, cluster = self._state, waiting.gang, self._state.core.cluster
         if gang.priority < 0:
             # An opportunistic gang leaves at once when preempted, so it may use kept cells meanwhile.
             self._kept.release_all()
@@ -222,7 +288,7 @@ class Round:
             held.hold(state.core.cluster)
         if victims is None:
             lane.moves_tried_ms = now_ms
-            state.look_again_at(waiting.gang.virtual_cluster, now_ms + MOVES_AGAIN_MS)
+            state.look_times.add(waiting.gang.virtual_cluster, now_ms + MOVES_AGAIN_MS)
             return None
         state.queue.remove(waiting.gang.id)
         state.reserve(waiting)

@@ -26,13 +26,12 @@ class KeptCells:
         """Whether withheld cells were opened to gangs, some of which this round may have looked at before."""
         self._patient: dict[str, list[Waiting]] = {}
         """The gangs that found no room and have waited long enough for cells to be kept, by virtual cluster."""
+        self._patience_ms: dict[str, int] = {}
+        """How long gangs of several members wait before cells are kept for them, by virtual cluster."""
 
     def review(self) -> None:
-        """Release the cells of gangs that no longer wait at the front; touch the queues whose time to look has come."""
+        """Release the cells of gangs that no longer wait at the front."""
         state = self._state
-        for name in [name for name, at_ms in state.again_ms.items() if self._now_ms >= at_ms]:
-            del state.again_ms[name]
-            state.queue.touch(name)
         for name in state.queue.due_among(state.kept, state.core.cluster.freed) if state.kept else ():
             waiting = state.queue.get(state.kept[name].gang)
             if waiting is None or not self._may_go_first(waiting, name):
@@ -97,11 +96,14 @@ class KeptCells:
         kept, patient = self._state.kept.get(group), self._patient.get(group)
         if kept and patient and patient[0].gang.id == kept.gang and _urgency(patient[0]) <= _urgency(waiting):
             return  # the gang whose cells are kept was considered first, and goes first
-        patient_ms = waiting.gang.submitted_at_ms + self._state.kept_after_ms(waiting)
+        patience_ms = self._patience_ms.get(group)
+        if patience_ms is None:
+            patience_ms = self._patience_ms[group] = self._state.patience_of(group)
+        patient_ms = waiting.gang.submitted_at_ms + self._state.kept_after_ms(waiting, patience_ms)
         if self._now_ms >= patient_ms:
             self._patient.setdefault(group, []).append(waiting)
         else:
-            self._state.look_again_at(group, patient_ms)
+            self._state.look_times.add(group, patient_ms)
 
     def keep(self) -> bool:
         """Keep cells for the most urgent patient gang of each virtual cluster; return whether others were opened."""
@@ -155,7 +157,7 @@ class KeptCells:
             chosen = replace(kept, chosen_ms=self._now_ms)
         state.keep(name, chosen)
         if chosen is not None and closed_ms is None:
-            state.look_again_at(name, first.gang.submitted_at_ms + state.closed_after_ms(first))
+            state.look_times.add(name, first.gang.submitted_at_ms + state.closed_after_ms(first))
 
     def _leaving(self, name: str, closed_ms: int | None, guests: tuple[str, ...]) -> list[Leaving]:
         """Return when each gang that ran before the cells were closed is expected to leave, and each guest."""
@@ -182,7 +184,7 @@ class KeptCells:
         share = IDLE_SHARE * waiting.devices
         if idle > share:
             left_ms = (share * self._waited_ms(waiting) - kept.idle_ms) / (idle - share)
-            self._state.look_again_at(kept.virtual_cluster, max(kept.free_ms, self._now_ms + int(left_ms)) + 1)
+            self._state.look_times.add(kept.virtual_cluster, max(kept.free_ms, self._now_ms + int(left_ms)) + 1)
 
 
 def _urgency(waiting: Waiting) -> tuple[int, int]:

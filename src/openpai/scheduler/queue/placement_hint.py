@@ -15,6 +15,7 @@ from typing import Final
 
 from openpai.scheduler.cells.chain import NodeCell
 from openpai.scheduler.cells.cluster import Cluster
+from openpai.scheduler.cells.journal import Part
 from openpai.scheduler.cells.model import OPPORTUNISTIC, GangRecord, GangRequest
 from openpai.scheduler.cells.restoring import NO_GUARANTEE
 from openpai.scheduler.model import Spot
@@ -44,14 +45,13 @@ def _ranges(devices: tuple[int, ...]) -> str:
 
 def current_hints(record: GangRecord) -> tuple[str, ...]:
     """Return the current placement hints of a gang, by member; empty for members that are over or have no devices."""
-    placement_hints = []
-    for part in record.parts:
-        if part is None:
-            placement_hints.append("")
-            continue
-        level = None if record.request.priority == OPPORTUNISTIC else part.guarantee.level if part.guarantee else 0
-        placement_hints.append(hint_of(part.node_cell.chain.spec.name, part.node_cell.numbers(part.mask), level))
-    return tuple(placement_hints)
+    return tuple(["" if part is None else current_hint(record, part) for part in record.parts])
+
+
+def current_hint(record: GangRecord, part: Part) -> str:
+    """Return the current placement hint of a member of a gang."""
+    level = None if record.request.priority == OPPORTUNISTIC else part.guarantee.level if part.guarantee else 0
+    return hint_of(part.node_cell.chain.spec.name, part.node_cell.numbers(part.mask), level)
 
 
 def read_hint(cluster: Cluster, spot: Spot) -> tuple[NodeCell, tuple[int, ...]] | None:

@@ -108,7 +108,8 @@ class _Latest:
     """How many of them are 0 or less."""
     _ordered: list[int] = field(default_factory=list)
     _submitted: list[tuple[int, int]] = field(default_factory=list)
-    _running: list[tuple[int, int]] | None = None
+    in_order: list[tuple[int, int]] | None = None
+    """Those that run, sorted, if they were asked for since one of them started or ended."""
     _new: int = 0
     """How many of the latest are not sorted by length yet."""
     _gone: list[int] = field(default_factory=list)
@@ -158,21 +159,9 @@ class _Latest:
     @property
     def running_in_order(self) -> list[tuple[int, int]]:
         """Return time of submission and start of each running gang, in the order of submission."""
-        if self._running is None:
-            self._running = sorted([pair for pair, number in self.running.items() for _ in range(number)])
-        return self._running
-
-    def count_running(self, pair: tuple[int, int], change: int) -> None:
-        """Count a gang that runs, or with -1 one that runs no longer; one that was not counted changes nothing.
-
-        `pair` is the time of its submission and its start.
-        """
-        number = self.running.get(pair, 0) + change
-        if number > 0:
-            self.running[pair] = number
-        else:
-            self.running.pop(pair, None)
-        self._running = None
+        if self.in_order is None:
+            self.in_order = sorted([pair for pair, number in self.running.items() for _ in range(number)])
+        return self.in_order
 
     def near(self, submitted_ms: int, now_ms: int) -> int:
         """Return the run time to expect of a gang submitted at that time: a mean of those submitted nearest to it.
@@ -213,8 +202,8 @@ class _Latest:
 
 def _put_in_order(ordered: list[T], new: Iterable[T], gone: list[T]) -> None:
     """Add what is new to an ordered list, and remove what is gone."""
-    for each in new:
-        insort(ordered, each)
+    ordered += new
+    ordered.sort()  # quick, because only the new ones are out of order
     for each in gone:
         del ordered[bisect_left(ordered, each)]
     gone.clear()
@@ -307,7 +296,10 @@ class RunTimes:
             latest = self._kinds.get(kind)
             if latest is None:
                 latest = self._kinds[kind] = _Latest()
-            latest.count_running(pair, 1)
+            # Written out, as below: it happens for every kind of every gang that starts or ends.
+            running = latest.running
+            running[pair] = running.get(pair, 0) + 1
+            latest.in_order = None
 
     def end(self, gang: Gang, since_ms: int) -> None:
         """Record that a gang runs no longer."""
@@ -318,8 +310,12 @@ class RunTimes:
         pair = gang.submitted_at_ms, since_ms
         for kind in kinds_of(gang):
             latest = self._kinds.get(kind)
-            if latest is not None:
-                latest.count_running(pair, -1)
+            if latest is not None and pair in latest.running:
+                if latest.running[pair] > 1:
+                    latest.running[pair] -= 1
+                else:
+                    del latest.running[pair]
+                latest.in_order = None
 
     def expected(self, gang: Gang, now_ms: int) -> int | None:
         """Return the run time to expect of a waiting gang, from similar gangs submitted around the same time."""

@@ -25,7 +25,7 @@ from openpai.scheduler.queue.accuracy import Guesses
 from openpai.scheduler.queue.borrowing import as_borrower, was_borrowing
 from openpai.scheduler.queue.decision_round import Round
 from openpai.scheduler.queue.moving import come_back
-from openpai.scheduler.queue.placement_hint import HintedSpots, current_hints
+from openpai.scheduler.queue.placement_hint import HintedSpots, current_hint, current_hints
 from openpai.scheduler.queue.places import queue_of
 from openpai.scheduler.queue.preview import preview
 from openpai.scheduler.queue.requests import GangRequests, requests_of, rough_requests_of
@@ -146,11 +146,10 @@ class HivedScheduler(Scheduler):
         gangs, gpus_of, asks = self.state.core.cluster.gangs, self.state.machines.skus.gpus_of, held.gang.asks
         for request in held.requests:
             record = gangs[request.id]
-            for member, part, placement_hint in zip(
-                request.positions, record.parts, current_hints(record), strict=True
-            ):
+            for member, part in zip(request.positions, record.parts, strict=True):
                 if part is not None:
-                    spots[member] = Spot(part.node_cell.name, gpus_of(part)[: asks[member].gpus], placement_hint)
+                    gpus = gpus_of(part)[: asks[member].gpus]
+                    spots[member] = Spot(part.node_cell.name, gpus, current_hint(record, part))
         return Place(held.gang.id, tuple([spots[member] for member in range(len(asks))]))
 
     def _hints(self, held: RunningGang) -> tuple[str, ...]:
@@ -176,8 +175,7 @@ class HivedScheduler(Scheduler):
 
     def look_again_ms(self) -> int | None:
         """Return when a gang will have waited for so long that others may not pass it; None if none waits."""
-        again_ms = self.state.again_ms
-        return min(again_ms.values()) if again_ms else None
+        return self.state.look_times.first_ms
 
     def commit(self, gang: str) -> None:
         """Commit the placement proposed for `gang`."""

@@ -13,6 +13,7 @@ from openpai.scheduler.cells.snapshot import request_in, request_out
 from openpai.scheduler.model import Ask, Gang, Group, Limit, Node, Order, Topology, plain
 from openpai.scheduler.queue.backfill import kept_in
 from openpai.scheduler.queue.fairness import Owner
+from openpai.scheduler.queue.look_times import LookTimes
 from openpai.scheduler.queue.moves import MoveBook
 from openpai.scheduler.queue.requests import GangRequests
 from openpai.scheduler.queue.running import RunningGang, RunningGangs
@@ -144,7 +145,7 @@ def _memory_out(state: SchedulerState) -> dict[str, Any]:
         "watching": {chain: sorted(names) for chain, names in sorted(cluster.watching.items())},
         "promoted_at": state.promoted_at,
         "retry_ms": state.retry_ms,
-        "again_ms": state.again_ms,
+        "again_ms": state.look_times.dump(),
         "is_eased": state.running.limits.is_eased,
     }
 
@@ -155,7 +156,7 @@ def _take_memory(state: SchedulerState, data: Mapping[str, Any]) -> None:
     cluster.freed = Freed(data["freed"])
     cluster.watching = {chain: set(names) for chain, names in data["watching"].items()}
     state.promoted_at = dict(data["promoted_at"])
-    state.retry_ms, state.again_ms = dict(data["retry_ms"]), dict(data["again_ms"])
+    state.retry_ms, state.look_times = dict(data["retry_ms"]), LookTimes(data["again_ms"])
     state.running.limits.is_eased = data["is_eased"]
 
 

@@ -17,6 +17,7 @@ from openpai.scheduler.model import Gang, Node, Order
 from openpai.scheduler.queue.backfill import ALONE_AFTER, CLOSED_AFTER, PATIENCE_MAX_MS, FeasibilityCache, Kept, Leaving
 from openpai.scheduler.queue.draining import Drains
 from openpai.scheduler.queue.limits import gpus_of
+from openpai.scheduler.queue.look_times import LookTimes
 from openpai.scheduler.queue.moves import Move, MoveBook, job_key
 from openpai.scheduler.queue.nodes import Machines
 from openpai.scheduler.queue.requests import GangRequests, requests_of
@@ -63,8 +64,7 @@ class SchedulerState:
         """The value of `Cluster.freed` when promotion was last tried, by virtual cluster."""
         self.retry_ms: dict[str, int] = {}
         """When cells to keep may next be searched for, by virtual cluster."""
-        self.again_ms: dict[str, int] = {}
-        """When the queue of a virtual cluster must be looked through even if nothing is freed there."""
+        self.look_times = LookTimes()
         self.number = 0
         self.now_ms = 0
         self.patience_ms = patience_ms
@@ -296,20 +296,14 @@ class SchedulerState:
             self.core.release(request.id)
             self._whole.pop(request.id, None)
 
-    def look_again_at(self, virtual_cluster: str, at_ms: int) -> None:
-        """Look through the queue of a virtual cluster at that time even if nothing is freed there."""
-        known_ms = self.again_ms.get(virtual_cluster)
-        if known_ms is None or at_ms < known_ms:
-            self.again_ms[virtual_cluster] = at_ms
-
     def patience_of(self, virtual_cluster: str) -> int:
         """Return how long a gang of several members waits before cells are kept for it: the longest run time so far."""
         longest_ms = self.running.run_times.longest(virtual_cluster, self.now_ms)
         patience_ms = self.patience_ms
         return patience_ms if longest_ms <= patience_ms else max(patience_ms, min(PATIENCE_MAX_MS, longest_ms))
 
-    def kept_after_ms(self, waiting: Waiting) -> int:
-        """Return how long a gang waits before cells are kept for it.
+    def kept_after_ms(self, waiting: Waiting, patience_ms: int | None = None) -> int:
+        """Return how long a gang waits before cells are kept for it; `patience_ms` is what `patience_of` returns now.
 
         A gang of several members waits for as long as gangs similar to it run on average. A gang of one member finds
         a place whenever one node has room, so its cells are kept only when they are closed.
@@ -317,7 +311,7 @@ class SchedulerState:
         gang = waiting.gang
         if self.orders and self.order_of(gang) is Order.SHORTEST:
             return self.passed_max_ms(gang.virtual_cluster)
-        closed_after_ms = self._closed_after_ms(gang)
+        closed_after_ms = self._closed_after_ms(gang, patience_ms)
         if len(gang.asks) == 1:
             return closed_after_ms
         mean_ms = self.running.run_times.mean(gang)
@@ -332,8 +326,10 @@ class SchedulerState:
             return self.passed_max_ms(gang.virtual_cluster) * (1 if len(gang.asks) == 1 else CLOSED_AFTER)
         return self._closed_after_ms(gang)
 
-    def _closed_after_ms(self, gang: Gang) -> int:
-        return self.patience_of(gang.virtual_cluster) * (ALONE_AFTER if len(gang.asks) == 1 else CLOSED_AFTER)
+    def _closed_after_ms(self, gang: Gang, patience_ms: int | None = None) -> int:
+        if patience_ms is None:
+            patience_ms = self.patience_of(gang.virtual_cluster)
+        return patience_ms * (ALONE_AFTER if len(gang.asks) == 1 else CLOSED_AFTER)
 
     def leaving(self, held: RunningGang) -> Leaving:
         """Return when a running gang is expected to leave."""

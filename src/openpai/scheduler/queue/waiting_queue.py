@@ -8,7 +8,7 @@ without sorting. The cost of one pass depends on the number of different request
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
@@ -95,13 +95,6 @@ class Lane:
         self.answer = None if answer is None else Wait(**{**answer, "code": Code(answer["code"])})
         self.looked_at, self.borrowed_at = row["looked_at"], row["borrowed_at"]
         self.tried, self.moves_tried_ms = (row["tried"][0], row["tried"][1]), row["moves_tried_ms"]
-
-
-class Head(NamedTuple):
-    """The first gang of a user in a lane."""
-
-    lane: Lane
-    waiting: Waiting
 
 
 class Stretch(NamedTuple):
@@ -219,14 +212,18 @@ class Queue:
                         del self._groups[lane.group]
         return waiting
 
+    def has_changed(self, freed: Freed) -> bool:
+        """Return whether anything was freed or added since all groups were last considered."""
+        return freed[""] != self._all_seen or bool(self._touched)
+
     def due(self, freed: Freed) -> set[str]:
         """Return the groups to consider now: something was freed or added there since they were last considered."""
         return set(self._due(freed, self._changed(freed)))
 
-    def due_among(self, groups: Collection[str], freed: Freed) -> list[str]:
+    def due_among(self, groups: Mapping[str, object], freed: Freed) -> list[str]:
         """Return which of these groups are to be considered now; one in which no gang waits only in the next round."""
-        changed = self._changed(freed)
-        return list(self._due_of([group for group in groups if group in changed], freed))
+        found = self._changed(freed) & groups.keys()
+        return list(self._due_of(sorted(found) if len(found) > 1 else found, freed)) if found else []
 
     def _changed(self, freed: Freed) -> set[str]:
         """Return all groups that may have to be considered, which are few: every round asks for them.
@@ -242,9 +239,7 @@ class Queue:
 
     def _due(self, freed: Freed, changed: set[str]) -> dict[str, Counts]:
         """Return which of the changed groups to consider."""
-        if freed[""] == self._all_seen and not self._touched:
-            return {}
-        return self._due_of(changed & self._groups.keys(), freed)
+        return self._due_of(changed & self._groups.keys(), freed) if self.has_changed(freed) else {}
 
     def _due_of(self, groups: Iterable[str], freed: Freed) -> dict[str, Counts]:
         """Return which of these groups to consider, with the counts of freed things that matter to them.
@@ -259,11 +254,18 @@ class Queue:
                 due[group] = now
         return due
 
-    def heads(self, order_key: Callable[[Waiting], OrderKey], freed: Freed, given: Callable[[], int]) -> Iterator[Head]:
+    def heads(
+        self,
+        order_key: Callable[[Waiting], OrderKey],
+        freed: Freed,
+        given: Callable[[], int],
+        is_hopeless: Callable[[Lane, Waiting], bool] = lambda lane, waiting: False,
+    ) -> Iterator[tuple[Lane, Waiting]]:
         """Yield the gangs to consider in order: the first of each line, and the next one if that has left meanwhile.
 
         `freed` counts what was freed, by group: a group where nothing was freed or added since the last pass is
-        skipped. `given` counts how often devices were granted or returned, after which gangs may sort later.
+        skipped. `given` counts how often devices were granted or returned, after which gangs may sort later. A line
+        is left out if its lane has an answer and `is_hopeless` is true for its first gang.
         """
         anywhere, changed, may_borrow = freed[""], self._changed(freed), bool(self._interruptible)
         worth = self._due(freed, changed)
@@ -272,6 +274,7 @@ class Queue:
             for group in worth
             for lane in self._groups[group].values()
             for user, line in lane.lines.items()
+            if lane.answer is None or not is_hopeless(lane, line[0][1])
         ]
         heapify(heap)
         at_first = given()
@@ -281,7 +284,7 @@ class Queue:
             if heap and given() != at_first and before < (lesser := order_key(waiting)) > heap[0][0]:
                 heappush(heap, (lesser, user, lane))
                 continue
-            yield Head(lane, waiting)
+            yield lane, waiting
             line = lane.lines.get(user)
             if line and line[0][1] is not waiting:
                 heappush(heap, (order_key(line[0][1]), user, lane))

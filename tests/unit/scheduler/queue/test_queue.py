@@ -212,7 +212,7 @@ def test_what_is_freed_while_gangs_are_looked_through_has_them_looked_at_again()
     for _ in heads():
         freed.grow("")
         freed.grow("a")
-    assert [head.waiting.gang.id for head in heads()] == ["waits"]
+    assert [waiting.gang.id for _, waiting in heads()] == ["waits"]
     assert not [*heads()]
 
 
@@ -240,18 +240,18 @@ def test_a_virtual_cluster_is_considered_whenever_something_that_matters_to_it_c
                 freed.grow(name)
             every[1].lately.update(names)
             there = [name for name in names if queue.waiting_in(name)]
-            found.append([sorted(queue.due(freed)), queue.due_among(there, freed)])
+            found.append([sorted(queue.due(freed)), queue.due_among(dict.fromkeys(there), freed)])
             every[1].lately.update(names)
             if change >= 3:
                 heads = queue.heads(lambda each: (0, 0.0, 0, 0, 0, each.number), freed, lambda: 0)
                 # A pass may be broken off, and something may be freed or leave in the middle of it.
-                for at, head in enumerate(heads):
-                    found[-1].append([head.waiting.gang.id])
+                for at, (_, waits) in enumerate(heads):
+                    found[-1].append([waits.gang.id])
                     if at == pause:
                         if change == 3:
                             break
                         freed.grow("")
                         freed.grow(name)
-                        queue.remove(head.waiting.gang.id)
+                        queue.remove(waits.gang.id)
         assert found[0] == found[1]
         waiting = [each for each in waiting if each in some[0]]
