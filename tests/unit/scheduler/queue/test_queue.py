@@ -10,9 +10,11 @@ from random import Random
 import pytest
 
 from openpai.scheduler.cells.cluster import Freed
+from openpai.scheduler.cells.model import Code
+from openpai.scheduler.cells.model import Wait as HivedWait
 from openpai.scheduler.model import Limit, Node, Preempt, Why
 from openpai.scheduler.queue.scheduler import HivedScheduler
-from openpai.scheduler.queue.waiting_queue import Queue, Waiting
+from openpai.scheduler.queue.waiting_queue import Lane, Queue, Waiting
 from tests.unit.scheduler.queue.queues import HOUR_MS, LONG_MS, gang, placed
 
 Text = Callable[..., str]
@@ -202,6 +204,24 @@ def test_a_changed_priority_moves_a_waiting_gang_and_stays_with_a_running_one(sc
     assert (decision.gang, decision.victims, other.gang) == ("lifted", ("runs",), "waits")
     scheduler.release("runs")
     assert placed(scheduler, 3) == ["lifted", "waits"]
+
+
+def test_a_line_that_is_hopeless_is_left_out_but_not_one_without_an_answer() -> None:
+    queue, freed = Queue(), Freed({"": 0, "a": 0})
+    for number, size in enumerate((1, 2, 3)):
+        queue.add(Waiting(gang(f"g{size}", size), (), number))
+    asked: list[str] = []
+
+    def is_hopeless(lane: Lane, waiting: Waiting) -> bool:
+        asked.append(waiting.gang.id)
+        return waiting.gang.id == "g2"
+
+    for name in ("g2", "g3"):
+        queue.lane_of(name).answer = HivedWait(name, Code.QUOTA_USED, "", "")
+    heads = queue.heads(lambda waiting: (0, 0.0, 0, 0, 0, waiting.number), freed, lambda: 0, is_hopeless)
+    assert [waiting.gang.id for _, waiting in heads] == ["g1", "g3"]
+    assert asked == ["g2", "g3"]
+    assert not queue.has_changed(freed)
 
 
 def test_what_is_freed_while_gangs_are_looked_through_has_them_looked_at_again() -> None:
