@@ -6,11 +6,13 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import httpx
 from fastapi import FastAPI
 from jsonschema_rs import Draft202012Validator
+
+_REFERENCE: Final = re.compile(r'"#/components/schemas/([^"]+)"')
 
 
 class Truth:
@@ -21,7 +23,10 @@ class Truth:
         # What is spelled out goes before what is left open, as it does for the server.
         paths = sorted(document["paths"], key=lambda path: [part[:1] == "{" for part in path.split("/")])
         self._paths = [(re.compile(_pattern(path)), document["paths"][path]) for path in paths]
+        self._schemas: dict[str, Any] = document["components"]["schemas"]
+        self._operation = cache(self._operation_of)
         self._judge = cache(self._judge_of)
+        self._judges: dict[int, Draft202012Validator] = {}
 
     def faults(self, answer: httpx.Response) -> list[str]:
         """Return what of an answer is not as described; the answer of a route that is not described has no faults."""
@@ -39,17 +44,26 @@ class Truth:
             return [] if not media and not content else [f"{where} as {media!r}, described are {sorted(content)}"]
         if media != "application/json":
             return []
-        judge = self._judge(json.dumps(content[media]["schema"]))
+        schema = content[media]["schema"]
+        # The document stays, and with it the number of a schema, which is written once only.
+        judge = self._judges.get(id(schema)) or self._judges.setdefault(id(schema), self._judge(json.dumps(schema)))
         return [f"{where}: {_describe(fault)}" for fault in judge.iter_errors(answer.json())]
 
-    def _operation(self, method: str, path: str) -> dict[str, Any] | None:
+    def _operation_of(self, method: str, path: str) -> dict[str, Any] | None:
         return next(
             (methods[method] for pattern, methods in self._paths if method in methods and pattern.fullmatch(path)), None
         )
 
     def _judge_of(self, schema: str) -> Draft202012Validator:
-        # Compiled: one in Python would take longer than all that a test asks for.
-        return Draft202012Validator({**json.loads(schema), "components": self.document["components"]})
+        # Compiled, as one in Python would take longer than all that a test asks for, and without schemas of others.
+        used: dict[str, Any] = {}
+        texts = [schema]
+        while texts:
+            for name in _REFERENCE.findall(texts.pop()):
+                if name not in used:
+                    used[name] = self._schemas[name]
+                    texts.append(json.dumps(used[name]))
+        return Draft202012Validator({**json.loads(schema), "components": {"schemas": used}})
 
 
 def _pattern(path: str) -> str:
