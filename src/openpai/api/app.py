@@ -24,6 +24,7 @@ from openpai.api.log_tickets import Tickets
 from openpai.api.openapi.writing import complete
 from openpai.api.portal import PortalFiles, PortalPages
 from openpai.api.rate_limits import LoginLimiter, RateLimiter, TooManyRequests
+from openpai.api.route_index import RouteIndex
 from openpai.api.services import Services
 from openpai.api.sessions import Sessions
 from openpai.api.shell_sessions import OpenSessions
@@ -94,6 +95,7 @@ def create_api(services: Services) -> FastAPI:
         changes=ChangeFeed(services.jobs),
     )
     add_sockets(api)
+    api.router.middleware_stack = RouteIndex(api.router)
     api.state.forwarder = Forwarder(services.sealer)
     api.add_exception_handler(NotLeading, _passed_on)
     api.add_exception_handler(PaiError, _answer_error)
