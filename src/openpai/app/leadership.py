@@ -12,10 +12,12 @@ import structlog
 
 from openpai.app.loops import PAUSE_AFTER_ERROR_S, Resync, lead
 from openpai.orchestrator.commands import PlatformCommands
+from openpai.orchestrator.fairness import read_use
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.takeover import take_over
 from openpai.ports.clock import Clock
 from openpai.ports.store import LEASE_MS, JobRecord, JobStore, LeaseLost
+from openpai.ports.usage import UseRow
 from openpai.protocol.errors import Unavailable
 from openpai.system.supervision import note_failure
 
@@ -115,16 +117,17 @@ class Leadership:
         reading = asyncio.create_task(self._read(epoch))
         try:
             await term.enter_async_context(self._term(epoch))
-            leader, records = await reading
+            leader, records, use = await reading
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-        await take_over(leader, records)
+        await take_over(leader, records, use)
         return leader
 
-    async def _read(self, epoch: int) -> tuple[Leader, Sequence[JobRecord]]:
+    async def _read(self, epoch: int) -> tuple[Leader, Sequence[JobRecord], Sequence[UseRow]]:
         leader = self._new_leader(epoch=epoch, url=self.url)
-        return leader, await leader.store.active()
+        # Side by side: adding up what thousands of tasks used keeps a thread, and no Python, busy.
+        return leader, *await asyncio.gather(leader.store.active(), read_use(leader))
 
     async def _lead(self, leader: Leader) -> None:
         self._commands.leader = leader

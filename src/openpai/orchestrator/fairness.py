@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -29,9 +29,7 @@ async def learn_limits(leader: Leader) -> None:
     """Report changed limits, orders and fairness to the scheduler."""
     sharing = leader.sharing
     limits = limits_of(await leader.usage.quotas()) if leader.usage is not None else ()
-    setting = await leader.settings.setting(FAIRNESS)
-    hours = setting.body.get("halfLifeHours") if setting is not None else HALF_LIFE_MS / _HOUR_MS
-    half_life_ms = None if hours is None else round(hours * _HOUR_MS)
+    half_life_ms = await _half_life_ms(leader)
     setting = await leader.settings.setting(ORDERS)
     # What was set by command holds before what the configuration says.
     clusters = sharing.arrangement.config.virtual_clusters if sharing.arrangement.config is not None else {}
@@ -65,6 +63,12 @@ async def learn_limits(leader: Leader) -> None:
             if record.virtual_cluster in changed:
                 describe_again(leader, record)
         leader.nudges.work.set()
+
+
+async def _half_life_ms(leader: Leader) -> int | None:
+    setting = await leader.settings.setting(FAIRNESS)
+    hours = setting.body.get("halfLifeHours") if setting is not None else HALF_LIFE_MS / _HOUR_MS
+    return None if hours is None else round(hours * _HOUR_MS)
 
 
 def orders_of(setting: Setting | None) -> dict[str, Order]:
@@ -102,13 +106,21 @@ def limits_of(quotas: tuple[Quota, ...]) -> tuple[Limit, ...]:
     )
 
 
-async def learn_use(leader: Leader) -> None:
+async def read_use(leader: Leader) -> Sequence[UseRow]:
+    """Return what users used before this server led, as far as it still counts."""
+    half_life_ms = await _half_life_ms(leader)
+    if leader.usage is None or half_life_ms is None:
+        return ()
+    now_ms = leader.clock.now_ms()
+    return await leader.usage.use(now_ms - HALF_LIVES * half_life_ms, now_ms)
+
+
+def learn_use(leader: Leader, rows: Iterable[UseRow]) -> None:
     """Report to the scheduler what users used before this server led, faded to now."""
     half_life_ms = leader.sharing.half_life_ms
-    if leader.usage is None or half_life_ms is None:
+    if half_life_ms is None:
         return
     now_ms, steady_ms = leader.clock.now_ms(), leader.steady.now_ms()
-    rows = await leader.usage.use(now_ms - HALF_LIVES * half_life_ms, now_ms)
     skus = leader.scheduler.sku_types()
     used: dict[tuple[str, str], float] = {}
     for row in (row for row in rows if row.user):

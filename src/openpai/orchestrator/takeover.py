@@ -17,21 +17,22 @@ from openpai.orchestrator.node_sync import forget_unneeded, sync_nodes
 from openpai.orchestrator.placement_hints import learn_hints, with_hints
 from openpai.orchestrator.reconciling import audit
 from openpai.ports.store import JobRecord
+from openpai.ports.usage import UseRow
 from openpai.protocol.errors import Refused
 from openpai.scheduler.model import Ask, Gang, Spot
 
 log: Final = structlog.get_logger(__name__)
 
 
-async def take_over(leader: Leader, records: Sequence[JobRecord]) -> None:
+async def take_over(leader: Leader, records: Sequence[JobRecord], use: Iterable[UseRow]) -> None:
     """Load nodes, promises, grants and ports from the store, then compare them with what the backend sees.
 
-    `records` are the active jobs, read since this server leads.
+    `records` are the active jobs, read since this server leads; `use` is what users used before.
     """
     leader.active = ActiveJobs()
     await sync_nodes(leader)
     await forget_unneeded(leader)
-    await learn_use(leader)
+    learn_use(leader, use)
     await learn_hints(leader)
     await learn_run_times(leader)
     await learn_accuracy(leader)
