@@ -109,8 +109,6 @@ def _start(program: str, driver: str, *options: str) -> tuple[str, str]:
         stdout=log,
         stderr=log,
         start_new_session=True,
-        # For each container it starts itself and other programs in Go a dozen times, which so collect no garbage.
-        env={**os.environ, "GOGC": "800", "GOMAXPROCS": "1"},
     )
     atexit.register(_end, started, home)
     deadline = time.monotonic() + _START_PATIENCE_S
