@@ -330,8 +330,8 @@ def played(seed: int) -> Counter[str]:
     return history.seen
 
 
-QUICK: Final = 40
-SWEEP: Final = int(os.environ.get("OPENPAI_HISTORIES", "160"))
+QUICK: Final = 24
+SWEEP: Final = int(os.environ.get("OPENPAI_HISTORIES", "176"))
 
 
 @pytest.mark.slow
