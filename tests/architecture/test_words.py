@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import re2
 
 from tests.architecture.places import DOCS, ROOT, SOURCE, named
 
@@ -27,9 +28,8 @@ _INSIDE: Final = (
     "openpai/backends/kubernetes/received.py",
     "openpai/diagnosis/error_forms.py",
 )
-_OLD: Final = re.compile(
-    r"\b(?:wish(?:es|ed)?|told|shelf|shelves|squatters?|teller|shall|anew|whose doing|lest|hitherto|forthwith)\b",
-    re.IGNORECASE,
+_OLD: Final = re2.compile(
+    r"(?i)\b(?:wish(?:es|ed)?|told|shelf|shelves|squatters?|teller|shall|anew|whose doing|lest|hitherto|forthwith)\b"
 )
 # A variable is a message, an answer, a reason or a body, whoever wrote or sent it.
 _OWN_NAMES: Final = re.compile(r"\b_?(?:said|told|saying|whom)\b")
