@@ -91,7 +91,6 @@ class Round:
     def __init__(self, state: SchedulerState, now_ms: int) -> None:
         self._state = state
         self._now_ms = now_ms
-        self._kept = KeptCells(state, now_ms)
 
     def decide(self, limit: int) -> tuple[Decision, ...]:
         """Return at most `limit` decisions, the most urgent gang first."""
@@ -108,6 +107,7 @@ class Round:
             state.queue.touch(name)
         if not (state.queue.has_changed(state.core.cluster.freed) or state.reserving or state.lent):
             return ()
+        self._kept = KeptCells(state, self._now_ms)
         self._kept.review()
         self._update_drains()
         decisions = self._take_reserved(limit) if state.reserving else []

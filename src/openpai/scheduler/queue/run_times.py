@@ -122,15 +122,18 @@ class _Latest:
         came = self.came
         if len(came) == REMEMBERED:
             oldest = came.popleft()
-            self.total_ms -= oldest[1]
-            self.at_once -= oldest[1] <= 0
+            self.total_ms += ran_ms - oldest[1]
+            if oldest[1] <= 0:
+                self.at_once -= 1
             if self._new < SORTED_AGAIN:
                 self._gone.append(oldest[1])
             if self._new_submitted < SORTED_AGAIN:
                 self._gone_submitted.append(oldest)
+        else:
+            self.total_ms += ran_ms
         came.append((submitted_ms, ran_ms))
-        self.total_ms += ran_ms
-        self.at_once += ran_ms <= 0
+        if ran_ms <= 0:
+            self.at_once += 1
         self._new += 1
         self._new_submitted += 1
 

@@ -203,8 +203,10 @@ class HivedScheduler(Scheduler):
         if held is None:
             return
         if members is None and not held.left:
-            records = [self.core.cluster.gangs.get(request.id) for request in held.requests]
-            was_sent_away = any(record is not None and record.state is State.BEING_PREEMPTED for record in records)
+            gangs, was_sent_away = state.core.cluster.gangs, False
+            for request in held.requests:
+                record = gangs.get(request.id)
+                was_sent_away |= record is not None and record.state is State.BEING_PREEMPTED
             state.drop(held, is_finished=not was_sent_away and not held.is_proposed)
             return
         leaving = sorted(set(held.places if members is None else members) - held.left)
