@@ -1,9 +1,10 @@
 """Jobs on Kubernetes: a real API server and etcd, nodes without machines, and `pai up` asked over REST.
 
 - `create`: gangs from submission until their pods are created on 200 nodes, beside bare loops that create the same pods
-  from Python over as many connections: `bare` is one over our own client, the others use the libraries that Python
-  programs use (`--clients-python` is a Python that has them). They take turns, and the ratios count: on a busy machine
-  all are slower. `by_cpu` is the ratio of the processor time of all processes, which the neighbours do not disturb.
+  from Python over as many connections: `bare` is one through aiohttp, `openpai.kube` the same over the connections of
+  our own client, and the others use the libraries that Python programs use (`--clients-python` is a Python that has
+  them). They take turns, and the ratios count: on a busy machine all are slower. `by_cpu` is the ratio of the processor
+  time of all processes, which the neighbours do not disturb.
 - `claims`: the same where each task gets its GPU by a ResourceClaim; a task counts once its pod is bound.
 - `death`: from the last renewal of a node's Lease until the pods of its gang are created elsewhere.
 - `scale`: 1,000 nodes, 8,000 pods of gangs and 2,000 of others, 2,000 gangs that wait: memory of the server, the time
@@ -25,10 +26,11 @@ from pathlib import Path
 from statistics import fmean
 
 from bench import kubernetes_clients
-from bench.kubernetes_fleet import GPUS, each
+from bench.kubernetes_fleet import AT_ONCE, GPUS, each
 from bench.kubernetes_scale import measure_scale
 from bench.kubernetes_world import Figures, World, gang, notes_when, submit, world
 from bench.server import Server, answer
+from openpai.kube.client import KubeClient
 from openpai.kube.objects import NAMESPACES, PODS
 from openpai.kube.reflector import Reflector
 from tests.kube.server import why_not
@@ -43,13 +45,14 @@ class Rate:
     own_ms: float
 
 
-async def bare(made: World, namespace: str, body: str, pods: int) -> Rate:
-    """Create pods like `body` as quickly as the API server takes them."""
+async def bare(made: World, namespace: str, body: str, pods: int, client: KubeClient | None = None) -> Rate:
+    """Create pods like `body` as quickly as the API server takes them, through aiohttp or over a client's own way."""
+    client = client or made.client
     await made.client.create(NAMESPACES, {"metadata": {"name": namespace}})
     name = json.loads(body)["metadata"]["name"]
 
     async def create(number: int) -> None:
-        await made.client.create(PODS, body.replace(name, f"{name[:-6]}{number:06}").encode(), namespace)
+        await client.create(PODS, body.replace(name, f"{name[:-6]}{number:06}").encode(), namespace)
 
     plane_s, own_s, began = made.cpu_s(), time.process_time(), time.monotonic()
     await each(range(pods), create)
@@ -83,6 +86,9 @@ async def measure_creation(options: argparse.Namespace) -> Figures:
             for name in kubernetes_clients.LIBRARIES:
                 rate = await library(made, name, f"{name.replace('_', '-')}-{turn}", body, options)
                 libraries[name] = rate if isinstance(rate, str) else [*libraries.get(name, []), rate]
+            async with KubeClient(made.client.access, connections=AT_ONCE) as client:
+                rate = await bare(made, f"own-{turn}", body, options.pods, client)
+            libraries["openpai.kube"] = [*libraries.get("openpai.kube", []), rate]
             async with made.platform(await made.fleet(f"gangs-{turn}", options.nodes)) as server:
                 gangs.append(await placed(made, server, options, "created"))
             loops.append(await bare(made, f"bare-{turn}", body, options.pods))

@@ -61,7 +61,7 @@ async def world() -> AsyncIterator[World]:
 
 
 def over_aiohttp(client: KubeClient) -> None:
-    """Let a client send its requests as programs do: through aiohttp, and not over connections of our own."""
+    """Let a client send its requests as other programs do: through aiohttp, and not over connections of its own."""
     client.connection._pool = False  # noqa: SLF001
 
 

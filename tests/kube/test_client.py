@@ -36,9 +36,12 @@ async def test_a_delete_that_names_an_earlier_object_removes_nothing(kube: KubeC
 
 
 async def test_of_a_new_object_only_its_metadata_may_be_asked_for(kube: KubeClient, kube_namespace: str) -> None:
-    made = await kube.create(PODS, a_pod("a"), kube_namespace, only_metadata=True)
+    pod = a_pod("a")
+    pod["metadata"]["annotations"] = {"example.com/what": "a test"}
+    made = await kube.create(PODS, pod, kube_namespace, only_metadata=True)
     found = await kube.get(PODS, "a", kube_namespace)
-    assert (made.uid, made.metadata.resource_version) == (found.uid, found.metadata.resource_version)
+    for field in ("name", "namespace", "uid", "resource_version", "annotations"):
+        assert getattr(made.metadata, field) == getattr(found.metadata, field)
     assert [len(pod.spec.containers) for pod in (made, found)] == [0, 1]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
+from functools import cache
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
@@ -127,7 +128,10 @@ class KubeClient:
         manager: str = "openpai",
         only_metadata: bool = False,
     ) -> T:
-        """Create an object and return it as it was stored; with `only_metadata` everything else of it is left out."""
+        """Create an object and return it as it was stored.
+
+        With `only_metadata` nothing is sure to be there but its names, its version and its annotations.
+        """
         params, accept = _write_params(dry_run, manager), _METADATA if only_metadata else JSON
         return await self._write("POST", kind, body, "create", namespace, "", "", params, accept=accept)
 
@@ -335,9 +339,17 @@ def _decoded(kind: Kind[T], answer: bytes) -> T:
 
 
 def _binary_metadata(answer: bytes) -> Meta:
-    from openpai.kube.objects import protobuf
-
+    protobuf = _protobuf()
     try:
-        return protobuf.metadata_of(answer)
+        found: Meta = protobuf.created_of(answer)
     except protobuf.UNREADABLE as error:
         raise Broken(f"cannot read the metadata of an object: {error}") from error
+    return found
+
+
+@cache
+def _protobuf() -> Any:
+    """Return what reads protobuf, which programs that ask for none need not load."""
+    from openpai.kube.objects import protobuf
+
+    return protobuf

@@ -42,6 +42,7 @@ _SCHEMA: Final[Mapping[str, str]] = {
     "Extension": "raw=1 text",
     "PodEnvelope": "raw=2 Pod",
     "StatusEnvelope": "raw=2 Status",
+    "CreatedEnvelope": "raw=2 Created",
     "Time": "seconds=1 number",
     "Quantity": "string=1 text",
     "Entry": "key=1 text, value=2 text",
@@ -51,6 +52,8 @@ _SCHEMA: Final[Mapping[str, str]] = {
         "deletion_timestamp=9 Time, deletion_grace_period_seconds=10 number, labels=11 text*, annotations=12 Entry*, "
         "finalizers=14 text*"
     ),
+    "Created": "metadata=1 CreatedMeta",
+    "CreatedMeta": "name=1 text, namespace=3 text, uid=5 text, resource_version=6 text, annotations=12 Entry*",
     "Requirements": "limits=1 Amount*, requests=2 Amount*",
     "Container": "name=1 text, image=2 text, resources=8 text, restart_policy=24 text",
     "PodSpec": (
@@ -158,6 +161,18 @@ def metadata_of(content: bytes) -> Meta:
     return _meta(_opened("PodEnvelope", content).metadata)
 
 
+def created_of(content: bytes) -> Meta:
+    """Return the names, the version and the annotations of an object that was created. Raises `UNREADABLE`."""
+    found = _opened("CreatedEnvelope", content).metadata
+    return Meta(
+        name=_text(found.name),
+        namespace=_text(found.namespace),
+        uid=_text(found.uid),
+        resource_version=_text(found.resource_version),
+        annotations=_annotations(found),
+    )
+
+
 def status_of(content: bytes) -> dict[str, Any]:
     """Return what the API server says of a request that it did not carry out, as JSON has it. Raises `UNREADABLE`."""
     found = _opened("StatusEnvelope", content)
@@ -238,9 +253,13 @@ def _meta(found: Any) -> Meta:
         deletion_timestamp=_time(found, "deletion_timestamp"),
         deletion_grace_period_seconds=_if_there(found, "deletion_grace_period_seconds", int),
         labels=dict(map(_label, found.labels)) or None,
-        annotations={_text(each.key): _text(each.value) for each in found.annotations} or None,
+        annotations=_annotations(found),
         finalizers=[_text(each) for each in found.finalizers] or None,
     )
+
+
+def _annotations(found: Any) -> dict[str, str] | None:
+    return {_text(each.key): _text(each.value) for each in found.annotations} or None
 
 
 def _spec(found: Any) -> PodSpec:
