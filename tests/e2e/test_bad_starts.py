@@ -193,8 +193,10 @@ def test_a_start_that_failed_leaves_no_administrator_with_an_unknown_password(tm
     assert (tmp_path / "data" / "openpai.db").exists()
     assert "first start" not in printed.read_text()
     with printed.open("wb") as log, start_pai([*words, "simulated"], environment(), log) as second:
-        until(lambda: "first start: user admin, password " in printed.read_text(), "it says the password")
-        second.terminate()
+        try:
+            until(lambda: "first start: user admin, password " in printed.read_text(), "it says the password")
+        finally:
+            second.terminate()
 
 
 def test_a_process_backend_open_to_the_world(tmp_path: Path) -> None:
