@@ -135,7 +135,6 @@ class KubeWorld(World):
 
     # Shared objects of jobs are removed by a sweep that comes every ten minutes and wants to see them twice.
     silence_s = 1600
-    calm_max_s = 2 * 3600
     on = " ON=kubernetes"
 
     def __init__(self, seed: int, loop: VirtualLoop) -> None:
