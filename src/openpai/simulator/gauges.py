@@ -25,8 +25,12 @@ class Gauge:
 
     def add(self, change: int, now_ms: int) -> None:
         """Change the amount from now on."""
-        if now_ms > self._since_ms:
+        if now_ms >= self._ends_ms:
             self._settle(now_ms)
+        elif now_ms > self._since_ms:
+            # As below; most changes are of a span that goes on.
+            self._buckets[self._place] += self.level * (now_ms - self._since_ms)
+            self._since_ms = now_ms
         self.level += change
 
     def set(self, level: int, now_ms: int) -> None:

@@ -123,14 +123,7 @@ class KeptCells:
         found = [waiting for waiting in patient if state.queue.get(waiting.gang.id) is waiting]
         if not found:
             return
-        # A gang keeps its cells unless a more urgent one waits.
-        first = min(
-            found,
-            key=lambda waiting: (
-                _urgency(waiting), kept is None or kept.gang != waiting.gang.id,
-                not self._is_closed(waiting), waiting.gang.submitted_at_ms, waiting.number,
-            ),
-        )  # fmt: skip
+        first = self._first(found, kept) if len(found) > 1 else found[0]
         is_same = kept is not None and kept.gang == first.gang.id
         is_closed = kept is not None and is_same and kept.closed_ms is None and self._is_closed(first)
         if kept is not None and is_same and self._now_ms < kept.again_ms and not is_closed:
@@ -158,6 +151,16 @@ class KeptCells:
         state.keep(name, chosen)
         if chosen is not None and closed_ms is None:
             state.look_times.add(name, first.gang.submitted_at_ms + state.closed_after_ms(first))
+
+    def _first(self, found: list[Waiting], kept: Kept | None) -> Waiting:
+        """Return the gang to keep cells for: one keeps its cells unless a more urgent one waits."""
+        return min(
+            found,
+            key=lambda waiting: (
+                _urgency(waiting), kept is None or kept.gang != waiting.gang.id,
+                not self._is_closed(waiting), waiting.gang.submitted_at_ms, waiting.number,
+            ),
+        )  # fmt: skip
 
     def _leaving(self, name: str, closed_ms: int | None, guests: tuple[str, ...]) -> list[Leaving]:
         """Return when each gang that ran before the cells were closed is expected to leave, and each guest."""

@@ -291,11 +291,11 @@ class RunTimes:
         after_ms = latest.beyond(at_ms)
         return latest.total_ms - after_ms, after_ms - (0 if limit_ms is None else latest.beyond(limit_ms))
 
-    def begin(self, gang: Gang, since_ms: int) -> None:
-        """Record that a gang runs; its run time so far is used for gangs submitted near it."""
+    def begin(self, gang: Gang, since_ms: int) -> tuple[Kind, ...]:
+        """Record that a gang runs; its run time so far is used for gangs submitted near it. Return its kinds."""
         insort(self._since.setdefault(gang.virtual_cluster, []), since_ms)
-        pair = gang.submitted_at_ms, since_ms
-        for kind in kinds_of(gang):
+        pair, kinds = (gang.submitted_at_ms, since_ms), kinds_of(gang)
+        for kind in kinds:
             latest = self._kinds.get(kind)
             if latest is None:
                 latest = self._kinds[kind] = _Latest()
@@ -303,15 +303,16 @@ class RunTimes:
             running = latest.running
             running[pair] = running.get(pair, 0) + 1
             latest.in_order = None
+        return kinds
 
-    def end(self, gang: Gang, since_ms: int) -> None:
-        """Record that a gang runs no longer."""
+    def end(self, gang: Gang, since_ms: int, kinds: Iterable[Kind]) -> None:
+        """Record that a gang of these kinds runs no longer."""
         starts = self._since.get(gang.virtual_cluster, [])
         first = bisect_left(starts, since_ms)
         if first < len(starts) and starts[first] == since_ms:
             del starts[first]
         pair = gang.submitted_at_ms, since_ms
-        for kind in kinds_of(gang):
+        for kind in kinds:
             latest = self._kinds.get(kind)
             if latest is not None and pair in latest.running:
                 if latest.running[pair] > 1:

@@ -13,7 +13,7 @@ from openpai.scheduler.model import Gang
 from openpai.scheduler.queue.fairness import Ledger, Owner
 from openpai.scheduler.queue.limits import Limits, gpus_of
 from openpai.scheduler.queue.requests import GangRequests
-from openpai.scheduler.queue.run_times import RunTimes
+from openpai.scheduler.queue.run_times import Kind, RunTimes
 
 
 class MemberPlace(NamedTuple):
@@ -38,6 +38,8 @@ class RunningGang:
     """Members that are over."""
     is_lent: bool = False
     """Whether it borrows its devices until its own virtual cluster has room."""
+    kinds: tuple[Kind, ...] = ()
+    """The kinds of gangs that it is compared with, once it is known since when it runs."""
     _places: dict[int, MemberPlace] = field(default_factory=dict)
 
     @property
@@ -120,7 +122,7 @@ class RunningGangs:
         if held.since_ms is None:
             self._timeless.append(held)
         else:
-            self.run_times.begin(held.gang, held.since_ms)
+            held.kinds = self.run_times.begin(held.gang, held.since_ms)
         self._count(held, held.gpus(), held.devices())
 
     def leave(self, held: RunningGang, members: Collection[int]) -> None:
@@ -136,7 +138,7 @@ class RunningGangs:
             if len(held.left) < len(held.gang.asks):
                 self._count(held, -held.gpus(), -held.devices())
             if held.since_ms is not None:
-                self.run_times.end(held.gang, held.since_ms)
+                self.run_times.end(held.gang, held.since_ms, held.kinds)
             if is_finished and held.since_ms is not None:
                 self.ended.append((held.gang, held.since_ms))
 
@@ -144,8 +146,8 @@ class RunningGangs:
         """Replace the description of a running gang."""
         self._count(held, -held.gpus(), -held.devices())
         if held.since_ms is not None:
-            self.run_times.end(held.gang, held.since_ms)
-            self.run_times.begin(gang, held.since_ms)
+            self.run_times.end(held.gang, held.since_ms, held.kinds)
+            held.kinds = self.run_times.begin(gang, held.since_ms)
         del self.by_virtual_cluster[held.gang.virtual_cluster][gang.id]
         held.restate(gang, requests)
         self.by_virtual_cluster.setdefault(gang.virtual_cluster, {})[gang.id] = held
@@ -162,7 +164,7 @@ class RunningGangs:
             for held in self._timeless:
                 held.since_ms = now_ms
                 if self.gangs.get(held.gang.id) is held:
-                    self.run_times.begin(held.gang, now_ms)
+                    held.kinds = self.run_times.begin(held.gang, now_ms)
             self._timeless = []
 
     def settle_use(self, now_ms: int) -> None:

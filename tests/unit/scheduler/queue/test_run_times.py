@@ -6,7 +6,7 @@ from random import Random
 
 from openpai.scheduler.model import Ask, Gang
 from openpai.scheduler.queue.accuracy import LATEST
-from openpai.scheduler.queue.run_times import COMPARED, REMEMBERED, RunTimes
+from openpai.scheduler.queue.run_times import COMPARED, REMEMBERED, RunTimes, kinds_of
 from tests.unit.scheduler.queue.queues import HOUR_MS
 
 MINUTE_MS = HOUR_MS // 60
@@ -50,13 +50,12 @@ def test_one_gang_that_ran_for_weeks_neither_hides_the_others_nor_counts_for_not
 
 def test_gangs_that_run_longer_than_others_did_raise_what_is_expected_of_those_submitted_with_them() -> None:
     times = known(*[(at, MINUTE_MS * (1 + at % 4)) for at in range(40)])
-    for at in range(8):
-        times.begin(one(10 * HOUR_MS + at), 10 * HOUR_MS)
+    kinds = [times.begin(one(10 * HOUR_MS + at), 10 * HOUR_MS) for at in range(8)]
     found = [times.expected(one(10 * HOUR_MS + 9), 10 * HOUR_MS + passed_ms) for passed_ms in (0, HOUR_MS, 9 * HOUR_MS)]
     first, later, last = (each or 0 for each in found)
     assert 0 < first < later < last
     for at in range(8):
-        times.end(one(10 * HOUR_MS + at), 10 * HOUR_MS)
+        times.end(one(10 * HOUR_MS + at), 10 * HOUR_MS, kinds[at])
     assert (times.expected(one(10 * HOUR_MS + 9), 19 * HOUR_MS) or 0) <= first
 
 
@@ -86,9 +85,9 @@ def test_the_longest_run_time_counts_gangs_that_still_run() -> None:
     times.begin(one(0), 2 * HOUR_MS)
     times.begin(one(1), 2 * HOUR_MS)
     assert [times.longest("a", hour * HOUR_MS) for hour in (2, 3, 7)] == [HOUR_MS, HOUR_MS, 5 * HOUR_MS]
-    times.end(one(0), 2 * HOUR_MS)
+    times.end(one(0), 2 * HOUR_MS, kinds_of(one(0)))
     assert times.longest("a", 7 * HOUR_MS) == 5 * HOUR_MS
-    times.end(one(1), 2 * HOUR_MS)
+    times.end(one(1), 2 * HOUR_MS, kinds_of(one(1)))
     assert times.longest("a", 7 * HOUR_MS) == HOUR_MS
 
 
@@ -116,7 +115,7 @@ def test_run_times_are_the_same_whenever_they_are_asked() -> None:
                 times.begin(one(submitted_ms + 1), submitted_ms + ran_ms)
             if number % 3 == 2:
                 before = runs[number - 2]
-                times.end(one(before[0] + 1), sum(before))
+                times.end(one(before[0] + 1), sum(before), kinds_of(one(before[0] + 1)))
             if number % each == 0:
                 times.expected(one(submitted_ms), 50 * HOUR_MS)
     loaded = RunTimes()
