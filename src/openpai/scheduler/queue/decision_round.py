@@ -91,6 +91,8 @@ class Round:
     def __init__(self, state: SchedulerState, now_ms: int) -> None:
         self._state = state
         self._now_ms = now_ms
+        self._kept: KeptCells
+        """Made once there is something to decide about, which in half of all rounds there is not."""
 
     def decide(self, limit: int) -> tuple[Decision, ...]:
         """Return at most `limit` decisions, the most urgent gang first."""
