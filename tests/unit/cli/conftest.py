@@ -11,6 +11,7 @@ import pytest
 
 from openpai.cli import session
 from openpai.client import Client
+from tests.command_tree import WHOLE
 from tests.outcome import Outcome, run_pai
 
 
@@ -59,6 +60,7 @@ def platform(monkeypatch: pytest.MonkeyPatch) -> Platform:
 
 @pytest.fixture
 def pai(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
-    """Return a function that runs `pai` with arguments and returns what it said."""
+    """Return a function that runs `pai` with arguments and returns what it said. The commands are built once."""
+    monkeypatch.setattr("openpai.cli.main.app", WHOLE)
     monkeypatch.setenv("COLUMNS", "80")
     return run_pai

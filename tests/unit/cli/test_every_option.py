@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openpai.cli.durations import FORMS
-from tests.command_tree import LEAVES, WHOLE
+from tests.command_tree import LEAVES
 from tests.outcome import Outcome
 
 
@@ -34,13 +34,6 @@ def test_the_walk_finds_the_commands() -> None:
     assert len(paths) > 80
 
 
-@pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Build the commands once for all tests."""
-    monkeypatch.setattr("openpai.cli.main.app", WHOLE)
-
-
-@pytest.mark.usefixtures("built")
 @pytest.mark.parametrize(("path", "command", "option"), OPTIONS)
 def test_an_option_of_one_value_is_not_given_twice(
     pai: Callable[..., Outcome], path: tuple[str, ...], command: Any, option: Any

@@ -20,10 +20,10 @@ KEY = AttemptKey("a" * 32, 0, "worker", 0, 0)
 
 def hits_in(path: Path, pattern: LogPattern, hits_max: int = 10_000) -> list[tuple[int, bytes]]:
     found: list[tuple[int, bytes]] = []
-    at = 0
+    search, at = compiled(pattern), 0
     while True:
         block = read_block(str(path), at)
-        hits = search_block(block, compiled(pattern), hits_max)
+        hits = search_block(block, search, hits_max)
         found += [(hit.offset, hit.data) for hit, _ in hits]
         after = hits[-1][1] if len(hits) == hits_max else block.after
         assert after > at or after >= block.size

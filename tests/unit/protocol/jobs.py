@@ -52,7 +52,8 @@ def job_with_worker(**changes: Any) -> dict[str, Any]:
 
 
 def text_of(document: dict[str, Any]) -> str:
-    return yaml.safe_dump(document, sort_keys=False)
+    text: str = yaml.dump(document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False)
+    return text
 
 
 def faults_in(text: str | bytes | dict[str, Any]) -> tuple[Fault, ...]:

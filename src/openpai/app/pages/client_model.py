@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -190,7 +191,7 @@ def _fields(document: type, outer: str = "", path: tuple[str, ...] = ()) -> list
     of = _class(document)
     own = getattr(behaviour, outer or of, object)
     found: list[_Field] = []
-    for key, hint in get_type_hints(document).items():
+    for key, hint in _hints(document).items():
         if key in FLAT and (inner := _document(hint)):
             found += _fields(inner, outer or of, (*path, key))
         elif get_origin(hint) is not Literal or len(get_args(hint)) > 1:
@@ -198,8 +199,14 @@ def _fields(document: type, outer: str = "", path: tuple[str, ...] = ()) -> list
     return found
 
 
+@cache
+def _hints(document: type, *, extras: bool = False) -> dict[str, Any]:
+    """Return the type of each field."""
+    return get_type_hints(document, include_extras=extras)
+
+
 def _field(document: Any, key: str, path: tuple[str, ...]) -> Iterator[_Field]:
-    of, hint = _class(document), get_type_hints(document)[key]
+    of, hint = _class(document), _hints(document)[key]
     name = NAMES.get(f"{of}.{key}") or NAMES.get(key) or _name(key, hint)
     reader, kind = _reader(of, key, hint, key in document.__optional_keys__)
     if not reader or key in OLDER:
@@ -268,8 +275,7 @@ def _document(hint: Any) -> type | None:
 
 
 def _description(document: type, key: str) -> str:
-    hint = get_type_hints(document, include_extras=True)[key]
-    docs = [each for each in _extras(hint) if isinstance(each, Doc) and each.description]
+    docs = [each for each in _extras(_hints(document, extras=True)[key]) if isinstance(each, Doc) and each.description]
     text = docs[-1].description if docs else ""
     if text.startswith("milliseconds since 1970"):
         text = text.partition("; ")[2]
