@@ -1,6 +1,6 @@
 """Two promises about alerts: idle GPUs are found on a labelled set, and a thousand rules are evaluated in a second.
 
-    python -m bench.idleness [--jobs 60]
+    python -m bench.idleness [--jobs 60] [--rules 1000]
 
 The set is made of phases with the signs of such jobs: loading data, compiling, evaluating, training, an idle notebook,
 and deadlocks, each with noise and with sensors missing. Others are what an enemy of the rule would think of: notebooks
@@ -136,15 +136,15 @@ def verdicts(jobs: int) -> tuple[Counter[str], Counter[str], Counter[str]]:
     return +wrong, +found, deadlocks
 
 
-def rules() -> float:
-    """Return the processor time of one evaluation of 1,000 rules over 12,000 series."""
+def rules(number_of: int) -> float:
+    """Return the processor time of one evaluation of so many rules over 12,000 series."""
     metrics = {
         f"m{number}": {as_labels({"node": f"n{each % 20}", "task": str(each)}): float(each) for each in range(300)}
         for number in range(40)
     }
     made = [
         Rule(f"r{number}", text, parse(text), for_ms=300_000)
-        for number in range(1000)
+        for number in range(number_of)
         for text in [f"m{number % 40} / (1 + m{(number + 1) % 40}) * 100 > 99 and m{number % 40} > 280"]
     ]
     data = {one: matching(metrics[one.name], one.matchers) for rule in made for one in selectors(rule.condition)}
@@ -158,14 +158,16 @@ def main() -> None:
     """Print both."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=60, help="jobs of each kind")
-    jobs = parser.parse_args().jobs
+    parser.add_argument("--rules", type=int, default=1000, help="rules that are evaluated")
+    options = parser.parse_args()
+    jobs = options.jobs
     wrong, found, deadlocks = verdicts(jobs)
     answer(
         wrong_stops=dict(wrong),
         idle_found_percent=round(100 * sum(found[kind] for kind in IDLE) / (jobs * len(IDLE)), 1),
         idle_found={kind: f"{found[kind]} of {jobs}" for kind in IDLE},
         deadlocks=dict(deadlocks),
-        rules_processor_s=round(rules(), 3),
+        rules_processor_s=round(rules(options.rules), 3),
     )
 
 

@@ -30,7 +30,7 @@ def measurement(command: str, figure: str, *marks: pytest.MarkDecorator) -> Any:
         ("lemons --seeds 1 --days 20 --jobs 400 --only ordinary", "avoided_percent"),
         ("task_use --tasks 3 --rounds 2", "core_percent_of_100_tasks"),
         measurement("monitoring --tasks 5 --rounds 40 --days 0", "hour_bytes_per_sample"),
-        measurement("idleness --jobs 2", "idle_found_percent"),
+        measurement("idleness --jobs 1 --rules 40", "idle_found_percent"),
         measurement("throughput --jobs 5", "jobs_per_s"),
         measurement("drain --jobs 20 --nodes 2", "drained_per_s"),
         measurement("first_log --jobs 2", "p95_ms"),
