@@ -31,6 +31,7 @@ from openpai.orchestrator.kept_work import KeptWatch, watch_kept_work
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.lending import count_lending
 from openpai.orchestrator.node_sync import sync_nodes
+from openpai.orchestrator.observing import GATHERED_S, waits_for_others
 from openpai.orchestrator.reconciling import audit
 from openpai.orchestrator.recording import take_inbox
 from openpai.orchestrator.timers import retry_due
@@ -128,11 +129,17 @@ async def _turns(leader: Leader, decided: Callable[[], object] = lambda: None) -
 
 
 async def _news(leader: Leader) -> None:
+    loop = asyncio.get_running_loop()
+    gathering: asyncio.TimerHandle | None = None
     while True:
         seen = await _guarded(leader, leader.backend.news())
-        if seen is not None:
-            leader.active.heard.extend(seen)
+        if seen is None:
+            continue
+        leader.active.heard.extend(seen)
+        if not waits_for_others(leader, seen):
             leader.nudges.work.set()
+        elif gathering is None or gathering.when() <= loop.time():
+            gathering = loop.call_later(GATHERED_S, leader.nudges.work.set)
 
 
 async def _timers(leader: Leader) -> None:

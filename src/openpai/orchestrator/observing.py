@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -35,6 +36,8 @@ from openpai.protocol.errors import PaiError, Refused
 
 HEARD_PER_PASS: Final = 500
 """Bound on the reports in one transaction: thousands of tasks may end at the same moment."""
+GATHERED_S: Final = 0.05
+"""How long reports by which nothing can be decided yet wait for others: nobody notices, and each turn has its cost."""
 COMPARED_MAX: Final = 64
 """Bound on the tasks of an attempt whose logs are compared: those that failed by themselves, the first ones first."""
 _READ_FOR_DIAGNOSIS: Final = ("stdout", "stderr")
@@ -46,6 +49,32 @@ class Observed:
 
     updates: dict[str, JobUpdate] = field(default_factory=dict)
     strangers: list[TaskSeen] = field(default_factory=list)
+
+
+def waits_for_others(leader: Leader, seen: Iterable[TaskSeen]) -> bool:
+    """Return whether these reports, just heard, may wait a moment for others.
+
+    Members of a gang end together. What they hold is taken by the next gang once the last of them has ended, so a
+    report that some of them succeeded would only make turns before that one. A start does not wait: where the clock of
+    a node is wrong, a task counts as started when that is heard.
+    """
+    heard = leader.active.heard
+    if len(heard) >= HEARD_PER_PASS:
+        return False
+    if any(task.exit is None or _is_bad(task.exit) for task in seen):
+        return False
+    ended: Counter[str] | None = None
+    for job in {task.key.job for task in seen}:
+        found = leader.active.records.get(job)
+        if found is None:
+            continue
+        if not found.job.plan.is_gang:
+            return False
+        ended = ended or Counter(key.job for key in {task.key for task in heard if task.exit is not None})
+        tasks = Tasks.counted(found.job.tasks)
+        if ended[job] >= tasks.count(TaskPhase.STARTING) + tasks.count(TaskPhase.RUNNING):
+            return False
+    return True
 
 
 async def understand(leader: Leader, seen: Iterable[TaskSeen]) -> Observed:

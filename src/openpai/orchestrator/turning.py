@@ -13,7 +13,7 @@ from openpai.orchestrator.dependencies import release_held
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.lemons import save_lemons
 from openpai.orchestrator.node_sync import sync_nodes
-from openpai.orchestrator.observing import HEARD_PER_PASS, remove, understand
+from openpai.orchestrator.observing import HEARD_PER_PASS, remove, understand, waits_for_others
 from openpai.orchestrator.placement_hints import save_hints
 from openpai.orchestrator.placing import Proposal
 from openpai.orchestrator.recording import batch
@@ -28,6 +28,7 @@ async def turn(leader: Leader) -> bool:
     has_held = await release_held(leader) if leader.active.held_to_check else False
     seen = leader.active.heard[:HEARD_PER_PASS]
     del leader.active.heard[:HEARD_PER_PASS]
+    has_heard_more = bool(leader.active.heard)
     proposal = Proposal()
     try:
         observed = await understand(leader, seen)  # 1: facts, with a diagnosis for each end
@@ -48,4 +49,6 @@ async def turn(leader: Leader) -> bool:
         # A gang of thousands: serve other requests before its launch.
         await asyncio.sleep(0)
     has_more = await act(leader)  # 6: the backend launches, kills and forgets
-    return has_more or has_held or proposal.has_more or bool(leader.active.heard)
+    # What was heard meanwhile may wait for others, unless these were in this turn.
+    has_heard_more = has_heard_more or not waits_for_others(leader, leader.active.heard)
+    return has_more or has_held or proposal.has_more or has_heard_more
