@@ -160,12 +160,17 @@ class KubeClient:
         subresource: str = "",
         manager: str = "openpai",
         force: bool = False,
+        only_metadata: bool = False,
     ) -> T:
-        """Change parts of an object. `how` is one of the patches above; `force` takes fields from other managers."""
+        """Change parts of an object. `how` is one of the patches above; `force` takes fields from other managers.
+
+        With `only_metadata` nothing else of it is sure to be returned.
+        """
         params = _write_params(False, manager)
         if how == APPLY_PATCH:
             params["force"] = "true" if force else "false"
-        return await self._write("PATCH", kind, body, "patch", namespace, name, subresource, params, how)
+        accept = _METADATA if only_metadata else JSON
+        return await self._write("PATCH", kind, body, "patch", namespace, name, subresource, params, how, accept)
 
     async def delete(
         self,
@@ -186,7 +191,9 @@ class KubeClient:
         if preconditions := {key: value for key, value in must.items() if value}:
             options["preconditions"] = preconditions
         doing = _doing("delete", kind, name, namespace)
-        await self.connection.call("DELETE", kind.path(namespace, name), doing=doing, body=msgspec.json.encode(options))
+        path, content = kind.path(namespace, name), msgspec.json.encode(options)
+        # The answer is not read, and the whole object is its largest form.
+        await self.connection.call("DELETE", path, doing=doing, body=content, accept=METADATA)
 
     async def bind(self, name: str, namespace: str, node: str, *, uid: str = "") -> None:
         """Bind a pod to a node, as a scheduler does."""

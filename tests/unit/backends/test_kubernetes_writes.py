@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 
 from openpai.backends.kubernetes.writes import Writes
+from openpai.system.pauses import Precedence
 
 
 async def test_work_that_waits_aside_lets_other_work_begin_and_no_more_than_that() -> None:
@@ -54,3 +55,40 @@ async def test_a_queue_is_busy_until_its_last_work_is_over() -> None:
     await asyncio.sleep(0)
     assert not writes.is_busy
     await writes.close()
+
+
+async def test_work_that_can_wait_gives_way_until_a_decision_is_made_or_a_moment_is_over() -> None:
+    for moment_s, is_released in ((1e9, True), (0.0, False)):
+        precedence = Precedence(moment_s)
+        began = asyncio.Event()
+        writes = Writes("test", 2, precedence)
+        precedence.claim()
+
+        async def work(began: asyncio.Event = began) -> None:
+            began.set()
+
+        writes.add(work)
+        for _ in range(3):
+            await asyncio.sleep(0)
+            assert not is_released or not began.is_set()
+        if is_released:
+            precedence.release()
+        await asyncio.wait_for(began.wait(), 60)
+        await writes.close()
+
+
+async def test_work_that_gave_way_and_is_dropped_meanwhile_does_not_begin() -> None:
+    precedence = Precedence(1e9)
+    writes = Writes("test", 1, precedence)
+    precedence.claim()
+    began: list[int] = []
+
+    async def work() -> None:
+        began.append(1)
+
+    writes.add(work)
+    await asyncio.sleep(0)
+    await writes.close()
+    precedence.release()
+    await writes.drain(10)
+    assert began == []

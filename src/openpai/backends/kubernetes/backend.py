@@ -37,11 +37,12 @@ from openpai.backends.kubernetes.nodes import NodeTable
 from openpai.backends.kubernetes.options import KubernetesOptions
 from openpai.backends.kubernetes.pods import CONTAINER, PORTS_MAX
 from openpai.backends.kubernetes.received import ReceivedDevices
+from openpai.backends.kubernetes.removing import Removals
 from openpai.backends.kubernetes.seals import Identity, Seals
 from openpai.backends.kubernetes.shells import PodShells
 from openpai.backends.kubernetes.tainting import Taints
-from openpai.backends.kubernetes.watching import LOG_PATIENCE_S, Watcher
-from openpai.backends.kubernetes.writes import CREATING, ENDING, Writes, until_answered
+from openpai.backends.kubernetes.watching import Watcher
+from openpai.backends.kubernetes.writes import CREATING, ENDING, Writes
 from openpai.kube.changes import Change
 from openpai.kube.client import KubeClient
 from openpai.kube.config import ClusterAccess
@@ -55,14 +56,15 @@ from openpai.ports.clock import Clock
 from openpai.ports.task_usage import TaskSample
 from openpai.protocol.errors import Unavailable
 from openpai.runtime.inspecting import ProcessSummary
-from openpai.system.supervision import Background, ended, supervise
+from openpai.system.pauses import Precedence
+from openpai.system.supervision import ended, supervise
 
 log: Final = structlog.get_logger(__name__)
 _SAVE_EVERY_S: Final = 5.0
-_REMOVAL_PATIENCE_S: Final = 10.0
-"""How long closing waits for the removal of forgotten attempts."""
 _ACTIONS_PER_TURN: Final = 32
 _OPEN_PATIENCE_S: Final = 60.0
+_PRECEDENCE_S: Final = 0.05
+"""How long what can wait gives way to a decision: as long as a decision takes at the worst."""
 
 
 class KubernetesBackend(RunsShells[PodAttempt]):
@@ -90,10 +92,9 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         self._options = options or KubernetesOptions()
         self._namespace = self._options.namespace or access.namespace
         self._seals = Seals(secret, self._namespace)
-        self._creating = Writes("create pods", CREATING)
+        self._precedence = Precedence(_PRECEDENCE_S)
+        self._creating = Writes("create pods", CREATING, self._precedence)
         self._ending = Writes("end pods", ENDING)
-        self._removing = Writes("remove pods", ENDING)
-        self._leaving = Background()
         self._grants = Grants()
         self._logs: LogShipper | None = None
         self._fetcher: WorkFetcher | None = None
@@ -137,7 +138,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
             if (rules := self._cluster.taint_rules) is not None:
                 self._taints = Taints(self._client, rules, self._namespace, self._seals.scope, self._epoch)
             if self._logs_root is not None:
-                self._logs = LogShipper(self._pod_log, self._logs_root)
+                self._logs = LogShipper(self._pod_log, self._logs_root, precedence=self._precedence)
                 opening.push_async_callback(self._logs.close)
             self._deletions = Deletions(self._client, self._seals, self._namespace, self._ending)
             opening.push_async_callback(self._deletions.close)
@@ -155,8 +156,11 @@ class KubernetesBackend(RunsShells[PodAttempt]):
             opening.push_async_callback(self._watcher.close)
             self._launcher = self._make_launcher()
             opening.push_async_callback(self._launcher.close)
-            self._leftovers = Leftovers(
+            leftovers = Leftovers(
                 self._client, self._namespace, self._seals.scope, self._register, self._launcher, self._cluster
+            )
+            self._removals = Removals(
+                self._register, self._logs, self._memory, self._deletions, self._claims, leftovers, self._precedence
             )
             self._adopt()
             for name, loop in (
@@ -164,17 +168,14 @@ class KubernetesBackend(RunsShells[PodAttempt]):
                 ("save what is known of nodes", self._save_forever),
             ):
                 opening.push_async_callback(ended, supervise(name, loop))
-            for writes in (self._creating, self._ending, self._removing):
+            for writes in (self._creating, self._ending):
                 opening.push_async_callback(writes.close)
             opening.callback(self._register.close)
+            opening.push_async_callback(self._removals.close)
             self._opened = opening.pop_all()
 
     async def close(self) -> None:
         """Release everything except the tasks."""
-        await self._leaving.drain(_REMOVAL_PATIENCE_S)
-        # The next server finds the pods and logs of the rest.
-        await self._leaving.close()
-        await self._removing.drain(_REMOVAL_PATIENCE_S)
         await self._opened.aclose()
 
     async def nodes(self) -> tuple[NodeSeen, ...]:
@@ -213,6 +214,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
                 self._register.stop_if_requested(attempt)
             if number % _ACTIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
+        self._precedence.release()
 
     async def observe(self, among: Collection[AttemptKey] | None = None) -> tuple[TaskSeen, ...]:
         """Return every attempt that starts, runs, or is not forgotten."""
@@ -220,7 +222,11 @@ class KubernetesBackend(RunsShells[PodAttempt]):
 
     async def news(self) -> tuple[TaskSeen, ...]:
         """Wait for attempts that began or ended and return them as they are now."""
-        return await self._register.news()
+        seen = await self._register.news()
+        if any(task.exit is not None for task in seen):
+            # What they had is given to others next: no creation, removal or log comes before that.
+            self._precedence.claim()
+        return seen
 
     async def measure(self) -> tuple[TaskSample, ...]:
         """Return the newest sample of every running task attempt; one that cannot be measured now is left out."""
@@ -280,10 +286,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         """Remove the pod of a forgotten attempt, and with the last one of a job attempt what its pods shared."""
         if attempt.uid:
             self._watcher.removes_pod(attempt.uid)
-        if self._logs is None or self._logs.is_complete(attempt.key):
-            self._removing.add(partial(self._remove, attempt))
-        else:
-            self._leaving.start("the log of a pod that is over", self._remove_with_log(self._logs, attempt))
+        self._removals.remove(attempt)
 
     # Work in the background.
 
@@ -316,34 +319,11 @@ class KubernetesBackend(RunsShells[PodAttempt]):
             if attempt.exit is None and attempt.devices and not attempt.is_fence and waits_for_binding(pod):
                 self._creating.add(partial(self._launcher.resume, attempt, pod))
 
-    async def _remove_with_log(self, logs: LogShipper, attempt: PodAttempt) -> None:
-        """Remove a pod once its log is here, which goes with the pod."""
-        if not await logs.finished(attempt.key, LOG_PATIENCE_S):
-            log.warning("the log of a task is not complete", pod=attempt.name)
-        self._removing.add(partial(self._remove, attempt))
-
-    async def _remove(self, attempt: PodAttempt) -> None:
-        if self._logs is not None:
-            self._logs.forget(attempt.key)
-        try:
-            # The grant outlives its pod.
-            if attempt.devices and (error := await until_answered(self._memory.save)) is not None:
-                log.error("the newest grants of devices are not saved", pod=attempt.name, error=str(error))
-            if attempt.uid:
-                await self._deletions.let_go(attempt.name, attempt.uid)
-            if attempt.devices:
-                # A fence too may have one: its launch was given up between claim and pod.
-                await until_answered(partial(self._claims.remove, attempt.name))
-        finally:
-            self._register.removed(attempt)
-        if not self._register.has_job(attempt.key.job):
-            await self._leftovers.remove_job(attempt.key.job)
-
     async def _save_forever(self) -> None:
         while True:
             await asyncio.sleep(_SAVE_EVERY_S)
             self._launcher.rest(is_busy=self._creating.is_busy)
-            self._leftovers.sweep_if_due(self._removing)
+            self._removals.sweep_if_due()
             await self._memory.save_if_due(self._cluster.table.unsaved(), is_busy=self._creating.has_waiting)
 
     # Parts.
@@ -363,7 +343,9 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         )  # fmt: skip
 
     def _make_launcher(self) -> Launcher:
-        self._claims = Claims(self._client, self._namespace, self._seals.scope, self._options.devices.classes)
+        self._claims = Claims(
+            self._client, self._namespace, self._seals.scope, self._options.devices.classes, self._cluster.claims
+        )
         shared = Shared(
             self._client, self._namespace, replace(self._options.pods, epoch=self._epoch), self._seals,
             self._cluster.request, self._claims, self._cluster.drivers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from openpai.backends.kubernetes.bundles import job_labels
@@ -12,20 +13,32 @@ from openpai.backends.kubernetes.names import PART_LABEL
 from openpai.backends.kubernetes.writes import until_answered
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
+from openpai.kube.objects.devices import ResourceClaim
 from openpai.kube.objects.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS
 from openpai.kube.objects.pods import Pod
+from openpai.kube.reflector import Reflector
 from openpai.ports.backend import LaunchTask
 
 
 class Claims:
     """Gives pods the devices that the scheduler chose."""
 
-    def __init__(self, client: KubeClient, namespace: str, scope: str, classes: Mapping[str, str]) -> None:
-        """`classes` maps drivers to their DeviceClasses."""
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        scope: str,
+        classes: Mapping[str, str],
+        known: Reflector[ResourceClaim] | None,
+    ) -> None:
+        """`classes` maps drivers to their DeviceClasses; `known` has the claims, where the cluster serves any."""
         self._client = client
         self._namespace = namespace
         self._scope = scope
         self._classes = classes
+        self._known = known
+        self._made: set[str] = set()
+        """Those that this server created, or may have, and has not removed: the watch may not have shown them yet."""
         self._config: dict[str, Sequence[Mapping[str, Any]]] = {}
 
     async def claim(self, launch: LaunchTask, name: str, request: DeviceRequest) -> Sequence[Mapping[str, str]]:
@@ -34,6 +47,7 @@ class Claims:
             return ()
         labels = {**job_labels(self._scope, launch.key), PART_LABEL: "devices"}
         body = claim_body(name, labels, request.claim, self._classes)
+        self._made.add(name)
 
         async def create() -> None:
             try:
@@ -73,7 +87,16 @@ class Claims:
         return found is not None and found.uid == pod.uid and found.spec.node_name == node
 
     async def remove(self, name: str) -> None:
-        """Remove the claim of a task that is over. Raises KubeError."""
+        """Remove the claim of a task that is over, if there is one.
+
+        Most tasks have none, and a request for each would cost the API server as much as half a pod. One that a server
+        created just before it died may be missed; the sweep finds it.
+        """
+        if name in self._made or (self._known is not None and self._known.get(name, self._namespace) is not None):
+            await until_answered(partial(self._delete, name))
+            self._made.discard(name)
+
+    async def _delete(self, name: str) -> None:
         try:
             await self._client.delete(RESOURCE_CLAIMS, name, self._namespace)
         except KubeError as error:

@@ -74,8 +74,9 @@ class Deletions:
 
     async def let_go(self, name: str, uid: str) -> None:
         """Remove our finalizer from a pod whose end is recorded, and delete it."""
-        body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-        patch = partial(self._client.patch, PODS, name, body, self._namespace, how=STRATEGIC_PATCH)
+        # Which manager owns which field is of no use to a pod that goes, and takes the API server half of the change.
+        body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER], "managedFields": [{}]}}
+        patch = partial(self._client.patch, PODS, name, body, self._namespace, how=STRATEGIC_PATCH, only_metadata=True)
         delete = partial(self._client.delete, PODS, name, self._namespace, uid=uid, grace_s=0)
         refusal: KubeError | None = None
         for _ in range(_CONFLICT_TRIES):

@@ -23,6 +23,9 @@ from openpai.kube.objects.kinds import RESOURCE_CLAIMS, SECRETS, SERVICES, Kind
 from openpai.kube.objects.meta import Resource
 
 SWEEP_EVERY_S: Final = 600.0
+GATHERED_S: Final = 1.0
+"""How long jobs without pods are gathered. The API server looks at all Secrets for each list, of one job or of many."""
+_JOBS_PER_LIST: Final = 100
 CLAIMS_EVERY_S: Final = 60.0
 """A claim without a pod holds devices that no other task gets, so it may not stay for long."""
 FIRST_SWEEP_S: Final = 60.0
@@ -50,13 +53,24 @@ class Leftovers:
         self._launcher = launcher
         self._due_s = asyncio.get_running_loop().time() + FIRST_SWEEP_S
         self._claims_due_s = self._due_s
+        self._over: set[str] = set()
+        """Jobs without pods whose shared objects are still there."""
         self._found: frozenset[str] = frozenset()
         self._claims_found: frozenset[str] = frozenset()
 
-    async def remove_job(self, job: str) -> None:
-        """Remove what the pods of a job shared, unless a new one has come meanwhile."""
-        labels = f"{self._labels},{JOB_LABEL}={label_value(job)}"
-        await self._remove(labels, lambda found: not self._register.has_job(job))
+    def remove_job(self, job: str, writes: Writes) -> None:
+        """Remove in a moment what the pods of a job shared, with that of others, unless a new pod comes meanwhile."""
+        if not self._over:
+            writes.add(self._remove_gathered)
+        self._over.add(job)
+
+    async def _remove_gathered(self) -> None:
+        await asyncio.sleep(GATHERED_S)
+        jobs, self._over = {label_value(job): job for job in sorted(self._over)}, set()
+        names = list(jobs)
+        for start in range(0, len(names), _JOBS_PER_LIST):
+            labels = f"{self._labels},{JOB_LABEL} in ({','.join(names[start : start + _JOBS_PER_LIST])})"
+            await self._remove(labels, lambda each: not self._register.has_job(jobs[each.metadata.label(JOB_LABEL)]))
 
     def sweep_if_due(self, writes: Writes) -> None:
         """Look for objects without pods from time to time, also while nothing is launched."""

@@ -19,6 +19,7 @@ from typing import Final
 
 from openpai.backends.kubernetes.log_reading import LogReading, PodLogs, Shipment
 from openpai.lifecycle.model import AttemptKey
+from openpai.system.pauses import Precedence
 from openpai.system.supervision import background
 
 STREAMS_MAX: Final = 300
@@ -42,8 +43,16 @@ class LogShipper:
     """Ships the logs of many pods."""
 
     def __init__(
-        self, logs: PodLogs, root: Path, *, streams: int = STREAMS_MAX, poll_every_s: float = POLL_EVERY_S
+        self,
+        logs: PodLogs,
+        root: Path,
+        *,
+        streams: int = STREAMS_MAX,
+        poll_every_s: float = POLL_EVERY_S,
+        precedence: Precedence | None = None,
     ) -> None:
+        """Logs that are not followed give way to `precedence` each time they are read."""
+        self._precedence = precedence
         self._reading = LogReading(logs, root)
         self._streams = streams
         self._poll_every_s = poll_every_s
@@ -243,6 +252,8 @@ class LogShipper:
         reader.add_done_callback(partial(self._was_read, shipment, release))
 
     async def _read(self, shipment: Shipment) -> None:
+        if self._precedence is not None:
+            await self._precedence.give_way()
         if await self._reading.once(shipment, follow=False):
             self._complete.add(shipment)
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from openpai.kube.connection import backoff_s
 from openpai.kube.errors import KubeError
+from openpai.system.pauses import Precedence
 from openpai.system.supervision import Background, survived
 
 CREATING: Final = 40
@@ -27,9 +28,11 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 class Writes:
     """A queue of work of which some is carried out at a time, in order."""
 
-    def __init__(self, name: str, at_once: int) -> None:
+    def __init__(self, name: str, at_once: int, precedence: Precedence | None = None) -> None:
+        """Each work gives way to `precedence` before it begins."""
         self._name = name
         self._at_once = at_once
+        self._precedence = precedence
         self._waiting: deque[Work] = deque()
         self._workers = Background()
         self._aside = 0
@@ -79,6 +82,10 @@ class Writes:
     async def _run(self) -> None:
         # What was aside and goes on is one more until some other ends.
         while self._waiting and len(self._workers) <= self._at_once + self._aside:
+            if self._precedence is not None:
+                await self._precedence.give_way()
+                if not self._waiting:
+                    return
             work = self._waiting.popleft()
             await survived(self._name, work())
 
