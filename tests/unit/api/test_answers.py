@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
-from openpai.api.answers import encoded, encoded_list, encoded_with
+from openpai.api.answers import LongReply, encoded, encoded_list, parts_with
 
 
 @pytest.mark.parametrize("count", [0, 1, 249, 250, 251, 1_000])
@@ -45,4 +46,23 @@ async def test_other_requests_run_while_a_long_list_is_encoded() -> None:
 
 def test_a_document_gets_one_more_key() -> None:
     whole = {"name": 'a"b', "roles": {"w": [1, None]}}
-    assert json.loads(encoded_with({"name": 'a"b'}, "roles", encoded({"w": [1, None]}))) == whole
+    parts = parts_with({"name": 'a"b'}, "roles", [encoded({"w": [1, None]})])
+    assert json.loads(b"".join(parts)) == whole
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+async def test_a_long_answer_is_sent_as_its_parts_without_a_copy(size: int) -> None:
+    large = b"x" * size
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        raise AssertionError("an answer reads nothing")
+
+    await LongReply((b"[", memoryview(large)[1:], large, b"]"))({"type": "http", "method": "GET"}, receive, send)
+    assert dict(sent[0]["headers"])[b"content-length"] == b"%d" % (2 * size + 1)
+    assert b"".join(message["body"] for message in sent[1:]) == b"[" + large[1:] + large + b"]"
+    assert [message.get("more_body", False) for message in sent[1:]] == [True] * (len(sent) - 2) + [False]
+    assert any(message["body"] is large for message in sent[1:]) is (size > 100_000)

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from fastapi import Request
 from starlette.responses import Response
 
-from openpai.api.answers import Reply, encoded, encoded_list, encoded_with, text
+from openpai.api.answers import Encoded, LongReply, Reply, encoded, parts_of_list, parts_with, text
 from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for, may_read_logs
 from openpai.api.job_attempts import Number, attempt_of, earlier_attempts, spec_of, tasks_of
@@ -41,11 +41,11 @@ async def get_job_attempt(request: Request, caller: Reading, job: str, number: N
     """Return a job with one of its attempts."""
     row = await job_for(request, caller, job)
     attempt = await attempt_of(request, caller, row, number)
-    return Reply(await job_document(request, caller, row, attempt))
+    return await job_document(request, caller, row, attempt)
 
 
-async def job_document(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> bytes:
-    """Return a job with one of its attempts and its tasks, as JSON."""
+async def job_document(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> LongReply[JobDetail]:
+    """Return a job with one of its attempts and its tasks."""
     roles = await _task_roles(request, caller, row, attempt, task_status)
     services = context_of(request).services
     restarts = await services.jobs.events(row.id, reason="Restarted") if row.attempt else ()
@@ -60,7 +60,7 @@ async def job_document(request: Request, caller: Caller, row: JobRow, attempt: A
         after=after,
         applications=await _applications(request, row, spec),
     )  # fmt: skip
-    return encoded_with(document, "taskRoles", roles)
+    return LongReply(parts_with(document, "taskRoles", [roles]))
 
 
 async def _applications(request: Request, row: JobRow, spec: JobSpec) -> list[JobApplication]:
@@ -99,11 +99,11 @@ async def _task_roles(request: Request, caller: Caller, row: JobRow, attempt: At
 
 async def _roles(tasks: Iterable[TaskHistory], shape: Callable[[TaskHistory], TaskStatus | ShortTask]) -> bytes:
     """Return tasks by role as JSON. Yields to other requests between roles, since there may be thousands of tasks."""
-    roles = []
+    parts: list[Encoded] = []
     for name, found in shapes.by_role(tasks).items():
-        role = {"taskRoleStatus": {"name": name}}
-        roles.append(b"%b:%b" % (encoded(name), encoded_with(role, "taskStatuses", await encoded_list(found, shape))))
-    return b"{%b}" % b",".join(roles)
+        role = parts_with({"taskRoleStatus": {"name": name}}, "taskStatuses", await parts_of_list(found, shape))
+        parts += (b"," if parts else b"{", encoded(name), b":", *role)
+    return b"".join([*(parts or (b"{",)), b"}"])
 
 
 @router.serves(f"GET {_OLD}/healthz", "Check whether attempts are kept", media={"text/plain": "ok"}, deprecated=True)
@@ -118,7 +118,8 @@ async def list_old_attempts(request: Request, caller: Reading, job: str) -> Repl
     row = await job_for(request, caller, job)
     attempts = [current_attempt(row), *await earlier_attempts(request, caller, row)]
     found = [await _old_attempt(request, caller, row, attempt) for attempt in attempts]
-    return Reply(b"[%b]" % b",".join(found))
+    parts = [part for one in found for part in (b",", *one)][1:]
+    return LongReply((b"[", *parts, b"]"))
 
 
 @router.serves(f"GET {_OLD}/{{number}}", "Show an attempt for older clients", "NoJobConfigError", deprecated=True)
@@ -126,9 +127,9 @@ async def get_old_attempt(request: Request, caller: Reading, job: str, number: N
     """Return one attempt."""
     row = await job_for(request, caller, job)
     attempt = await attempt_of(request, caller, row, number)
-    return Reply(await _old_attempt(request, caller, row, attempt))
+    return LongReply(await _old_attempt(request, caller, row, attempt))
 
 
-async def _old_attempt(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> bytes:
+async def _old_attempt(request: Request, caller: Caller, row: JobRow, attempt: AttemptView) -> list[Encoded]:
     roles = await _task_roles(request, caller, row, attempt, short_task)
-    return encoded_with(shapes.old_attempt(row, attempt), "taskRoles", roles)
+    return parts_with(shapes.old_attempt(row, attempt), "taskRoles", [roles])

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from fastapi import Header, Query, Request
 from starlette.responses import StreamingResponse
 
-from openpai.api.answers import Reply, encoded_list, reply
+from openpai.api.answers import LongReply, Reply, encoded_list, reply
 from openpai.api.changes import changed_jobs, follow
 from openpai.api.context import context_of, needs
 from openpai.api.job_access import job_for, split_by_visibility
@@ -41,7 +41,7 @@ async def list_job_events(
     row = await job_for(request, caller, job)
     found = await context_of(request).services.jobs.events(row.id, kind)
     data = await encoded_list(found, event)
-    return Reply(b'{"totalCount":%d,"data":%b}' % (len(found), data))
+    return LongReply((b'{"totalCount":%d,"data":' % len(found), data, b"}"))
 
 
 @router.serves(

@@ -207,7 +207,7 @@ async def get_job(request: Request, caller: Annotated[Caller, needs("job.read")]
     """Return a job, `user~job` or `job` for one's own, with its newest attempt and every task of it."""
     row = await job_for(request, caller, job)
     attempt = current_attempt(row)
-    return Reply(await job_document(request, caller, row, attempt))
+    return await job_document(request, caller, row, attempt)
 
 
 @router.serves("GET /api/v2/jobs/{job}/config", "Show a job's file", "NoJobConfigError", media={"text/yaml": EXAMPLE})

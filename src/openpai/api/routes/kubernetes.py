@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from fastapi import Query, Request
 
-from openpai.api.answers import Reply, encoded_list, encoded_with, reply
+from openpai.api.answers import LongReply, Reply, parts_of_list, parts_with, reply
 from openpai.api.bodies import invalid
 from openpai.api.context import context_of, needs
 from openpai.api.routing import Router
@@ -46,8 +46,8 @@ async def list_kubernetes_pods(
     wanted = _labels(selector)
     if namespace not in ("", shapes.NAMESPACE):
         running = ()
-    items = await encoded_list(running, lambda row: shapes.pod(row, wanted))
-    return Reply(encoded_with(shapes.POD_LIST, "items", items))
+    items = await parts_of_list(running, lambda row: shapes.pod(row, wanted))
+    return LongReply(parts_with(shapes.POD_LIST, "items", [b"".join(items)]))
 
 
 def _labels(selector: str) -> dict[str, str | None]:

@@ -89,7 +89,7 @@ def detail(
     after: Sequence[Dependency] = (),
     applications: Sequence[JobApplication] = (),
 ) -> wire.JobDetailHead:
-    """Return a job with one of its attempts; the tasks of that attempt are added by `answers.encoded_with`."""
+    """Return a job with one of its attempts; the tasks of that attempt are added by `answers.parts_with`."""
     return {
         **_head(row),
         "timeLimitMinutes": None if row.time_limit_ms is None else row.time_limit_ms / 60_000,
