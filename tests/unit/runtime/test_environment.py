@@ -216,6 +216,20 @@ def test_the_variables_of_tasks_that_wait_for_their_turn_take_little_memory() ->
     assert waiting[7] == {**environment.of(Self("worker", 7)), **own}
 
 
+def test_a_name_that_no_task_can_have_is_missed_without_working_out_the_variables() -> None:
+    environment, task = JobEnvironment(a_job()), Self("worker", 1)
+    names = environment.of(task).keys()
+    variables = TaskVariables(environment, task, {"TOKEN": "t"})
+    assert all(name in variables for name in (*names, "TOKEN"))
+    assert "PAI_OTHER" not in variables
+    tracemalloc.start()
+    others = [TaskVariables(environment, task, {}) for _ in range(1000)]
+    assert not any("SIMULATED_RUN_S" in other for other in others)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 250_000
+
+
 def test_the_variables_of_a_task_that_is_no_peer_are_missed_before_it_is_launched() -> None:
     with pytest.raises(KeyError):
         TaskVariables(JobEnvironment(a_job()), Self("worker", 2), {})
