@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from openpai.ports.cluster_settings import CLUSTER, NodeNote
+from openpai.ports.cluster_settings import CLUSTER, DRAINS, FAIRNESS, LEMONS, NodeNote
 from openpai.ports.store import LeaseLost
 from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
@@ -38,6 +38,16 @@ async def test_a_write_of_a_leader_without_its_lease_is_refused(database: Databa
     await WRITES[name](store, newest)
     after = await store.setting(CLUSTER), await store.node_notes()
     assert after != before
+
+
+async def test_several_settings_are_read_at_once_and_those_never_set_are_left_out(database: Database) -> None:
+    store = SqlSettingsStore(database)
+    for name in (CLUSTER, DRAINS, FAIRNESS):
+        await store.set_setting(name, {"of": name}, by="root", at_ms=1)
+    found = await store.settings(CLUSTER, LEMONS, FAIRNESS)
+    assert found == {CLUSTER: await store.setting(CLUSTER), FAIRNESS: await store.setting(FAIRNESS)}
+    assert found[FAIRNESS].body == {"of": FAIRNESS}
+    assert await store.settings() == {}
 
 
 async def test_a_note_that_did_not_change_is_made_once(database: Database) -> None:

@@ -37,8 +37,8 @@ KIND: Final[Kind[str]] = Kind(
 async def learn_alert_rules(leader: Leader) -> None:
     """Use the rules and silences that the store has, if they changed."""
     watch = leader.alerts
-    rules, silences = await leader.settings.setting(ALERT_RULES), await leader.settings.setting(ALERT_SILENCES)
-    watch.silences = _silences(silences)
+    settings = await leader.settings.settings(ALERT_RULES, ALERT_SILENCES)
+    watch.silences, rules = _silences(settings.get(ALERT_SILENCES)), settings.get(ALERT_RULES)
     version = rules.version if rules is not None else 0
     if version != watch.rules_version:
         watch.rules = {view.name: view.rule for view in views(rules) if view.rule is not None}

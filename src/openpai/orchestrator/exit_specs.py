@@ -54,7 +54,11 @@ KIND: Final[Kind[ExitSpecContent]] = Kind(
 
 async def learn_rules(leader: Leader) -> None:
     """Use the exit specs that the store has, if they changed."""
-    setting = await leader.settings.setting(EXIT_SPECS)
+    use_rules(leader, await leader.settings.setting(EXIT_SPECS))
+
+
+def use_rules(leader: Leader, setting: Setting | None) -> None:
+    """Use these exit specs, if they changed."""
     version = setting.version if setting is not None else 0
     if version == leader.rules_version:
         return

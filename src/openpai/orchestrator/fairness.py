@@ -21,16 +21,27 @@ HALF_LIVES: Final = 4
 """Older use would count for less than a sixteenth."""
 RUN_TIMES: Final = 5_000
 """The number of newest finished jobs whose run times are read; the scheduler keeps few more."""
+LIMITS: Final = (FAIRNESS, LEMON_POLICY, ORDERS)
+"""The settings that are reported with limits."""
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 
 
 async def learn_limits(leader: Leader) -> None:
+    """Read limits, orders and fairness, and report changed ones to the scheduler."""
+    limits = await read_limits(leader)
+    use_limits(leader, limits, await leader.settings.settings(*LIMITS))
+
+
+async def read_limits(leader: Leader) -> tuple[Limit, ...]:
+    """Return the limits on GPUs at a time that are set."""
+    return limits_of(await leader.usage.quotas()) if leader.usage is not None else ()
+
+
+def use_limits(leader: Leader, limits: tuple[Limit, ...], settings: Mapping[str, Setting]) -> None:
     """Report changed limits, orders and fairness to the scheduler."""
-    sharing = leader.sharing
-    limits = limits_of(await leader.usage.quotas()) if leader.usage is not None else ()
-    half_life_ms = await _half_life_ms(leader)
-    setting = await leader.settings.setting(ORDERS)
+    sharing, setting = leader.sharing, settings.get(ORDERS)
+    half_life_ms = _half_life_ms(settings.get(FAIRNESS))
     # What was set by command holds before what the configuration says.
     clusters = sharing.arrangement.config.virtual_clusters if sharing.arrangement.config is not None else {}
     orders = {name: spec.order for name, spec in clusters.items() if spec.order is not None} | orders_of(setting)
@@ -48,7 +59,7 @@ async def learn_limits(leader: Leader) -> None:
         sharing.orders = orders
         leader.nudges.work.set()
     sharing.hang_minutes = hang_minutes_of(setting)
-    policy = await leader.settings.setting(LEMON_POLICY)
+    policy = settings.get(LEMON_POLICY)
     leader.lemons.set_threshold(THRESHOLD if policy is None else float(policy.body["threshold"]))
     if leader.lemons.must_judge:
         leader.nudges.work.set()
@@ -65,8 +76,7 @@ async def learn_limits(leader: Leader) -> None:
         leader.nudges.work.set()
 
 
-async def _half_life_ms(leader: Leader) -> int | None:
-    setting = await leader.settings.setting(FAIRNESS)
+def _half_life_ms(setting: Setting | None) -> int | None:
     hours = setting.body.get("halfLifeHours") if setting is not None else HALF_LIFE_MS / _HOUR_MS
     return None if hours is None else round(hours * _HOUR_MS)
 
@@ -108,7 +118,7 @@ def limits_of(quotas: tuple[Quota, ...]) -> tuple[Limit, ...]:
 
 async def read_use(leader: Leader) -> Sequence[UseRow]:
     """Return what users used before this server led, as far as it still counts."""
-    half_life_ms = await _half_life_ms(leader)
+    half_life_ms = _half_life_ms(await leader.settings.setting(FAIRNESS))
     if leader.usage is None or half_life_ms is None:
         return ()
     now_ms = leader.clock.now_ms()

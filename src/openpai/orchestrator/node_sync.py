@@ -12,13 +12,13 @@ from typing import Final
 import structlog
 
 from openpai.orchestrator.drain_deadlines import deadlines
-from openpai.orchestrator.exit_specs import learn_rules
-from openpai.orchestrator.fairness import learn_limits
+from openpai.orchestrator.exit_specs import use_rules
+from openpai.orchestrator.fairness import LIMITS, read_limits, use_limits
 from openpai.orchestrator.job_storages import directories
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.marks import follow_marks
 from openpai.ports.backend import ChecksStorages, MarksDevices, NodeSeen
-from openpai.ports.cluster_settings import CLUSTER, DRAINS, LEMONS, NodeNote
+from openpai.ports.cluster_settings import CLUSTER, DRAINS, EXIT_SPECS, LEMONS, NodeNote
 from openpai.protocol.errors import Refused
 from openpai.scheduler.config.arrangement import Arrangement, Guarantees, arrange, guarantees_in
 from openpai.scheduler.config.planning import Nodes
@@ -36,16 +36,18 @@ async def sync_nodes(leader: Leader) -> None:
             leader.backend.expect_storages(directories(await leader.storages.storages()))
         seen = {node.name: node for node in await leader.backend.nodes()}
         notes = await follow_marks(leader, seen, await _notes(leader, seen))
-        sharing.setting = await leader.settings.setting(CLUSTER)
-        drains = await leader.settings.setting(DRAINS)
+        limits = await read_limits(leader)
+        settings = await leader.settings.settings(CLUSTER, DRAINS, EXIT_SPECS, LEMONS, *LIMITS)
+        # Without a pause until all of them are used: what others read meanwhile would be newer.
+        sharing.setting = settings.get(CLUSTER)
         _update_nodes(leader, seen, notes)
-        sharing.deadlines = deadlines(drains, notes)
+        sharing.deadlines = deadlines(settings.get(DRAINS), notes)
         if sharing.deadlines:
             leader.nudges.timers.set()
         _update_promises(leader)
-        await learn_limits(leader)
-        await learn_rules(leader)
-        leader.lemons.learn(await leader.settings.setting(LEMONS))
+        use_limits(leader, limits, settings)
+        use_rules(leader, settings.get(EXIT_SPECS))
+        leader.lemons.learn(settings.get(LEMONS))
         if isinstance(leader.backend, MarksDevices):
             bad = [note for note in notes.values() if note.bad_devices]
             await leader.backend.mark_bad(

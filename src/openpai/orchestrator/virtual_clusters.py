@@ -45,7 +45,8 @@ class VirtualClusterCommands(QueueCommands):
     async def interruptible_clusters(self) -> frozenset[str]:
         if self.leader is not None:
             return self.leader.sharing.interruptible
-        cluster, orders = await self._settings.setting(CLUSTER), await self._settings.setting(ORDERS)
+        settings = await self._settings.settings(CLUSTER, ORDERS)
+        cluster, orders = settings.get(CLUSTER), settings.get(ORDERS)
         versions = tuple(0 if each is None else each.version for each in (cluster, orders))
         if self._interruptible[0] != versions:
             config = guarantees_in(cluster.body).config if cluster is not None else None

@@ -107,6 +107,9 @@ class SettingsStore(Protocol):
     async def setting(self, name: str) -> Setting | None:
         """Return a document, None if it was never set."""
 
+    async def settings(self, *names: str) -> Mapping[str, Setting]:
+        """Return those of these documents that were ever set, by name, all as they were at one time."""
+
     async def set_setting(
         self,
         name: str,

@@ -17,7 +17,7 @@ from openpai.store.schema import node_notes, settings
 
 _SIZE: Final = ("cpus", "memory_mb", "gpus", "gpu_model")
 # Made once: the leader reads settings in each round of its passes.
-_SETTING: Final = sa.select(settings).where(settings.c.name == sa.bindparam("setting"))
+_SETTINGS: Final = sa.select(settings).where(settings.c.name.in_(sa.bindparam("names", expanding=True)))
 _NODE_NOTES: Final = sa.select(node_notes).order_by(node_notes.c.name)
 
 
@@ -30,11 +30,14 @@ class SqlSettingsStore(Stored):
         """The notes that were read last, by their rows."""
 
     async def setting(self, name: str) -> Setting | None:
-        # One row by its key: passes of the leader read a dozen of them, and a thread for each costs more than the read.
-        row = await self._database.read_inline(
-            lambda connection: connection.execute(_SETTING, {"setting": name}).mappings().first()
+        return (await self.settings(name)).get(name)
+
+    async def settings(self, *names: str) -> Mapping[str, Setting]:
+        # A few rows by their keys: a thread for each read of the leader's passes costs more than the read.
+        rows = await self._database.read_inline(
+            lambda connection: connection.execute(_SETTINGS, {"names": names}).mappings().all()
         )
-        return Setting(**{**row, "body": json.loads(row["body"])}) if row else None
+        return {row["name"]: Setting(**{**row, "body": json.loads(row["body"])}) for row in rows}
 
     async def set_setting(
         self,
