@@ -219,7 +219,8 @@ async def test_what_changes_while_a_report_is_made_is_counted_once(database: Dat
         connection.execute(sa.select(past_use)).all()
         with other.engine.begin() as elsewhere:
             _delete(elsewhere, ids)
-        there = sum(row.gpus / HOUR_MS for row in connection.execute(_within_a_day(period, 19_675)))
+        rows = connection.execute(_within_a_day(period), {"start_ms": period.from_ms, "end_ms": period.to_ms})
+        there = sum(row.gpus / HOUR_MS for row in rows)
         kept = sum(row.gpu_ms / HOUR_MS for row in connection.execute(_by_day(past_use, period)))
         return there, kept
 

@@ -49,8 +49,10 @@ def held(connection: sa.Connection, period: Period) -> tuple[UseRow, ...]:
     sums: Days = defaultdict(lambda: defaultdict(lambda: [0.0] * (4 + len(_LENT))))
     slopes: defaultdict[Whose, defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0] * 3))
     # Day by day: sorting many short lists is much faster than sorting a long one.
+    within_a_day = _within_a_day(period)
     for day in range(period.from_ms // DAY_MS, (period.to_ms - 1) // DAY_MS + 1):
-        for row in connection.execute(_within_a_day(period, day)):
+        start_ms, end_ms = max(period.from_ms, day * DAY_MS), min(period.to_ms, (day + 1) * DAY_MS)
+        for row in connection.execute(within_a_day, {"start_ms": start_ms, "end_ms": end_ms}):
             amounts = (row.gpus or 0, row.cpus or 0, row.memory_mb or 0, row.attempts)
             _add(sums[day][row.owner, row.virtual_cluster], amounts)
     for row in connection.execute(_over_days(period)):
@@ -117,9 +119,9 @@ def _held_by(connection: sa.Connection, ids: Sequence[str]) -> dict[tuple[int, W
     return sums
 
 
-def _within_a_day(period: Period, day: int) -> sa.Select[Any]:
-    """Return the query for attempts within one day, added up by owner and virtual cluster."""
-    start_ms, end_ms = max(period.from_ms, day * DAY_MS), min(period.to_ms, (day + 1) * DAY_MS)
+def _within_a_day(period: Period) -> sa.Select[Any]:
+    """Return the query for attempts from `start_ms` to `end_ms` of one day, added up by owner and virtual cluster."""
+    start_ms, end_ms = sa.bindparam("start_ms"), sa.bindparam("end_ms")
     # A clock that was set back between grant and end must not cause negative hours.
     held_ms = sa.case((_ended > _granted, _ended - _granted), else_=0)
     return (
