@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 USER: Final = "ann"
 HOPELESS: Final = (Why.NO_NODE, Why.NO_VIRTUAL_CLUSTER)
+RETRIES_MAX: Final = 2
+"""How often a job file asks for retries at most. A program that is killed each time is tried for hours."""
 
 
 class People:
@@ -133,11 +135,12 @@ class People:
             self._doubtful.add(name)
 
     async def give_up(self) -> None:
-        """Stop the jobs that can never be placed, as their owners would."""
+        """Stop the jobs that can never be placed, and those that only fail again and again, as their owners would."""
         for server in self._world.servers.values():
             for name in self._world.checkers.unfinished() if server.commands.leader is not None else ():
                 row = self._world.checkers.job(name) or {}
-                if any(wait.code in HOPELESS for wait in await server.commands.why(row.get("id", ""))):
+                waits = await server.commands.why(row.get("id", ""))
+                if row.get("attempt", 0) > RETRIES_MAX or any(wait.code in HOPELESS for wait in waits):
                     await server.commands.stop(USER, name, USER)
 
     async def waits(self) -> str:
