@@ -20,7 +20,7 @@ TOGETHER: Final = {
 }
 BY_FILE: Final = re.compile(
     r"tests/(unit|architecture|e2e/portal|e2e/applications|integration/test_(api|cli|oidc|ldap|storage_kinds|process_wrapper)"
-    r"|e2e/cli/test_shells|e2e/test_runtime_plugins|kube/test_(leadership|frameworks))"
+    r"|e2e/cli/test_shells|e2e/test_(runtime_plugins|several_servers)|kube/test_(leadership|frameworks))"
 )
 LONGEST: Final = re.compile(
     r"test_schemathesis|kube/test_(cluster_commands|node_training|extender)|e2e/test_(monitoring|dashboards|prometheus)"
