@@ -41,9 +41,11 @@ def _node_with_gpus() -> Iterator[FakeGpuDriver]:
     else:
         write_runtime(state / "bin", state / "prepared", shutil.which("runc") or "runc")
         os.environ["PATH"] = f"{state / 'bin'}:{path}"
+    # A kubelet looks for logs that are too long every ten seconds, and finds those of more than ten megabytes.
+    rotates = {"containerLogMaxSize": "1Mi", "containerLogMonitorInterval": "3s"}
     gates = ("--feature-gates=DRADeviceTaintRules=true", "--runtime-config=resource.k8s.io/v1beta2=true")
     try:
-        with control_plane(controllers=True, flags=gates) as plane, real_node(plane, subnet=242) as node:
+        with control_plane(controllers=True, flags=gates) as plane, real_node(plane, 242, rotates) as node:
             made = FakeGpuDriver(node, GPUS, state / "prepared")
             made.start()
             yield made

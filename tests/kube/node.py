@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -43,13 +43,14 @@ def why_no_node() -> str:
 class RealNode:
     """A node whose pods are real containers."""
 
-    def __init__(self, plane: ControlPlane, subnet: int = 241) -> None:
+    def __init__(self, plane: ControlPlane, subnet: int = 241, kubelet: Mapping[str, object] = {}) -> None:
         self.id = uuid.uuid4().hex[:6]
         self.name = f"node-{self.id}"
         # Sockets have a limit on the length of their path.
         self.root = Path(tempfile.mkdtemp(prefix="pai-node-"))
         self.socket = self.root / "containerd.sock"
         self.plane = plane
+        self._kubelet = kubelet
         self.bridge = f"pk{self.id}"
         self._network = f"10.{subnet}.{int(self.id[:2], 16)}"
         self.address = f"{self._network}.1"
@@ -224,6 +225,7 @@ state = "{self.root}/run"
             "nodeStatusUpdateFrequency": "5s",
             "syncFrequency": "10s",
             "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%", "memory.available": "50Mi"},
+            **self._kubelet,
         }
         (self.root / "kubelet.yaml").write_text(json.dumps(config))
 
@@ -276,9 +278,12 @@ state = "{self.root}/run"
 
 
 @contextlib.contextmanager
-def real_node(plane: ControlPlane, subnet: int = 241) -> Iterator[RealNode]:
-    """Run a node of a control plane that has controllers; nothing is left of it afterwards."""
-    node = RealNode(plane, subnet)
+def real_node(plane: ControlPlane, subnet: int = 241, kubelet: Mapping[str, object] = {}) -> Iterator[RealNode]:
+    """Run a node of a control plane that has controllers; nothing is left of it afterwards.
+
+    `kubelet` adds to the configuration of its kubelet.
+    """
+    node = RealNode(plane, subnet, kubelet)
     try:
         node.start()
         yield node

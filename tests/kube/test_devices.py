@@ -176,7 +176,7 @@ async def test_a_forged_variable_or_annotation_gives_no_gpu(
 async def test_mixed_placements_beside_pods_of_others(kube: KubeClient, node: RealNode, pods: Reflector[Pod]) -> None:
     """Pods of others get their GPUs from kube-scheduler; ours are placed on what these left."""
     chance = random.Random(12)
-    for turn in range(3):
+    for turn in range(2):
         theirs = f"theirs-{turn}"
         count = chance.randint(1, 3)
         exactly = {"deviceClassName": DRIVER, "allocationMode": "ExactCount", "count": count}
