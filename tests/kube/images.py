@@ -11,7 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -76,28 +76,37 @@ def shell_image(path: Path, tag: str = SHELL_IMAGE, *programs: str) -> Path:
     return write_image(path, tag, root_files(*programs))
 
 
-_UNUSED: Final = ("test", "site-packages", "dist-packages", "ensurepip", "idlelib", "lib2to3", "pydoc_data", "tkinter")
-"""What programs need nothing of, as the library to link programs with, which lies in `config-*`."""
+_LOADED: Final = """
+import json, sys
+loaded = [getattr(module, name, None) for module in [*sys.modules.values()] for name in ("__file__", "__cached__")]
+print(json.dumps([path for path in loaded if path]))
+"""
 
 
-def python_image(path: Path, tag: str, *packages: str, files: Mapping[str, str] = {}) -> Path:
-    """Write an image with a shell, and with the Python of this process and some packages of it with what they load.
+def python_image(path: Path, tag: str, program: str, packages: Path) -> Path:
+    """Write an image with a shell, and with the Python of this process and what of its modules a program loads.
 
-    `files` are more ones for its packages, by where each goes. Every megabyte costs each node a thirtieth of a second.
+    They are looked for in `packages` first. Every megabyte costs each node a thirtieth of a second.
     """
-    home, needed = f"/usr/local/lib/python{sys.version_info.major}.{sys.version_info.minor}", [sys.executable]
-    library = [found for found in Path(sysconfig.get_path("stdlib")).iterdir() if found.name not in _UNUSED]
-    chosen = {f"{home}/{found.name}": str(found) for found in library if not found.name.startswith("config-")}
-    chosen |= {f"{PACKAGES}/{target}": source for target, source in files.items()}
-    installed = Path(sysconfig.get_path("platlib"))
-    for package in packages:
-        parts = [found for found in installed.iterdir() if found.name in (package, f"{package}.py", f"{package}.libs")]
-        chosen |= {f"{PACKAGES}/{found.name}": str(found) for found in parts}
-        needed += [str(library) for part in parts for library in part.rglob("*.so*")]
-    needed += [str(library) for library in Path(sysconfig.get_path("stdlib"), "lib-dynload").glob("*.so")]
-    listed = subprocess.run(["ldd", *needed], check=False, capture_output=True, text=True).stdout
-    libraries = {name for name in re.findall(r"=> (/\S+)", listed) if not Path(name).is_relative_to(installed)}
-    chosen |= {name: os.path.realpath(name) for name in libraries}
+    code = f"import sys; sys.path.insert(0, {str(packages)!r})\n{program}\n{_LOADED}"
+    ran = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True, env={})
+    modules = {Path(each) for each in json.loads(ran.stdout.splitlines()[-1]) if Path(each).is_file()}
+    # What is imported late, as for a message of an error, is compiled then.
+    modules |= {*Path(sysconfig.get_path("stdlib")).glob("*.py")}
+    program_and_modules = [sys.executable, *(str(each) for each in modules if ".so" in each.suffixes)]
+    listed = subprocess.run(["ldd", *program_and_modules], check=False, capture_output=True, text=True).stdout
+    libraries = {Path(os.path.normpath(name)) for name in re.findall(r"=> (/\S+)", listed)}
+    home = f"/usr/local/lib/python{sys.version_info.major}.{sys.version_info.minor}"
+    places = {packages: PACKAGES, Path(sysconfig.get_path("platlib")): PACKAGES}
+    places |= {Path(sysconfig.get_path(kind)): home for kind in ("stdlib", "platstdlib")}
+    chosen = {str(each): os.path.realpath(each) for each in libraries}
+    for each in {*modules, *libraries}:
+        for place, target in places.items():
+            if each.is_relative_to(place):
+                chosen.pop(str(each), None)
+                chosen[f"{target}/{each.relative_to(place)}"] = os.path.realpath(each)
+                break
+    chosen |= {f"{PACKAGES}/{each.relative_to(packages)}": str(each) for each in packages.rglob("*") if each.is_file()}
     chosen["/usr/local/bin/python3"] = os.path.realpath(sys.executable)
     return write_image(path, tag, chain(chosen.items(), root_files()), env=[f"PYTHONPATH={PACKAGES}"])
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
@@ -36,6 +37,17 @@ def load_digits():
 """
 """What the example loads of scikit-learn. The demo trains with all of it, which takes each task seconds to import."""
 
+LOADS: Final = """
+import argparse, os, socket, struct, time, numpy
+from sklearn.datasets import load_digits
+load_digits()
+argparse.ArgumentParser().parse_args([])
+listener = socket.create_server(("", 0))
+socket.create_connection(listener.getsockname())
+numpy.random.default_rng(7).normal(0, 0.1, 8).astype(numpy.float32)
+"""
+"""Loads what the program of the example loads."""
+
 
 def why_not() -> str:
     if importlib.util.find_spec("sklearn") is None:
@@ -55,10 +67,13 @@ def digits() -> Path:
 def nodes(tmp_path: Path) -> Iterator[tuple[ControlPlane, dict[str, RealNode]]]:
     if reason := why_not():
         pytest.skip(reason)
-    (tmp_path / "digits.py").write_text(DIGITS)
-    files = {"__init__.py": str(tmp_path / "digits.py"), "digits.csv.gz": str(digits())}
-    files = {f"sklearn/datasets/{name}": path for name, path in files.items()}
-    image = python_image(tmp_path / "image.tar", IMAGE, "numpy", files=files)
+    datasets = tmp_path / "packages/sklearn/datasets"
+    datasets.mkdir(parents=True)
+    # Without it Python would take the whole of scikit-learn from its own packages.
+    (datasets.parent / "__init__.py").touch()
+    (datasets / "__init__.py").write_text(DIGITS)
+    shutil.copy(digits(), datasets / "digits.csv.gz")
+    image = python_image(tmp_path / "image.tar", IMAGE, LOADS, tmp_path / "packages")
     with control_plane(controllers=True) as plane, real_node(plane, 245) as one, real_node(plane, 246) as other:
         for node in (one, other):
             node.load(image)
