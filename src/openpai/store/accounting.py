@@ -121,7 +121,8 @@ def _held_by(connection: sa.Connection, ids: Sequence[str]) -> dict[tuple[int, W
 
 def _within_a_day(period: Period) -> sa.Select[Any]:
     """Return the query for attempts from `start_ms` to `end_ms` of one day, added up by owner and virtual cluster."""
-    start_ms, end_ms = sa.bindparam("start_ms"), sa.bindparam("end_ms")
+    start_ms: sa.BindParameter[int] = sa.bindparam("start_ms")
+    end_ms: sa.BindParameter[int] = sa.bindparam("end_ms")
     # A clock that was set back between grant and end must not cause negative hours.
     held_ms = sa.case((_ended > _granted, _ended - _granted), else_=0)
     return (
