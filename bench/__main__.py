@@ -84,6 +84,7 @@ MEASUREMENTS: dict[str, tuple[tuple[str, ...], tuple[Bar, ...]]] = {
             Bar("requeued_s", at_most=35),
             Bar("scale_memory_mb", at_most=250),
             Bar("decision_p99_ms", at_most=50),
+            Bar("arrived_to_decision_p99_ms", at_most=50),
             Bar("cold_decision_s", at_most=4),
         ),
     ),

@@ -162,7 +162,7 @@ class Kubelets:
         return answer
 
 
-class Stored:
+class Etcd:
     """Pods as etcd holds them. Written back, each is an event of the API server at less than a request costs.
 
     The processors are shared with what is measured, so events that only have to arrive must not come through requests.

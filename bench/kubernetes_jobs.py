@@ -8,7 +8,8 @@
 - `claims`: the same where each task gets its GPU by a ResourceClaim; a task counts once its pod is bound.
 - `death`: from the last renewal of a node's Lease until the pods of its gang are created elsewhere.
 - `scale`: 1,000 nodes, 8,000 pods of gangs and 2,000 of others, 2,000 gangs that wait: memory of the server, the time
-  from the event that a gang ended to the decision that starts the next one, at 500 events/s, and a restart.
+  from the event that a gang ended to the decision that starts the next one, at 500 events/s, beside the time until a
+  process that does nothing but watch hears of the same event, with our server and without it; and a restart.
 
 All four run by default. The API server, etcd, the nodes and the server share the processors of this machine.
 """

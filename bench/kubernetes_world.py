@@ -38,7 +38,11 @@ class World:
 
     def cpu_s(self) -> float:
         """Return the processor time that etcd and the API server have used."""
-        return sum(cpu_s(process.pid) for process in self.plane.running.values())
+        return sum(self.cpus_s().values())
+
+    def cpus_s(self) -> dict[str, float]:
+        """Return the processor time that each of them has used."""
+        return {name.removeprefix("kube-"): cpu_s(process.pid) for name, process in self.plane.running.items()}
 
     @asynccontextmanager
     async def platform(self, fleet: Fleet, keep: Path | None = None) -> AsyncIterator[Server]:
