@@ -86,7 +86,7 @@ def a_launch(**changes: Any) -> LaunchTask:
 async def test_the_same_pod_comes_of_both_forms(
     kube: KubeClient, kube_namespace: str, options: dict[str, Any], changes: dict[str, Any], parts: dict[str, Any]
 ) -> None:
-    bundle = Bundle(("pai-files-1", "pai-files-2"), env="pai-env", registry="pai-registry")
+    bundle = Bundle(("pai-files-1", "pai-files-2"), has_variables=True, env="pai-env", registry="pai-registry")
     launch, found = a_launch(**changes), []
     for only_json in (True, False):
         bodies = PodBodies(PodOptions(**options), Seals(b"secret", kube_namespace))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from base64 import b64decode
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,6 +29,7 @@ from openpai.backends.kubernetes.pods import (
     variables_of_job,
 )
 from openpai.backends.kubernetes.seals import Identity, Seals
+from openpai.backends.kubernetes.variables import FILES
 from openpai.kube.objects.kinds import PODS
 from openpai.kube.objects.pods import Pod
 from openpai.kube.objects.protobuf import pod_of as pod_read
@@ -110,11 +115,10 @@ def test_a_megabyte_of_variables_and_as_many_hosts_fit_into_objects_of_a_megabyt
     bundle = bundles().of(launch)
     sizes = [sum(len(b64decode(text)) for text in json.loads(body)["data"].values()) for body in bundle.bodies.values()]
     assert max(sizes) <= SECRET_BYTES_MAX
-    assert len(bundle.files) == 2
+    assert len(bundle.files) == 3
     pod = a_pod(launch)
     assert len(json.dumps(pod)) < 20_000
-    assert the_container(pod)["envFrom"] == [{"secretRef": {"name": bundle.env}}]
-    assert len([source for source in pod["spec"]["volumes"][1]["projected"]["sources"] if "secret" in source]) == 2
+    assert len([source for source in pod["spec"]["volumes"][1]["projected"]["sources"] if "secret" in source]) == 3
 
 
 def test_what_fits_in_no_secret_is_refused_with_both_sizes() -> None:
@@ -122,17 +126,51 @@ def test_what_fits_in_no_secret_is_refused_with_both_sizes() -> None:
         bundles().of(a_launch(commands="z" * (1 << 21)))
 
 
-def test_a_pod_leaves_out_what_the_task_finds_in_the_secret_of_its_job() -> None:
+def files_of(bundle: Bundle) -> dict[str, str]:
+    bodies = [json.loads(bundle.bodies[name])["data"] for name in bundle.files]
+    return {name: b64decode(text).decode() for data in bodies for name, text in data.items()}
+
+
+def started(pod: dict[str, Any], bundle: Bundle, folder: Path, of_image: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that the first script of a container finds."""
+    for name, text in files_of(bundle).items():
+        (folder / name).write_text(text)
+    show = "import json, os; print(json.dumps(dict(os.environ)))"
+    (folder / "wrapper.sh").write_text(f"exec '{sys.executable}' -c '{show}'")
+    command = [word.replace(FILES, str(folder)) for word in the_container(pod)["command"]]
+    # As the kubelet reads it.
+    given = {name: text.replace("$$", "$") for name, text in environment(pod).items()}
+    ran = subprocess.run(command, env={**of_image, **given}, capture_output=True, check=True, text=True)
+    return dict(json.loads(ran.stdout))
+
+
+def test_a_task_has_the_variables_of_its_job_whose_pod_has_only_its_own(tmp_path: Path) -> None:
     shared = {f"PAI_HOST_IP_worker_{index}": f"10.0.0.{index}" for index in range(600)}
+    shared["PAI_ODD"] = "a 'b'\n$HOME `c` \\"
     own = {"PAI_HOST_IP_worker_7": "10.0.0.7", "PAI_HOST_IP_worker_8": "10.9.9.9", "PAI_TASK_INDEX": "7"}
     launch, options = a_launch(shared_env=shared, env=own, hosts=PEERS), PodOptions(fetch_mb_max=1)
     bundle = Bundles(SEALS.scope, SEALS.fingerprint, partial(variables_of_job, options=options)).of(launch)
-    body = next(body for name, body in bundle.bodies.items() if name == bundle.env)
-    secret = {name: b64decode(text).decode() for name, text in json.loads(body)["data"].items()}
     whole = environment(task_pod(launch, options, SEALS, Parts(Bundle(bundle.files))))
-    pod = environment(task_pod(launch, options, SEALS, Parts(bundle)))
-    assert {**secret, **pod} == whole
-    assert pod == {"PAI_HOST_IP_worker_8": "10.9.9.9", "PAI_TASK_INDEX": "7"}
+    pod = task_pod(launch, options, SEALS, Parts(bundle))
+    assert environment(pod) == {
+        "PAI_HOST_IP_worker_8": "10.9.9.9",
+        "PAI_TASK_INDEX": "7",
+        "PAI_OWN_VARIABLES": "PAI_HOST_IP_worker_8",
+    }
+    # What an image that was made of another task has left of it does not count.
+    found = started(pod, bundle, tmp_path, {"PAI_HOST_IP_worker_9": "10.8.8.8", "OF_IMAGE": "kept"})
+    assert found.items() >= {**whole, "PAI_ODD": shared["PAI_ODD"], "OF_IMAGE": "kept"}.items()
+
+
+def test_variables_that_no_shell_exports_come_from_a_secret_of_their_own() -> None:
+    shared = {f"PAI_HOST_IP_{role}_{index}": "10.0.0.1" for role in ("work-er", "worker") for index in range(300)}
+    launch = a_launch(shared_env=shared, hosts=PEERS)
+    bundle, pod = bundles().of(launch), a_pod(launch)
+    names = json.loads(bundle.bodies[bundle.env])["data"].keys()
+    assert names == {name for name in shared if "-" in name}
+    assert not any(name in files_of(bundle)["variables.sh"] for name in names)
+    assert the_container(pod)["envFrom"] == [{"secretRef": {"name": bundle.env}}]
+    assert not shared.keys() & environment(pod).keys()
 
 
 def test_few_variables_are_written_into_few_pods_and_into_a_secret_for_many() -> None:
@@ -140,9 +178,9 @@ def test_few_variables_are_written_into_few_pods_and_into_a_secret_for_many() ->
     hosts = [f"worker {index} 10.0.0.{index}\n" for index in range(200)]
     few = a_launch(shared_env=shared, hosts="".join(hosts[:8]))
     many = a_launch(shared_env=shared, hosts="".join(hosts))
-    assert bundles().of(few).env == ""
+    assert not bundles().of(few).has_variables
     assert shared.items() <= environment(a_pod(few)).items()
-    assert bundles().of(many).env != ""
+    assert bundles().of(many).has_variables
     assert not shared.keys() & environment(a_pod(many)).keys()
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from openpai.backends.kubernetes.names import ATTEMPT_LABEL, JOB_LABEL, PART_LABEL, SCOPE_LABEL, label_value
+from openpai.backends.kubernetes.variables import VARIABLES_FILE, can_be_exported, exports
 from openpai.kube.objects.kinds import SECRETS
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import LaunchTask, RegistryAuth
@@ -32,7 +33,7 @@ CODE_BYTES_MAX: Final = 8 << 20
 """The limit on packed code, since Secrets are kept by the cluster's own database."""
 CODE_PART_BYTES: Final = 1_000_000
 INLINE_ENV_BYTES: Final = 8 << 10
-"""Up to this size in all pods together, the variables of all tasks are written into each, which saves an object.
+"""Up to this size in all pods together, the variables of all tasks are written into each.
 
 The API server keeps each variable of a pod twice, once for the field's manager, and sends both with every change.
 """
@@ -66,10 +67,12 @@ class Bundle:
 
     files: tuple[str, ...]
     """The Secrets whose keys are the files of the task."""
+    has_variables: bool = False
+    """Whether the variables of all tasks are among these files; else the pod has them itself."""
     env: str = ""
-    """The Secret with the variables of all tasks; empty if the pod has them itself."""
+    """The Secret with those of them that a shell cannot export; empty if there are none."""
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What is in that Secret beside the variables of the launch."""
+    """What of them is not of the launch."""
     registry: str = ""
     """The Secret with the credentials of the image's registry."""
     bodies: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -120,17 +123,20 @@ class Bundles:
         if launch.code:
             files |= _code_files(Path(launch.code))
         bodies: dict[str, bytes] = {}
-        names = tuple(self._add(bodies, launch.key, "files", part) for part in _parts(files))
         env = registry = ""
         variables: Mapping[str, str] = {}
-        if not is_inline(launch):
+        has_variables = not is_inline(launch)
+        if has_variables:
             variables = self._variables(launch)
-            content = {name: text.encode() for name, text in {**launch.shared_env, **variables}.items()}
-            env = self._add(bodies, launch.key, "env", content)
+            found = {**launch.shared_env, **variables}
+            odd = {name: found.pop(name).encode() for name in tuple(found) if not can_be_exported(name)}
+            files[VARIABLES_FILE] = exports(found).encode()
+            env = self._add(bodies, launch.key, "env", odd) if odd else ""
+        names = tuple(self._add(bodies, launch.key, "files", part) for part in _parts(files))
         if launch.auth is not None:
             content = {".dockerconfigjson": docker_config(launch.image, launch.auth)}
             registry = self._add(bodies, launch.key, "registry", content, "kubernetes.io/dockerconfigjson")
-        return Bundle(names, env, variables, registry, bodies)
+        return Bundle(names, has_variables, env, variables, registry, bodies)
 
     def _add(
         self, bodies: dict[str, bytes], key: AttemptKey, part: str, content: Mapping[str, bytes], kind: str = "Opaque"

@@ -41,6 +41,7 @@ from openpai.backends.kubernetes.variables import (
     checkpoint_variable,
     environment,
     job_variables,
+    loading,
 )
 from openpai.backends.kubernetes.volumes import PodVolumes
 from openpai.kube.objects.kinds import PODS, SERVICES
@@ -307,7 +308,7 @@ def _role_container(launch: LaunchTask, options: PodOptions, parts: Parts) -> di
     if parts.bundle.env:
         container["envFrom"] = [{"secretRef": {"name": parts.bundle.env}}]
     if not _listens_on_node(launch, options):
-        container["command"] = ["/bin/sh", *_RUN]
+        container["command"] = _command(parts.bundle, *_RUN)
     if not options.checkpoint_claim:
         container["volumeMounts"] = _volume_mounts(launch, options, parts)
     return container
@@ -317,13 +318,18 @@ def _task_container(launch: LaunchTask, options: PodOptions, parts: Parts) -> di
     container: dict[str, Any] = {}
     if _listens_on_node(launch, options):
         ports = " ".join(f"{port}:{port:04X}" for port in launch.ports)
-        container["command"] = ["/bin/sh", f"{FILES}/{ENTRY_FILE}", MESSAGE_FILE, ports, *_RUN]
+        container["command"] = _command(parts.bundle, f"{FILES}/{ENTRY_FILE}", MESSAGE_FILE, ports, *_RUN)
     elif launch.ports:
         # The platform allocates ports of the node, so a port has the same number inside and outside.
         container["ports"] = [{"containerPort": port, "hostPort": port} for port in launch.ports]
     if options.checkpoint_claim:
         container["volumeMounts"] = _volume_mounts(launch, options, parts)
     return container
+
+
+def _command(bundle: Bundle, *script: str) -> list[str]:
+    words = ("/bin/sh", *script)
+    return list(loading(words) if bundle.has_variables else words)
 
 
 def _listens_on_node(launch: LaunchTask, options: PodOptions) -> bool:
@@ -348,7 +354,7 @@ def _checkpoint_mount(launch: LaunchTask, options: PodOptions) -> list[dict[str,
 
 def _environment(launch: LaunchTask, options: PodOptions, parts: Parts, of_job: Mapping[str, str]) -> Mapping[str, str]:
     own = checkpoint_variable(launch, has_claim=bool(options.checkpoint_claim))
-    in_secret = parts.bundle.variables if parts.bundle.env else None
+    in_secret = parts.bundle.variables if parts.bundle.has_variables else None
     return environment(launch, {**of_job, **own} if own else of_job, in_secret, parts.devices)
 
 

@@ -16,6 +16,7 @@ from openpai.backends.host.relays import RelayStream
 from openpai.backends.host.shells import EndsSessions
 from openpai.backends.kubernetes.attempts import PodAttempt
 from openpai.backends.kubernetes.pods import CONTAINER
+from openpai.backends.kubernetes.variables import loading
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.exec import ExecSession
@@ -103,7 +104,7 @@ class PodShells(EndsSessions):
     async def start(self, attempt: PodAttempt, command: ShellCommand) -> PodShell:
         """Start a command; raise Refused if the pod does not run, and Unavailable if it cannot be reached."""
         session = secrets.token_hex(8)
-        words = start_words(session, "", command.term_or_none, command.words)
+        words = loading(start_words(session, "", command.term_or_none, command.words))
         try:
             run = await self._client.exec(
                 attempt.name, self._namespace, words, container=CONTAINER, stdin=True, tty=command.is_terminal

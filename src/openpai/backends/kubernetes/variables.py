@@ -1,11 +1,15 @@
 """The environment of a task's container, and the places in its file tree that the variables name.
 
-What is the same for all tasks of a job attempt lies in a Secret if it is large; the pod itself has only the rest.
+What is the same for all tasks of a job attempt lies in a file of a Secret if it is large; the pod itself has only the
+rest. A Secret whose keys are the variables would cost the API server as much as two pods: it notes for each key who
+wrote it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from openpai.backends.host.mounts import variable
@@ -23,6 +27,12 @@ WORK: Final = f"{TASK}/work"
 """Where tasks with code start, since an image's own directory may be closed to its user."""
 PROGRESS: Final = f"{TASK}/{PROGRESS_FILE}"
 FILES: Final = "/usr/local/pai-files"
+VARIABLES_FILE: Final = "variables.sh"
+OWN_VARIABLES: Final = "PAI_OWN_VARIABLES"
+"""The names of the variables that are in that file, too, and that a pod has with another value."""
+_LOAD: Final = '[ ! -r "$0" ] || . "$0"; exec "$@"'
+_EXPORT: Final = f'give() {{ case " ${{{OWN_VARIABLES}-}} " in *" $1 "*) ;; *) export "$1=$2" ;; esac; }}\n'
+_EXPORTED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 CHECKPOINTS: Final = "/usr/local/pai-checkpoints"
 STORAGE_FOLDER: Final = ".pai-checkpoints"
 """Where checkpoints are on a storage that the job mounts."""
@@ -69,13 +79,30 @@ def checkpoint_path(launch: LaunchTask) -> str:
     return f"{launch.key.job}/{launch.key.role}.{launch.key.index}"
 
 
+def loading(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that runs another one with the variables of `VARIABLES_FILE`, if the task has that file."""
+    return ("/bin/sh", "-c", _LOAD, f"{FILES}/{VARIABLES_FILE}", *words)
+
+
+def can_be_exported(name: str) -> bool:
+    """Return whether a shell can export a variable of this name: roles may have a minus in theirs."""
+    return _EXPORTED.fullmatch(name) is not None
+
+
+def exports(variables: Mapping[str, str]) -> str:
+    """Return the content of `VARIABLES_FILE`."""
+    lines = [f"give {name} {shlex.quote(text)}\n" for name, text in variables.items()]
+    return _EXPORT + "".join(lines)
+
+
 def environment(
     launch: LaunchTask, of_job: Mapping[str, str], in_secret: Mapping[str, str] | None, devices: DeviceRequest
 ) -> dict[str, str]:
     """Return the variables that the pod of a task has itself.
 
     `of_job` are those of `job_variables`, with the task's own directory for checkpoints. If `shared_env` is in a
-    Secret, `in_secret` has what else is there; what the task finds there with the same value is left out.
+    Secret, `in_secret` has what else is there; what the task finds there with the same value is left out, and what it
+    finds there with another value is named.
     """
     shared = launch.shared_env
     # By their items: what is no dictionary would be asked for each name.
@@ -85,8 +112,11 @@ def environment(
     found |= devices.env
     if in_secret is None:
         return found
-    return {
+    own = {
         name: text
         for name, text in found.items()
         if (in_secret[name] if name in in_secret else shared.get(name)) != text
     }
+    if differing := [name for name in own if name in in_secret or name in shared]:
+        own[OWN_VARIABLES] = " ".join(differing)
+    return own
