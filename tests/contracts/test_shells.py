@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -10,17 +11,17 @@ from openpai.lifecycle.model import AttemptKey
 from openpai.ports.backend import KillTask
 from openpai.ports.shells import Shell, ShellCommand, Shells
 from openpai.protocol.errors import Refused, Unavailable
-from tests.contracts.harness import Harness
+from tests.contracts.harness import Harness, needs_shell
 from tests.contracts.seen import PATIENCE_S, Watch, a_key, a_launch
 
 
-async def _running(harness: Harness) -> tuple[Shells, Watch]:
-    """Return a backend with one running task."""
+async def _running(harness: Harness, commands: str = "", **launch: Any) -> tuple[Shells, Watch]:
+    """Return a backend with one running task, whose commands print `ready`."""
     backend = await harness.start()
     assert isinstance(backend, Shells)
     if not harness.has_shells:
         pytest.skip(f"{type(harness).__name__} has no node that could run a command")
-    await backend.apply([a_launch(harness, a_key(), harness.programs.waits())])
+    await backend.apply([a_launch(harness, a_key(), commands or harness.programs.waits(), **launch)])
     watch = Watch(backend)
     await watch.until_running(a_key())
     await harness.until_printed(a_key(), "ready")
@@ -71,6 +72,21 @@ async def test_output_error_and_exit_code_of_a_command(harness: Harness) -> None
         assert (await _all(await shells.shell(a_key(), ShellCommand(("sh", "-c", f"exit {code}")))))[2] == code
     *_, code = await _all(await shells.shell(a_key(), ShellCommand(("no-such-program",))))
     assert code == 127
+
+
+async def test_a_task_and_its_commands_have_what_many_tasks_share(harness: Harness) -> None:
+    needs_shell(harness)
+    shared = {f"PAI_HOST_IP_worker_{index}": f"10.0.0.{index}" for index in range(600)}
+    shared["PAI_ODD"] = "a 'b' $HOME"
+    hosts = "".join(f"worker {index} 10.0.0.{index}\n" for index in range(600))
+    own = {"PAI_HOST_IP_worker_8": "10.9.9.9"}
+    show = 'printf "%s|" "$PAI_HOST_IP_worker_7" "$PAI_HOST_IP_worker_8" "$PAI_ODD"'
+    commands = f"{show}\n{harness.programs.waits()}"
+    shells, _ = await _running(harness, commands, hosts=hosts, shared_env=shared, env=own)
+    expected = "10.0.0.7|10.9.9.9|a 'b' $HOME|"
+    assert harness.output(a_key()) == f"{expected}ready\n"
+    printed = await _all(await shells.shell(a_key(), ShellCommand(("sh", "-c", show))))
+    assert printed == (expected.encode(), b"", 0)
 
 
 async def test_standard_input_reaches_the_command_and_ends(harness: Harness) -> None:

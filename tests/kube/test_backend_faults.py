@@ -343,8 +343,8 @@ async def test_nothing_of_a_job_is_left_when_its_attempts_are_forgotten(world: W
     await watch.until_over(*map(a_key, range(4)))
     secrets = await world.kube.list(SECRETS, world.namespace)
     services = await world.kube.list(SERVICES, world.namespace)
-    # Scripts, variables and credentials, once for all tasks.
-    assert (len(secrets), len(services)) == (3, 1)
+    # Scripts with variables, and credentials, once for all tasks.
+    assert (len(secrets), len(services)) == (2, 1)
     await forget(backend, *map(a_key, range(4)))
     for what in (PODS, SECRETS, SERVICES):
         await until(lambda what=what: is_false(world.kube.list(what, world.namespace)))
