@@ -20,7 +20,8 @@ from tests.contracts.seen import a_key
 from tests.kube.standin_connection import Network, StandInAccess, connection_of
 from tests.unit.backends.test_kubernetes_pods import PEERS, SEALS, a_launch, bundles
 
-LARGE = {f"PAI_PORT_LIST_{number}": "1" * 100 for number in range(100)}
+# No shell exports these names, so they have a Secret of their own.
+LARGE = {f"PAI_PORT_LIST_work-er_{number}": "1" * 100 for number in range(100)}
 
 
 class _Slow(Network):
