@@ -33,6 +33,9 @@ async def test_the_pods_of_jobs_that_end_together_are_removed_with_few_requests(
 
     async def noted(self: Connection, method: str, path: str, **named: Any) -> bytes:
         answer = await call(self, method, path, **named)
+        if self is not backend._client.connection:
+            # Such as the nodes of the test.
+            return answer
         if "openpai/job" in dict(named.get("params") or {}).get("labelSelector", "") or method != "GET":
             asked.append((method, path.removeprefix(f"/api/v1/namespaces/{world.namespace}/").partition("/")[0]))
         if method == "PATCH" and "/pods/" in path:

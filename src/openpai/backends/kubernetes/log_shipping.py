@@ -120,8 +120,8 @@ class LogShipper:
         if shipment in self._waiting:
             asyncio.get_running_loop().call_later(ENDS_AFTER_S, self._read_to_end, shipment)
 
-    async def finished(self, key: AttemptKey, patience_s: float) -> bool:
-        """Wait until the log of an ended container is complete, or cannot be.
+    async def finished(self, key: AttemptKey, patience_s: float, *, hurries: bool = True) -> bool:
+        """Wait until the log of an ended container is complete, or cannot be; unless it `hurries`, when it is its turn.
 
         Return False if nothing of it arrives for `patience_s`.
         """
@@ -129,7 +129,7 @@ class LogShipper:
         if shipment is None or shipment.is_done:
             return True
         shipment.done = shipment.done or asyncio.Event()
-        if shipment.has_ended and shipment in self._waiting:
+        if hurries and shipment.has_ended and shipment in self._waiting:
             self._read_to_end(shipment)
         writes = -1
         while not shipment.is_done and shipment.writes != writes:

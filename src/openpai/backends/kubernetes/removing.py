@@ -65,7 +65,8 @@ class Removals:
 
     async def _remove_with_log(self, logs: LogShipper, attempt: PodAttempt) -> None:
         """Remove a pod once its log is here, which goes with the pod."""
-        if not await logs.finished(attempt.key, LOG_PATIENCE_S):
+        # At this moment the pods of what takes its place are created.
+        if not await logs.finished(attempt.key, LOG_PATIENCE_S, hurries=False):
             log.warning("the log of a task is not complete", pod=attempt.name)
         self._writes.add(partial(self._remove, attempt))
 
