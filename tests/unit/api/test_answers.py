@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from openpai.api.answers import LongReply, encoded, encoded_list, parts_with
+from openpai.lifecycle.model import TaskPhase
 
 
 @pytest.mark.parametrize("count", [0, 1, 249, 250, 251, 1_000])
@@ -42,6 +43,29 @@ async def test_other_requests_run_while_a_long_list_is_encoded() -> None:
     await encoded_list(range(5_000), shape)
     task.cancel()
     assert max(shaped_at.count(turn) for turn in set(shaped_at)) <= 500
+
+
+class Name(str):
+    """A kind of text."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"text": 'a"\\b/\x00\x1f\x7f\u2028é😀<>&', "state": TaskPhase.RUNNING, "number": 2**63, "share": 0.1},
+        {"large": 1e22, "small": -1e-7, "none": None, "yes": True, "list": [(), {}, (1, "2")], "": {7: "index"}},
+        {None: Name("kind"), True: [Name("")]},
+    ],
+    ids=["texts", "numbers", "slow"],
+)
+def test_an_answer_says_what_the_json_module_would_say(document: Any) -> None:
+    assert json.loads(encoded(document)) == json.loads(json.dumps(document))
+
+
+def test_half_of_a_pair_of_surrogates_becomes_a_question_mark() -> None:
+    assert encoded({"name": "a\ud800b"}) == b'{"name":"a?b"}'
 
 
 def test_a_document_gets_one_more_key() -> None:
