@@ -59,9 +59,9 @@ class Replica:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    async def submit(self, name: str) -> None:
-        """Submit a gang of two tasks."""
-        answer = await self.client.post("/api/v2/jobs", content=_JOB.format(name=name))
+    async def submit(self, name: str, more: str = "") -> None:
+        """Submit a gang of two tasks; `more` are further lines of its file."""
+        answer = await self.client.post("/api/v2/jobs", content=_JOB.format(name=name) + more)
         assert answer.status_code == 202, answer.text
 
 

@@ -71,6 +71,26 @@ def test_values_that_cannot_work_are_refused_with_the_way_out(options: str, mess
 
 
 @needs_helm
+def test_rights_on_workloads_of_kueue_come_with_the_setting_that_needs_them() -> None:
+    groups = {"kueue.x-k8s.io"}
+    assert not _rights(template().stdout, groups)
+    rendered = template("--set", "settings.kueue-queues=vision=team-vision")
+    assert rendered.returncode == 0, rendered.stderr
+    assert _rights(rendered.stdout, groups) == {
+        "workloads": ["get", "list", "watch", "create", "delete"],
+        "workloads/status": ["patch"],
+    }
+
+
+def _rights(rendered: str, groups: set[str]) -> dict[str, list[str]]:
+    """Return the verbs by resource of some API groups, in the namespace of the tasks only."""
+    roles = [one for one in yaml.safe_load_all(rendered) if one["kind"] in ("Role", "ClusterRole")]
+    rules = [(role, rule) for role in roles for rule in role["rules"] if groups & set(rule["apiGroups"])]
+    assert all(role["metadata"].get("namespace") == "openpai-jobs" for role, _ in rules)
+    return {resource: rule["verbs"] for _, rule in rules for resource in rule["resources"]}
+
+
+@needs_helm
 def test_the_profile_of_two_servers_needs_only_the_secret_it_names() -> None:
     rendered = template("-f", str(CHART / "values-ha.yaml"))
     assert rendered.returncode == 0, rendered.stderr

@@ -13,8 +13,10 @@ from openpai.backends.simulated.backend import SimulatedBackend
 from openpai.lifecycle.model import AttemptKey
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
+from openpai.ports.admission import AdmitsJobs
 from openpai.ports.logs import LogChunk
 from openpai.protocol.errors import Refused
+from openpai.protocol.job import DEFAULT_VIRTUAL_CLUSTER
 from openpai.store.cluster_settings import SqlSettingsStore
 from openpai.store.database import Database
 from openpai.store.jobs import SqlJobStore
@@ -60,7 +62,9 @@ class Server:
         look: Callable[[str], None],
         *,
         term: Callable[[int], AbstractAsyncContextManager[object]] = nullcontext,
+        queue: AdmitsJobs | None = None,
     ) -> None:
+        """`queue` admits the jobs of the virtual cluster default, as the queue team-a."""
         self.place = place
         self.name = f"{place}{number}"
         self.turnstile = Turnstile()
@@ -74,7 +78,8 @@ class Server:
         vault = Vault(KEY)
         settings = through("settings", SqlSettingsStore(database))
         usage = through("usage", SqlUsageStore(database))
-        self.commands = PlatformCommands(store, vault, clock, names, settings=settings, usage=usage)
+        queues = {DEFAULT_VIRTUAL_CLUSTER: "team-a"} if queue is not None else {}
+        self.commands = PlatformCommands(store, vault, clock, names, settings=settings, usage=usage, queues=queues)
         new_leader = partial(
             Leader,
             store=store,
@@ -84,6 +89,7 @@ class Server:
             clock=clock,
             settings=settings,
             usage=usage,
+            admits=queue,
         )
         self._leadership = Leadership(
             store, clock, self.commands, new_leader, holder=f"{place}/{number}", housekeeping=_nothing, term=term

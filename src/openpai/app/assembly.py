@@ -20,7 +20,7 @@ from openpai.api.plugin_pages import read_plugin_pages
 from openpai.api.services import ServerSetting, Services, SshGateway
 from openpai.api.services import Settings as ApiSettings
 from openpai.app.alerting import StorageHealth, disk_free, messenger, read_commands
-from openpai.app.backend import make_backend, why_unkept
+from openpai.app.backend import make_backend, queues_in, why_unkept
 from openpai.app.clock import SystemClock, SystemIdentities
 from openpai.app.datadir import DataDir, open_data_dir, refuse_half_restored, visit_data_dir
 from openpai.app.disk_guard import Reserve, Room, RoomGuard, require_room_to_start
@@ -48,6 +48,7 @@ from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import KeptLimit, Leader
 from openpai.orchestrator.log_progress import LogProgress, pattern_in
 from openpai.orchestrator.task_ports import PORT_END, PORT_FIRST
+from openpai.ports.admission import AdmitsJobs
 from openpai.ports.applications import Applications
 from openpai.ports.backend import Backend, SharedBackend
 from openpai.ports.clock import Clock
@@ -221,6 +222,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> _Rooms:
         store, vault, clock, SystemIdentities(),
         settings=kept, usage=usage, accounts=users, storages=storages, check_room=Room(data.root).check,
         plugins=plugins, code=code, why_unkept=why_unkept(settings),
+        queues=queues_in(settings.kueue_queues),
     )  # fmt: skip
     kept_ms = int(settings.work_retention_hours * 3_600_000)
     places = data.tasks / settings.backend
@@ -264,6 +266,7 @@ async def _leadership(
         usage=rooms.usage,
         measures=rooms.commands.measures,
         kept=KeptLimit(rooms.work, rooms.queries, int(settings.work_kept_gb * (1 << 30)), why_unkept(settings)),
+        admits=backend if settings.kueue_queues and isinstance(backend, AdmitsJobs) else None,
         alert_parts=rooms.commands.alert_parts,
         storages=rooms.storages,
         plugins=rooms.plugins,

@@ -23,6 +23,7 @@ SIMULATED_NODES: Final = 4
 SIMULATED_GPUS: Final = 8
 SIMULATED_CPUS: Final = 64
 _DRIVER: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_QUEUE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _RESOURCE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9*]([-A-Za-z0-9_.*]*[A-Za-z0-9*])?")
 
 
@@ -159,6 +160,7 @@ def _kubernetes(settings: Settings, data: DataDir, clock: Clock, secret: bytes) 
         pods=pods,
         nodes=NodeRules(labels_in(settings.node_selector), tolerated),
         devices=DeviceRules(known.resources + resources, {**known.classes, **classes}),
+        has_queues=bool(settings.kueue_queues),
         gives_up_after_s=settings.lost_after,
     )
     access = cluster_access(settings.kubeconfig, settings.kube_context)
@@ -172,6 +174,16 @@ def labels_in(text: str | None) -> dict[str, str]:
         message = f"{text} is not a list of labels"
         raise BadConfiguration(message, "write key=value, with commas between several")
     return {key: value for key, _, value in pairs}
+
+
+def queues_in(text: str | None) -> dict[str, str]:
+    """Return the LocalQueues of `VIRTUAL-CLUSTER=QUEUE,...`. Raises Refused for anything else."""
+    found = labels_in(text)
+    for name, queue in found.items():
+        if not _QUEUE.fullmatch(queue):
+            message = f"virtual cluster {name}: {queue} is no name of a LocalQueue"
+            raise BadConfiguration(message, "write virtual-cluster=local-queue, with commas between several")
+    return found
 
 
 def gpus_in(text: str | None) -> tuple[tuple[str, ...], dict[str, str]]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import structlog
 
+from openpai.orchestrator.admission import heed_admissions
 from openpai.orchestrator.alert_outbox import EVERY_S as MESSAGES_EVERY_S
 from openpai.orchestrator.alert_outbox import deliver, serve_subscribers
 from openpai.orchestrator.alert_watch import EVERY_S as ALERTS_EVERY_S
@@ -38,6 +39,7 @@ from openpai.orchestrator.timers import retry_due
 from openpai.orchestrator.turning import turn
 from openpai.orchestrator.weekly_reports import EVERY_S as WEEKLY_EVERY_S
 from openpai.orchestrator.weekly_reports import mail_reports
+from openpai.ports.admission import AdmitsJobs
 from openpai.ports.store import LEASE_MS, LeaseLost
 from openpai.protocol.errors import Unavailable
 from openpai.system.supervision import ENDINGS, note_failure
@@ -75,6 +77,7 @@ async def lead(
         _turns(leader, decided),
         _timers(leader),
         _news(leader),
+        *([_admissions(leader, leader.admits)] if leader.admits is not None else ()),
         _every(leader, AUDIT_EVERY_S, lambda: audit(leader)),
         _every(leader, NODES_EVERY_S, lambda: sync_nodes(leader)),
         _every(leader, MEASURE_EVERY_S, lambda: count_lending(leader)),
@@ -140,6 +143,11 @@ async def _news(leader: Leader) -> None:
             leader.nudges.work.set()
         elif gathering is None or gathering.when() <= loop.time():
             gathering = loop.call_later(GATHERED_S, leader.nudges.work.set)
+
+
+async def _admissions(leader: Leader, admits: AdmitsJobs) -> None:
+    while True:
+        await _guarded(leader, heed_admissions(leader, admits))
 
 
 async def _timers(leader: Leader) -> None:

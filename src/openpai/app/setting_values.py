@@ -172,6 +172,12 @@ def _read_labels(text: str) -> None:
     labels_in(text)
 
 
+def _read_queues(text: str) -> None:
+    from openpai.app.backend import queues_in
+
+    queues_in(text)
+
+
 def _read_gpus(text: str) -> None:
     from openpai.app.backend import gpus_in
 
@@ -192,5 +198,6 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "plugin_pages": _read_plugin_pages,
     "node_selector": _read_labels,
     "kube_gpus": _read_gpus,
+    "kueue_queues": _read_queues,
     "traces_url": _read_web_address,
 }

@@ -77,6 +77,10 @@ class Settings:
     kube_pull_secrets: str | None = setting(
         "Secrets in the namespace of the tasks with registry credentials that every pod uses, with commas between them."
     )
+    kueue_queues: str | None = setting(
+        "LocalQueues of Kueue, in the namespace of the tasks, that admit the jobs of virtual clusters: "
+        "virtual-cluster=queue,... [default: the platform's own queue admits all]."
+    )
     task_priority_class: str | None = setting("PriorityClass of the pods of tasks.")
     lost_after: float = setting(
         "Seconds of silence after which the tasks of a Kubernetes node start again elsewhere; 0 waits for proof "

@@ -40,6 +40,7 @@ _BACKENDS_OF: Final[Mapping[str, tuple[BackendName, ...]]] = {
     "tolerate": ("kubernetes",),
     "kube_gpus": ("kubernetes",),
     "kube_pull_secrets": ("kubernetes",),
+    "kueue_queues": ("kubernetes",),
     "task_priority_class": ("kubernetes",),
     "lost_after": ("kubernetes",),
     "kube_checkpoint_claim": ("kubernetes",),

@@ -11,10 +11,10 @@ from openpai.frameworks.accounts import Accounts
 from openpai.frameworks.controller import Controller
 from openpai.frameworks.objects import FRAMEWORKS, Framework
 from openpai.frameworks.settings import Grant
-from openpai.frameworks.work_queue import WorkQueue
 from openpai.kube.changes import Changes
 from openpai.kube.client import KubeClient
 from openpai.kube.reflector import Key, Reflector
+from openpai.kube.work_queue import WorkQueue
 from openpai.system.supervision import supervise
 
 

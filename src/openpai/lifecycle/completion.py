@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from openpai.lifecycle.model import Outcome, Plan, RolePlan, Task, TaskId, TaskPhase, Tasks, Verdict
+from openpai.protocol.admission import queue_of
 from openpai.protocol.dependencies import is_held
 from openpai.protocol.job import JobSpec
 from openpai.protocol.wording import plural
@@ -26,8 +27,8 @@ def plan_of(spec: JobSpec) -> Plan:
         )
         for role in spec.task_roles
     )
-    is_held_first = is_held(spec.extras)
-    return Plan(roles, spec.job_retry_count, spec.is_gang, is_held_first)
+    is_held_again = bool(queue_of(spec.extras))
+    return Plan(roles, spec.job_retry_count, spec.is_gang, is_held(spec.extras), is_held_again)
 
 
 def verdict(plan: Plan, tasks: Mapping[TaskId, Task]) -> Outcome | None:

@@ -96,6 +96,14 @@ class Preempted:
 
 
 @dataclass(frozen=True, slots=True)
+class AdmissionLost:
+    """The queue of the cluster that admitted a job took that back: whatever runs of it has to leave."""
+
+    at_ms: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class TimeLimitReached:
     """An attempt reached the time limit of its job."""
 
@@ -138,6 +146,7 @@ Fact = (
     | StopRequested
     | StartRequested
     | Preempted
+    | AdmissionLost
     | TimeLimitReached
     | RetryDue
     | Rescaled

@@ -205,6 +205,8 @@ class Plan:
     is_gang: bool
     is_held_first: bool = False
     """Whether each start by a user waits until something outside of the job has happened."""
+    is_held_again: bool = False
+    """Whether each attempt does."""
 
     @property
     def tasks_total(self) -> int:

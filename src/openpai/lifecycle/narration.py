@@ -122,6 +122,8 @@ def _job_moves(before: Job, stepped: Stepped) -> Iterator[Line]:
         return
     if before.phase is JobPhase.HELD and after.phase is JobPhase.QUEUED:
         yield Line("Released", "everything that it waited for has happened", after.attempt)
+    if before.phase is JobPhase.QUEUED and after.phase is JobPhase.HELD:
+        yield Line("AdmissionLost", "the queue that had admitted it took that back", after.attempt)
     if after.phase is JobPhase.BACKING_OFF and after.retry_at_ms is not None:
         wait_s = (after.retry_at_ms - (after.attempt_ended_at_ms or after.retry_at_ms)) / 1000
         yield Line("BackingOff", f"it will be tried again in {duration(wait_s)}", after.attempt)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from openpai.lifecycle.completion import verdict
 from openpai.lifecycle.diagnosis import ended_with_attempt, removed_by_rescale, without_retry_advice
 from openpai.lifecycle.facts import (
+    AdmissionLost,
     DependencyMissed,
     Fact,
     Preempted,
@@ -101,7 +102,7 @@ class _Draft:
             self.judge()
         self.now_ms = fact.at_ms
         match fact:
-            case Released() | DependencyMissed():
+            case Released() | DependencyMissed() | AdmissionLost():
                 self._judged(fact)
             case TasksGranted():
                 self._granted(fact)
@@ -128,7 +129,13 @@ class _Draft:
 
     # What each fact means.
 
-    def _judged(self, fact: Released | DependencyMissed) -> None:
+    def _judged(self, fact: Released | DependencyMissed | AdmissionLost) -> None:
+        if isinstance(fact, AdmissionLost):
+            if self.job.phase is JobPhase.QUEUED:
+                self._move(JobEvent.TAKEN_BACK, JobPhase.HELD)
+            else:
+                self._cut_short(Preempted(self.job.attempt, fact.at_ms, fact.why))
+            return
         if self.job.phase is not JobPhase.HELD:
             return
         if isinstance(fact, DependencyMissed):
@@ -349,9 +356,10 @@ class _Draft:
         self.job = replace(self.job, ended_at_ms=self.now_ms, retry_at_ms=None, outcome=outcome)
 
     def _new_attempt(self, event: JobEvent) -> None:
-        is_held = event is JobEvent.STARTED_AGAIN and self.job.plan.is_held_first
+        plan = self.job.plan
+        is_held = plan.is_held_again or (event is JobEvent.STARTED_AGAIN and plan.is_held_first)
         self._move(event, JobPhase.HELD if is_held else JobPhase.QUEUED)
-        plan = whole_gang(self.job.plan)
+        plan = whole_gang(plan)
         self.tasks = fresh_tasks(plan)
         self.job = replace(
             self.job,

@@ -19,6 +19,7 @@ class JobEvent(StrEnum):
     """What can happen to a job as a whole."""
 
     RELEASED = "everything it waits for has happened"
+    TAKEN_BACK = "the queue that admitted it took that back"
     GRANTED = "tasks were granted their resources"
     TASK_RAN = "the first task runs"
     VERDICT = "the attempt has its verdict while tasks are alive"
@@ -42,13 +43,14 @@ class TaskEvent(StrEnum):
 
 
 _J = JobPhase
-_AFTER_AN_ATTEMPT: Final = frozenset({_J.SUCCEEDED, _J.FAILED, _J.STOPPED, _J.BACKING_OFF, _J.QUEUED})
+_AFTER_AN_ATTEMPT: Final = frozenset({_J.SUCCEEDED, _J.FAILED, _J.STOPPED, _J.BACKING_OFF, _J.QUEUED, _J.HELD})
 _A_START: Final = frozenset({_J.QUEUED, _J.HELD})
 
 JOB_MOVES: Final[Mapping[tuple[JobPhase, JobEvent], frozenset[JobPhase]]] = {
     (_J.HELD, JobEvent.RELEASED): frozenset({_J.QUEUED}),
     (_J.HELD, JobEvent.OVER): frozenset({_J.STOPPED}),
     (_J.QUEUED, JobEvent.GRANTED): frozenset({_J.STARTING}),
+    (_J.QUEUED, JobEvent.TAKEN_BACK): frozenset({_J.HELD}),
     (_J.QUEUED, JobEvent.OVER): frozenset({_J.STOPPED}),
     (_J.STARTING, JobEvent.GRANTED): frozenset({_J.STARTING}),
     (_J.STARTING, JobEvent.TASK_RAN): frozenset({_J.RUNNING}),
@@ -58,7 +60,7 @@ JOB_MOVES: Final[Mapping[tuple[JobPhase, JobEvent], frozenset[JobPhase]]] = {
     (_J.RUNNING, JobEvent.VERDICT): frozenset({_J.ENDING}),
     (_J.RUNNING, JobEvent.OVER): _AFTER_AN_ATTEMPT,
     (_J.ENDING, JobEvent.OVER): _AFTER_AN_ATTEMPT,
-    (_J.BACKING_OFF, JobEvent.RETRY_DUE): frozenset({_J.QUEUED}),
+    (_J.BACKING_OFF, JobEvent.RETRY_DUE): _A_START,
     (_J.BACKING_OFF, JobEvent.OVER): frozenset({_J.STOPPED}),
     (_J.SUCCEEDED, JobEvent.STARTED_AGAIN): _A_START,
     (_J.FAILED, JobEvent.STARTED_AGAIN): _A_START,

@@ -67,7 +67,7 @@ def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Co
     """
     active = leader.active
     id_ = after.job.id
-    if before.job.plan is not after.job.plan or before.job.phase is JobPhase.HELD:
+    if before.job.plan is not after.job.plan or JobPhase.HELD in (before.job.phase, after.job.phase):
         changed = None  # tasks that waited may be gone, or wait only now, as those of a job that was held
     _forget_over(leader, before, after, changed)
     _requeue(leader, before, after, changed)
@@ -82,6 +82,8 @@ def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Co
             active.ended(waiting_name(sweep))
         if active.held_to_check:
             leader.nudges.work.set()
+        if leader.admits is not None and after.job.plan.is_held_again:
+            leader.admits.withdraw_admission(id_)
         leader.steady.forget(id_)
         active.to_act.pop(id_, None)
         active.steps.pop(id_, None)

@@ -60,6 +60,7 @@ from openpai.ports.storages import StorageStore
 from openpai.ports.store import AlreadySubmitted, JobRecord, JobStore, NewJob
 from openpai.ports.task_usage import TaskUse
 from openpai.ports.usage import BeyondQuota, UsageStore
+from openpai.protocol.admission import with_queue
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 from openpai.protocol.findings import Finding
 from openpai.protocol.job import LONG_JOB_BYTES, JobSpec
@@ -98,8 +99,12 @@ class PlatformCommands(
         plugins: Plugins = BUILT_IN,
         code: CodeStore | None = None,
         why_unkept: str = "",
+        queues: Mapping[str, str] | None = None,
     ) -> None:
-        """`why_unkept` says why this server keeps no files of tasks; empty if it keeps them."""
+        """`why_unkept` says why this server keeps no files of tasks; empty if it keeps them.
+
+        `queues` are the queues of the cluster that admit the jobs of virtual clusters.
+        """
         super().__init__(store, settings, clock)
         self._secrets = secrets
         self._identities = identities
@@ -111,6 +116,7 @@ class PlatformCommands(
         self.measures = TaskMeasures()
         self._code = code
         self._why_unkept = why_unkept
+        self._queues = queues or {}
 
     async def submit(self, by: Submitter, text: bytes) -> Submitted:
         if by.idempotency_key:
@@ -166,6 +172,7 @@ class PlatformCommands(
         spec = await with_storages(spec, by, self._storages)
         spec = await with_dependencies(spec, by, self._store)
         check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())
+        spec = with_queue(spec, self._queues)
         quotas = quotas_for(by.user, by.quotas, spec.virtual_cluster)
         check_size(by.user, quotas, spec.gpus_total)
         record_ = self._new_record(by, spec, await self._owner_keys(by, spec))

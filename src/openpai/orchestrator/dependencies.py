@@ -17,6 +17,7 @@ from openpai.access.model import thing_of
 from openpai.lifecycle.dependencies import Met, judge, met, never
 from openpai.lifecycle.facts import DependencyMissed, Fact, Released
 from openpai.lifecycle.model import JobPhase
+from openpai.orchestrator.admission import is_admitted, waits_for_admission
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import change_jobs
@@ -89,7 +90,7 @@ async def release_held(leader: Leader) -> bool:
         judgement = judge(wanted, phases)
         if judgement.in_vain:
             fact: Fact = DependencyMissed(now_ms, judgement.in_vain[0])
-        elif judgement.is_released and turns.take(found):
+        elif judgement.is_released and is_admitted(leader, found) and turns.take(found):
             fact = Released(now_ms)
         else:
             key = key_of(found)
@@ -124,12 +125,14 @@ def _order(found: JobRecord) -> tuple[int, str, int]:
 
 
 async def waits_for(leader: Leader, found: JobRecord) -> tuple[Wait, ...]:
-    """Return which jobs a held job waits for."""
+    """Return which jobs a held job waits for, and which queue."""
     after = dependencies_of(found.spec, found.user)
     judgement = judge(after, await _phases(leader, {one.id for one in after}))
     advice = "that job ending; without waiting for it, submit this job without `after`"
     name = f"{found.job.id}/{found.job.attempt}"
     waits = [Wait(name, Why.WAITS_FOR_JOB, message, advice) for message in judgement.waits_for]
+    if judgement.is_released:
+        waits += waits_for_admission(leader, found)
     if limit := limit_of(found):
         member = membership_of(found.spec.extras)
         message = f"sweep {member.sweep if member else ''} runs {limit} of its jobs at a time"

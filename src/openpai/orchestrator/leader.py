@@ -22,6 +22,7 @@ from openpai.orchestrator.lemons import Lemons
 from openpai.orchestrator.search_time import SearchTime
 from openpai.orchestrator.steady_clock import SteadyClock, Timers
 from openpai.orchestrator.task_ports import PORT_FIRST, PortBook
+from openpai.ports.admission import AdmitsJobs
 from openpai.ports.backend import Backend, LaunchTask, NodeSeen, TaskSeen
 from openpai.ports.clock import Clock
 from openpai.ports.cluster_settings import NodeNote, Setting, SettingsStore
@@ -86,6 +87,8 @@ class ActiveJobs:
     """By job, the held jobs that wait for it, if they still do."""
     held_to_check: dict[str, None] = field(default_factory=dict)
     """Held jobs that may be released, or wait in vain."""
+    admissions_to_check: dict[str, None] = field(default_factory=dict)
+    """Jobs whose admission by a queue of the cluster has changed."""
     launchers: dict[str, Launcher] = field(default_factory=dict)
     """By job, its launcher, kept while the job has more tasks than one pass launches."""
     steps: dict[str, set[tuple[int, int, str]]] = field(default_factory=dict)
@@ -184,6 +187,8 @@ class Leader:
     """What running tasks use, where that is measured."""
     kept: KeptLimit | None = None
     """What tasks left, where that is kept."""
+    admits: AdmitsJobs | None = None
+    """What admits the jobs of some virtual clusters, where queues of the cluster do."""
     storages: StorageStore | None = None
     code: CodeStore | None = None
     plugins: Plugins = field(default_factory=lambda: BUILT_IN)

@@ -10,6 +10,7 @@ from openpai.lifecycle.rescaling import Scales, fresh_tasks, removed, rescaled_p
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.submitting import check_runnable
 from openpai.ports.store import JobRecord
+from openpai.protocol.admission import queue_of
 from openpai.protocol.errors import InvalidParameters, Refused, Unavailable
 from openpai.protocol.job import TASKS_MAX
 from openpai.protocol.wording import plural
@@ -25,6 +26,9 @@ def rescaled(found: JobRecord, scales: Scales) -> JobRecord:
     if found.job.is_final:
         message = f"job {found.full_name} is over"
         raise Refused("FinishedJobError", message, f"start it again first: pai job start {found.name}")
+    if queue := queue_of(found.spec.extras):
+        message = f"the Kueue queue {queue} admits job {found.full_name} as it was submitted"
+        raise Refused("ConflictJobError", message, "stop it, and submit it with the other number of tasks")
     known = {role.name: role.instances for role in found.spec.task_roles}
     for name in scales:
         if name not in known:

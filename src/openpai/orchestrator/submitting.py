@@ -211,7 +211,7 @@ def check_repeated(by: Submitter, text: bytes, first: JobRecord, secrets: Sealer
 
 def _spec_text(spec: JobSpec, user: str) -> str:
     # A submission completes the list of storages, and the defaults that complete it may have changed since.
-    extras = {key: value for key, value in spec.extras.items() if key not in ("storages", "after", "sweep")}
+    extras = {key: value for key, value in spec.extras.items() if key not in ("storages", "after", "sweep", "kueue")}
     # A submission completes these, too: names without their user, and the jobs' ids.
     extras["after"] = [replace(one, id="").as_entry() for one in dependencies_of(spec, user)]
     return _as_text({**document_of(spec), "extras": extras})

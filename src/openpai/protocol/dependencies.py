@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from openpai.protocol.admission import queue_of
 from openpai.protocol.job import JobSpec, owner_and_job
 from openpai.protocol.references import entries
 
@@ -42,7 +43,7 @@ def is_held(extras: Mapping[str, Any]) -> bool:
     """Return whether a job waits for something else before it is queued."""
     sweep = extras.get("sweep")
     is_limited = isinstance(sweep, Mapping) and bool(sweep.get("maxRunning"))
-    return is_limited or bool(entries(extras.get("after")))
+    return is_limited or bool(queue_of(extras)) or bool(entries(extras.get("after")))
 
 
 def dependencies_of(spec: JobSpec, user: str) -> tuple[Dependency, ...]:

@@ -119,6 +119,14 @@ class AfterEntry(OpenSection):
     )
 
 
+class KueueRequest(OpenSection):
+    """The queue of Kueue that admits the job."""
+
+    queue: Annotated[str, Field(min_length=1)] | None = optional(
+        "The LocalQueue of the job's virtual cluster, which a submission adds.", "team-a"
+    )
+
+
 class SweepRequest(OpenSection):
     """A job for each combination of values; in a job of a sweep, what it is in the sweep."""
 
@@ -222,6 +230,11 @@ class Extras(OpenSection):
     after: Annotated[list[AfterName | AfterEntry], Field(max_length=AFTER_MAX)] | None = optional(
         "Jobs that must have ended before this one is queued, by name or with the end that is wanted.",
         ["prepare", {"job": "bob~prepare", "until": "ended"}],
+    )
+    kueue: KueueRequest | None = optional(
+        "The queue of Kueue that admits the job in place of the platform's own; only where an administrator gave the "
+        "virtual cluster one.",
+        {"queue": "team-a"},
     )
     time_limit_minutes: Annotated[float, Field(gt=0, le=MINUTES_MAX, allow_inf_nan=False)] | None = optional(
         "Minutes after which an attempt is ended; a job with a limit can start in gaps between other jobs.", 120, 0.5

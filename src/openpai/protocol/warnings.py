@@ -23,6 +23,7 @@ ROLES_NAMED_MAX: Final = 5
 _NOTIFICATION: Final = "jobStatusChangeNotification"
 _CLOSED: Final[Mapping[str, type[BaseModel]]] = {
     "after": schema_extras.AfterEntry,
+    "kueue": schema_extras.KueueRequest,
     "hangDetection": schema_extras.HangDetectionRequest,
     "progress": schema_extras.ProgressRequest,
     "applications": schema_extras.ApplicationRequest,

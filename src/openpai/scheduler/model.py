@@ -127,6 +127,8 @@ class Why(StrEnum):
     """The virtual cluster it was submitted to does not exist, or was promised nothing."""
     WAITS_FOR_JOB = "WAITS_FOR_JOB"
     """Another job has to end first."""
+    WAITS_FOR_ADMISSION = "WAITS_FOR_ADMISSION"
+    """A queue of the cluster, such as one of Kueue, has to admit it first."""
     BACKING_OFF = "BACKING_OFF"
     STARTING = "STARTING"
     """It has its devices; what it needs there, such as its image, is being fetched."""

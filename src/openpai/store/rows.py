@@ -53,7 +53,8 @@ def plan_text(plan: Plan) -> str:
         + ([] if r.gang_instances is None else [r.gang_instances])
         for r in plan.roles
     ]
-    more = {"heldFirst": True} if plan.is_held_first else {}
+    held = {"heldFirst": plan.is_held_first, "heldAgain": plan.is_held_again}
+    more = {name: True for name, is_so in held.items() if is_so}
     return _dump({"roles": roles, "jobRetryCount": plan.job_retry_count, "gang": plan.is_gang, **more})
 
 
@@ -62,7 +63,7 @@ def plan_from(text: str) -> Plan:
     """Return the plan that `plan_text` wrote; callers share the value of equal texts."""
     data = json.loads(text)
     roles = tuple(RolePlan(*role) for role in data["roles"])
-    return Plan(roles, data["jobRetryCount"], data["gang"], data.get("heldFirst", False))
+    return Plan(roles, data["jobRetryCount"], data["gang"], data.get("heldFirst", False), data.get("heldAgain", False))
 
 
 @lru_cache(maxsize=512)

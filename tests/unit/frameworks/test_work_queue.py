@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from openpai.frameworks.work_queue import WorkQueue
+from openpai.kube.work_queue import WorkQueue
 from openpai.protocol.errors import Unavailable
 
 

@@ -24,8 +24,9 @@ from openpai.lifecycle.stepping import new_job, step
 class Story:
     """A job, a clock that ticks a second per fact, and what was said last."""
 
-    def __init__(self, *roles: RolePlan, retries: int = 0, is_gang: bool = True) -> None:
-        self.job: Job = new_job("j", Plan(roles, retries, is_gang), 0)
+    def __init__(self, *roles: RolePlan, retries: int = 0, is_gang: bool = True, is_admitted: bool = False) -> None:
+        """`is_admitted` for a job that waits in each attempt until a queue of the cluster admits it."""
+        self.job: Job = new_job("j", Plan(roles, retries, is_gang, is_admitted, is_admitted), 0)
         self.last = Stepped(self.job)
         self.now_ms = 0
         self.grants = 0

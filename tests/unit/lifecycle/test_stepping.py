@@ -6,8 +6,10 @@ import pytest
 
 from openpai.lifecycle.actions import end_notice
 from openpai.lifecycle.facts import (
+    AdmissionLost,
     Fact,
     Preempted,
+    Released,
     RetryDue,
     StartRequested,
     StopRequested,
@@ -221,6 +223,33 @@ def test_a_preempted_job_queues_again_for_free() -> None:
     assert story.report(Preempted(0, story.tick(), "others have more right")).phase is JobPhase.ENDING
     job = story.exit(task(), 143)
     assert (job.phase, job.attempt, job.retries) == (JobPhase.QUEUED, 1, (0, 0))
+
+
+def test_each_attempt_of_a_job_that_a_queue_admits_begins_held() -> None:
+    story = Story(role(), is_admitted=True, retries=1)
+    assert story.job.phase is JobPhase.HELD
+    assert story.report(Released(1)).phase is JobPhase.QUEUED
+    story.run()
+    job = story.exit(task(), 1, UNKNOWN)
+    assert (job.phase, job.attempt) == (JobPhase.HELD, 1)
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_what_a_queue_takes_back_leaves_and_is_held_again(runs: bool) -> None:
+    story = Story(role(), is_admitted=True)
+    story.report(Released(1))
+    if runs:
+        story.run()
+        assert story.report(AdmissionLost(5, "others need it")).phase is JobPhase.ENDING
+        story.exit(task(), 143)
+        assert story.last.ended is not None
+        assert story.last.ended.outcome is not None
+        assert story.last.ended.outcome.verdict is Verdict.PREEMPTED
+    else:
+        story.report(AdmissionLost(5, "others need it"))
+    assert (story.job.phase, story.job.attempt) == (JobPhase.HELD, int(runs))
+    assert story.report(AdmissionLost(6, "again")) is story.job
+    assert story.report(Released(7)).phase is JobPhase.QUEUED
 
 
 def test_old_news_changes_nothing() -> None:

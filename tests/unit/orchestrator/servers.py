@@ -15,6 +15,7 @@ from openpai.app import loops
 from openpai.backends.simulated.backend import SimulatedBackend, virtual_nodes
 from openpai.orchestrator.commands import PlatformCommands
 from openpai.orchestrator.leader import Leader
+from openpai.ports.admission import AdmitsJobs
 from openpai.ports.backend import NodeSeen
 from openpai.ports.clock import Clock
 from openpai.ports.platform import Holding, Submitted, Submitter
@@ -87,13 +88,17 @@ class Servers:
         self.settings = SqlSettingsStore(self.database)
         self.usage = SqlUsageStore(self.database)
         self.servers: dict[str, Server] = {}
+        self.queue: AdmitsJobs | None = None
+        """Admits the jobs of the virtual cluster default, as the queue team-a, from the next start on."""
         self.made = 0
 
     async def start(self, place: str = "a") -> Server:
         """Start a server; the first one leads."""
         self.made += 1
         backend = SimulatedBackend(self.cluster, self.clock_of_nodes, steady=self.clock)
-        server = Server(place, self.made, self.database, backend, self.clock, self.names, lambda what: None)
+        server = Server(
+            place, self.made, self.database, backend, self.clock, self.names, lambda what: None, queue=self.queue
+        )
         server.turnstile.open()
         self.servers[place] = server
         await server.start()

@@ -20,6 +20,7 @@ from typing import Any, Final
 import structlog
 
 from openpai.backends.host.shells import RunsShells
+from openpai.backends.kubernetes.admission import AdmitsByKueue, KueueAdmission
 from openpai.backends.kubernetes.attempts import PodAttempt, PodRegister
 from openpai.backends.kubernetes.cached_pods import PodKeeper
 from openpai.backends.kubernetes.claiming import Claims, waits_for_binding
@@ -67,7 +68,7 @@ _PRECEDENCE_S: Final = 0.05
 """How long what can wait gives way to a decision: as long as a decision takes at the worst."""
 
 
-class KubernetesBackend(RunsShells[PodAttempt]):
+class KubernetesBackend(RunsShells[PodAttempt], AdmitsByKueue):
     """The backend whose tasks are pods."""
 
     _register: PodRegister
@@ -163,6 +164,12 @@ class KubernetesBackend(RunsShells[PodAttempt]):
                 self._register, self._logs, self._memory, self._deletions, self._claims, leftovers, self._precedence
             )
             self._adopt()
+            if self._options.has_queues:
+                admission = KueueAdmission(
+                    self._client, self._namespace, self._seals.scope, self._clock,
+                    tolerations=self._options.pods.tolerations, gpu_resource=self._cluster.table.gpu_resource,
+                )  # fmt: skip
+                self._admission = await opening.enter_async_context(admission)
             for name, loop in (
                 ("look at pods", self._watcher.look_forever),
                 ("save what is known of nodes", self._save_forever),
@@ -195,14 +202,7 @@ class KubernetesBackend(RunsShells[PodAttempt]):
         """Keep pods of others away from these devices of drivers, where the cluster has rules for that."""
         if self._taints is None:
             return
-        found = {}
-        for node, reasons in bad.items():
-            devices = self._cluster.table.devices(node).devices
-            for index, reason in reasons.items():
-                device = devices[index] if index < len(devices) else None
-                if device is not None:
-                    found[node, device.identity] = (device, reason)
-        await self._taints.sync(found)
+        await self._taints.sync(self._cluster.table.named(bad))
 
     async def apply(self, actions: Sequence[Action]) -> None:
         """Begin to carry out `actions`; an action that fails is reported as news."""

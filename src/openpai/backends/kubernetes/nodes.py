@@ -7,6 +7,7 @@ hands out for saving.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -208,6 +209,22 @@ class NodeTable:
     def devices(self, node: str) -> NodeDevices:
         """Return the devices of a node; none for an unknown one."""
         return self._worked_out(node)[1] if node in self._nodes else NodeDevices()
+
+    def named(self, marks: Mapping[str, Mapping[int, str]]) -> dict[tuple[str, str], tuple[Found, str]]:
+        """Return these devices that are there, by node and identity, each with what was said of it by its index."""
+        found: dict[tuple[str, str], tuple[Found, str]] = {}
+        for node, texts in marks.items():
+            devices = self.devices(node).devices
+            for index, text in texts.items():
+                device = devices[index] if index < len(devices) else None
+                if device is not None:
+                    found[node, device.identity] = (device, text)
+        return found
+
+    def gpu_resource(self) -> str:
+        """Return the resource or driver of most GPUs; empty without any."""
+        found = Counter(each.source for node in self._nodes for each in self.devices(node).devices if each is not None)
+        return found.most_common(1)[0][0] if found else ""
 
     def kubelet(self, node: str) -> str:
         """Return the version of a node's kubelet; empty for an unknown node."""

@@ -21,5 +21,7 @@ class KubernetesOptions:
     pods: PodOptions = field(default_factory=PodOptions)
     nodes: NodeRules = field(default_factory=NodeRules)
     devices: DeviceRules = field(default_factory=DeviceRules)
+    has_queues: bool = False
+    """Whether queues of Kueue admit jobs."""
     gives_up_after_s: float = GIVES_UP_AFTER_S
     """After this silence of a node, its tasks count as lost. 0: only once it is certain that they do not run."""
