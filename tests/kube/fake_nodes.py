@@ -32,12 +32,6 @@ async def run(nodes: FakeNodes, pod: Pod) -> None:
     await nodes.start(pod)
 
 
-async def run_and_succeed(nodes: FakeNodes, pod: Pod) -> None:
-    """Start a pod, and end it at once with exit code 0."""
-    await nodes.start(pod)
-    await nodes.finish(pod, 0)
-
-
 async def wait(nodes: FakeNodes, pod: Pod) -> None:
     """Leave a pod Pending."""
 

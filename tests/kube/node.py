@@ -92,10 +92,6 @@ class RealNode:
         ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         return ran.stdout if ran.returncode == 0 else None
 
-    def stop_kubelet(self) -> None:
-        """Kill the kubelet: the node is lost to Kubernetes, and its containers go on."""
-        self._stop("kubelet")
-
     def start_kubelet(self) -> None:
         """Start the kubelet again. Not in a thread: what a thread starts ends with it."""
         self._run("kubelet", *self._commands["kubelet"])

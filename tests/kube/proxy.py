@@ -173,8 +173,3 @@ def _gone_event(*, is_protobuf: bool) -> bytes:
 def _field(number: int, content: bytes) -> bytes:
     assert len(content) < 128
     return bytes([number << 3 | 2, len(content)]) + content
-
-
-def watches_in(requests: list[tuple[str, str]]) -> list[Any]:
-    """Return the paths of the watches among requests."""
-    return [path for _, path in requests if "watch=1" in path]

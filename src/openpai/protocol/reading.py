@@ -22,7 +22,7 @@ from openpai.protocol.parsing import Lines, Parsed, parse, path_text
 from openpai.protocol.references import MASK, reference_faults, unmasked
 from openpai.protocol.schema import JobSection
 from openpai.protocol.schema_findings import findings_of
-from openpai.protocol.sweep_checking import sweep_faults
+from openpai.protocol.sweeps import sweep_faults
 from openpai.protocol.syntax import unfit_texts
 from openpai.protocol.templates import RENDERED_MAX, is_renderable
 from openpai.protocol.v1 import is_v1, upgrade

@@ -104,7 +104,6 @@ def test_a_job_that_waits_in_vain_ends_with_the_reason_and_may_be_started_again(
     live(story)
 
 
-@pytest.mark.slow
 def test_a_held_job_needs_no_room_and_its_place_in_the_queue_begins_with_its_release() -> None:
     async def story(servers: Servers) -> None:
         await servers.submit("first", gpus=4, instances=4, command="sleep 100")

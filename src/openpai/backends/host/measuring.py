@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -10,19 +12,21 @@ from typing import Final
 import structlog
 
 from openpai.backends.host.attempts import HostAttempt
+from openpai.backends.host.directory import TaskDirectory
 from openpai.backends.host.gpu_reading import GpuReader
 from openpai.backends.host.gpu_use import GrantedGpus, open_gpus
 from openpai.backends.host.machine import Gpus
 from openpai.backends.host.probing import Probe
-from openpai.backends.host.reported import reported
 from openpai.backends.host.stacks import stacks_of
 from openpai.backends.host.task_use import Measuring, Place
 from openpai.lifecycle.model import AttemptKey
 from openpai.ports.clock import Clock
 from openpai.ports.task_usage import DeviceUse, TaskSample
 from openpai.runtime.inspecting import ProcessSummary
+from openpai.runtime.progress import PROGRESS_FILE, TAIL_BYTES, Progress, read_progress
 
 log: Final = structlog.get_logger(__name__)
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class HostMeasuring:
@@ -91,8 +95,27 @@ def _stacks(measuring: Measuring, places: Sequence[Place]) -> dict[AttemptKey, t
 
 
 def _with_progress(sample: TaskSample, attempt: HostAttempt, now_ms: int) -> TaskSample:
-    found = reported(attempt.directory)
+    found = _reported(attempt.directory)
     if found is None:
         return sample
     # A task may set the time of its file.
     return replace(sample, progress=found[0], progress_at_ms=min(found[1], now_ms))
+
+
+def _reported(directory: TaskDirectory) -> tuple[Progress, int] | None:
+    """Return what a task reported last, and when, in ms; None for no report, and for anything but a plain file."""
+    try:
+        file = os.open(f"{directory.path}/{PROGRESS_FILE}", _FLAGS)
+    except OSError:
+        return None
+    try:
+        about = os.fstat(file)
+        if not stat.S_ISREG(about.st_mode):
+            return None
+        text = os.pread(file, TAIL_BYTES, max(0, about.st_size - TAIL_BYTES)).decode(errors="replace")
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    found = read_progress(text)
+    return None if found is None else (found, about.st_mtime_ns // 1_000_000)
