@@ -14,7 +14,7 @@ import ssl
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 import yaml
@@ -59,16 +59,41 @@ class _Context(msgspec.Struct):
     namespace: str = ""
 
 
-class _Records(ssl.SSLObject):
-    """The encryption of a connection, read with as much memory as one record takes.
+class _Encryption(ssl.SSLObject):
+    """The encryption of a connection, read with as much memory as one record takes; its handshake goes on from another.
 
     Event loops ask for 256 KB, and get one record at most. The C library takes as much from the system for each read,
-    and gives it back: that costs several times what decrypting a usual answer does.
+    and gives it back: that costs several times what decrypting a usual answer does. With its first answer a server
+    gives a ticket, with which later connections need no certificates. Each context has a class of its own.
     """
+
+    newest: ClassVar[ssl.SSLSession | None] = None
+    renewals: ClassVar[int] = 0
+    _began_after: int | None = None
+    _has_looked = False
+
+    def do_handshake(self) -> None:
+        """Go on from an earlier handshake, if the server still knows it."""
+        of_all = type(self)
+        if self._began_after is None:
+            self._began_after = of_all.renewals
+            if of_all.newest is not None:
+                self.session = of_all.newest
+        super().do_handshake()
 
     def read(self, len: int = _RECORD_BYTES_MAX, buffer: Buffer | None = None) -> Any:  # noqa: A002
         """Return what has arrived, or how much of it is in the buffer."""
-        return super().read(min(len, _RECORD_BYTES_MAX), buffer)
+        found = super().read(min(len, _RECORD_BYTES_MAX), buffer)
+        if not self._has_looked:
+            self._has_looked, session, of_all = True, self.session, type(self)
+            if session is not None and session.has_ticket and self._began_after == of_all.renewals:
+                of_all.newest = session
+        return found
+
+    @classmethod
+    def renew(cls) -> None:
+        """Go on from no earlier handshake: its ticket says who we were then."""
+        cls.newest, cls.renewals = None, cls.renewals + 1
 
 
 @dataclass(frozen=True)
@@ -102,7 +127,7 @@ class ClusterAccess:
             context.verify_mode = ssl.CERT_NONE
         if self.certificate is not None:
             load_certificate(context, self.certificate)
-        context.sslobject_class = _Records
+        context.sslobject_class = type("Encryption", (_Encryption,), {})
         return context
 
 
@@ -116,6 +141,8 @@ def load_certificate(context: ssl.SSLContext, pair: ClientCertificate) -> None:
             context.load_cert_chain(file.name)
         except (ssl.SSLError, OSError) as error:
             raise _refused(f"the client certificate for Kubernetes cannot be used: {error}") from error
+    if issubclass(context.sslobject_class, _Encryption):
+        context.sslobject_class.renew()
 
 
 def cluster_access(kubeconfig: str | Path | None = None, context: str | None = None) -> ClusterAccess:
