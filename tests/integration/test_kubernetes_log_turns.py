@@ -50,6 +50,22 @@ async def test_a_log_that_ended_and_is_not_asked_for_is_read_a_moment_later(
     assert stdout(root) == b"line\n"
 
 
+async def test_the_log_of_a_pod_that_goes_is_awaited_and_not_read_before_its_turn(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.ENDS_AFTER_S", 0.3)
+    pods = Pods()
+    pods.write("p", b"line\n")
+    pods.end("p")
+    async with shipper(pods, root, streams=0, poll_every_s=1000) as ships:
+        ships.ship(KEY, "p")
+        ships.ended(KEY)
+        ended_at_s = asyncio.get_running_loop().time()
+        assert await ships.finished(KEY, 60, hurries=False)
+        assert asyncio.get_running_loop().time() > ended_at_s + 0.2
+    assert stdout(root) == b"line\n"
+
+
 async def test_a_stream_that_is_free_waits_before_it_follows_another_log(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
