@@ -172,7 +172,6 @@ class PlatformCommands(
         spec = await with_storages(spec, by, self._storages)
         spec = await with_dependencies(spec, by, self._store)
         check_virtual_cluster(by, spec.virtual_cluster, await self._known_clusters())
-        spec = with_queue(spec, self._queues)
         quotas = quotas_for(by.user, by.quotas, spec.virtual_cluster)
         check_size(by.user, quotas, spec.gpus_total)
         record_ = self._new_record(by, spec, await self._owner_keys(by, spec))
@@ -357,9 +356,10 @@ class PlatformCommands(
     def _new_record(self, by: Submitter, spec: JobSpec, owner_keys: tuple[str, ...]) -> JobRecord:
         # The clock of another server, which created the account, may be ahead of ours.
         now_ms = max(self._clock.now_ms(), by.since_ms)
-        bare, taken = hidden(spec)
+        # Not in the file that its owner reads: a clone may go to another virtual cluster.
+        bare, taken = hidden(with_queue(spec, self._queues))
         return JobRecord(
-            job=new_job(self._identities.new(), plan_of(spec), now_ms),
+            job=new_job(self._identities.new(), plan_of(bare), now_ms),
             user=by.user,
             name=spec.name,
             virtual_cluster=spec.virtual_cluster,

@@ -123,7 +123,7 @@ class KueueRequest(OpenSection):
     """The queue of Kueue that admits the job."""
 
     queue: Annotated[str, Field(min_length=1)] | None = optional(
-        "The LocalQueue of the job's virtual cluster, which a submission adds.", "team-a"
+        "The LocalQueue of the job's virtual cluster, which is used also if the file does not name it.", "team-a"
     )
 
 

@@ -67,6 +67,11 @@ async def reasons(servers: Servers, name: str) -> list[str]:
     return [event.event.reason for event in await servers.events(name)]
 
 
+async def config_of(servers: Servers, name: str) -> str:
+    """Return the file of a job, as its owner reads it."""
+    return await servers.queries.config((await servers.row(name)).id) or ""
+
+
 def test_a_job_is_held_until_it_is_admitted_and_withdrawn_once_it_is_over() -> None:
     async def story(servers: Servers) -> None:
         queue = await with_queue(servers)
@@ -155,6 +160,8 @@ def test_a_job_stays_as_it_was_admitted() -> None:
         with pytest.raises(InvalidProtocol, match="admitted by the Kueue queue 'team-a'"):
             await servers.submit("other", extras={"kueue": {"queue": "team-b"}})
         await servers.submit("same", extras={"kueue": {"queue": "team-a"}})
+        assert "kueue" not in await config_of(servers, "train")
+        assert "kueue" in await config_of(servers, "same")
         with pytest.raises(InvalidProtocol, match="at most 8 task roles"):
             await servers.submit("wide", roles={f"role{number}": {} for number in range(9)})
 
