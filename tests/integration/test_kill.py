@@ -29,7 +29,7 @@ from tests.fork_server import start_pai
 from tests.ports import free_port
 
 pytestmark = pytest.mark.full
-KILLS: Final = int(os.environ.get("PAI_KILLS", "6"))
+KILLS: Final = int(os.environ.get("PAI_KILLS", "4"))
 SEED: Final = int(os.environ.get("PAI_KILL_SEED", "1"))
 # The lock is held by the shell and its children for as long as any of them lives.
 TASK: Final = """\
