@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, distribution, distributions
 from pathlib import Path
 from typing import Final
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.kube.node import RealNode
 
@@ -43,13 +46,40 @@ def _collect(made: Path) -> None:
         # The pip of the tests does as well as one of the environment's own, which takes seconds to install.
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
         pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
-        install = [*pip, "install", "--quiet", "--no-compile", f"{ROOT}[{extras}]"]
+        install = [*pip, "install", "--quiet", "--no-compile", "--no-deps", str(ROOT)]
         installed = subprocess.run(install, capture_output=True, text=True, check=False)
         if installed.returncode != 0:
             pytest.skip(f"no package index for the image: {installed.stderr[-200:]}")
+        where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+        packages = Path(subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip())
+        try:
+            _copy_dependencies(packages, extras.split(","))
+        except PackageNotFoundError as error:
+            pytest.skip(f"no package {error} for the image; it is in the dependency group dev")
         collect = [python, str(ROOT / "deploy/collect.py"), str(made)]
         collected = subprocess.run(collect, capture_output=True, text=True, check=False)
     assert collected.returncode == 0, collected.stderr
+
+
+def _copy_dependencies(packages: Path, extras: Sequence[str]) -> None:
+    """Copy what the openpai in a directory of packages needs: from those of the tests, as pip would take long to do."""
+    (openpai,) = distributions(name="openpai", path=[str(packages)])
+    left, seen = [(openpai, tuple(extras))], set[tuple[str, tuple[str, ...]]]()
+    while left:
+        needing, chosen = left.pop()
+        for requirement in map(Requirement, needing.requires or ()):
+            marker, more = requirement.marker, tuple(sorted(requirement.extras))
+            is_needed = marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *chosen))
+            if not is_needed or (requirement.name, more) in seen:
+                continue
+            needed = distribution(requirement.name)
+            seen.add((requirement.name, more))
+            left.append((needed, more))
+            for file in needed.files or ():
+                # Not the programs of packages, which lie beside Python.
+                if ".." not in file.parts and file.suffix != ".pyc" and not (packages / file).exists():
+                    (packages / file).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(needed.locate_file(file), packages / file)  # type: ignore[arg-type]
 
 
 def build_image(made: Path, archive: Path, name: str) -> Path:
