@@ -8,7 +8,7 @@ event: pods that do not start, nodes that do not answer, and pods that stay alth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from heapq import nsmallest
 from sys import intern
@@ -177,13 +177,15 @@ class Watcher:
 
     async def look_forever(self) -> None:
         """Look periodically at what changes without an event."""
+        slow: list[PodAttempt] = []
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             pods = self._pods
             # While the API server is away, what is known is old.
             if pods is None or pods.trouble is not None:
                 continue
-            await self._read_events(pods)
+            await self._read_events(slow)
+            slow = []
             silent = self._nodes.silent()
             # Thousands of attempts share some hundred nodes, and must not keep the loop from everything else.
             gone: dict[str, bool] = {"": False}
@@ -193,6 +195,8 @@ class Watcher:
                     await let_others_go_first()
                 if attempt.exit is not None or not attempt.uid or attempt.is_fence:
                     continue
+                if attempt.is_starting and now_s - attempt.waits_since_s > EVENTS_AFTER_S:
+                    slow.append(attempt)
                 if attempt.node not in gone:
                     gone[attempt.node] = self._nodes.is_certainly_gone(attempt.node)
                 # Each change of a pod is looked at as it comes.
@@ -330,16 +334,13 @@ class Watcher:
         elif (found.message, found.step) != (attempt.message, attempt.step):
             self._register.progressed(attempt, found.message, found.step)
 
-    async def _read_events(self, pods: Reflector[Pod]) -> None:
-        """Read the events of some pods that have been starting for long."""
+    async def _read_events(self, starting: Sequence[PodAttempt]) -> None:
+        """Read the events of some of the pods that have been starting for long."""
         now_s = asyncio.get_running_loop().time()
         slow = [
             attempt
-            for attempt in self._register
-            if attempt.is_starting
-            and not attempt.is_fence
-            and now_s - attempt.waits_since_s > EVENTS_AFTER_S
-            and now_s - self._events.get(attempt.name, (0.0, None))[0] > _EVENTS_EVERY_S
+            for attempt in starting
+            if attempt.is_starting and now_s - self._events.get(attempt.name, (0.0, None))[0] > _EVENTS_EVERY_S
         ]
         at_once = _EVENTS_WHEN_BUSY if self._is_busy() else _EVENTS_AT_ONCE
         longest_ago = nsmallest(at_once, slow, key=lambda attempt: self._events.get(attempt.name, (0.0, None))[0])
