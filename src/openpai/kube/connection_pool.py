@@ -172,7 +172,7 @@ class _Pooled(asyncio.Protocol):
     """A connection of the pool."""
 
     __slots__ = (
-        "_all", "_head_bytes", "_is_bounded", "_is_read_to_the_end", "_loop", "_parser", "_parts", "_retry_after",
+        "_all", "_head_bytes", "_is_bounded", "_loop", "_parser", "_parts", "_retry_after",
         "_size", "_status", "_transport", "_waiting", "idle_since_s",
     )  # fmt: skip
 
@@ -224,7 +224,7 @@ class _Pooled(asyncio.Protocol):
         self._retry_after: str | None = None
         self._parts: list[bytes] = []
         self._size = self._head_bytes = 0
-        self._is_bounded = self._is_read_to_the_end = False
+        self._is_bounded = False
 
     # What the event loop calls.
 
