@@ -74,6 +74,7 @@ class WholeLeader:
         self.scheduler = self.steady = OneTime(again_ms)
         self.turns, self.turn_s = 0, 0.0
         self.backend = OneNews()
+        self.admits = None
         self.active = ActiveJobs()
         self.nudges = Nudges()
         self.must_resync = False

@@ -47,7 +47,7 @@ async def test_tasks_are_measured_without_their_gpus_while_the_driver_hangs_or_f
     driver = Driver()
     measuring = HostMeasuring(StillClock(), Gpus(2, "H100"), cast("Any", lambda gpus: driver))
     attempt = cast("HostAttempt", SimpleNamespace(key=KEY, devices=(1,), directory=None))
-    monkeypatch.setattr("openpai.backends.host.measuring.reported", lambda directory: None)
+    monkeypatch.setattr("openpai.backends.host.measuring._reported", lambda directory: None)
     place = Place(KEY, session=1)
     monkeypatch.setattr(
         measuring._measuring, "measure", lambda places, now_ms: [TaskSample(KEY, now_ms, Counters(), 5)]
