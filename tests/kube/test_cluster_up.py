@@ -15,6 +15,7 @@ from openpai.app.cluster.target import target
 from openpai.cli.exits import Exit
 from openpai.kube.client import KubeClient
 from openpai.kube.config import cluster_access
+from tests.e2e.server import until
 from tests.kube.test_chart import Cluster, cluster, needs_helm
 from tests.outcome import Outcome, run_pai
 
@@ -142,8 +143,13 @@ def test_what_is_removed_leaves_its_data_and_the_next_installation_finds_them(pa
     assert cluster.get("secrets", "openpai-key")["data"] == key
     gone = pai("down", "--confirm", "test", "--delete-data", "--json")
     assert gone.code == 0, gone.err
-    for kind in ("secrets", "persistentvolumeclaims"):
-        assert not cluster.labelled(kind, "app.kubernetes.io/instance=openpai")
+
+    def is_gone() -> bool:
+        kinds = ("secrets", "persistentvolumeclaims")
+        return not any(cluster.labelled(kind, "app.kubernetes.io/instance=openpai") for kind in kinds)
+
+    # A claim that was deleted is there until a controller has seen that no pod uses it.
+    until(is_gone, "the data of the platform are gone")
 
 
 def test_a_chart_that_refuses_values_says_why_and_nothing_is_there_to_go_back_to(pai: Pai, cluster: Cluster) -> None:
