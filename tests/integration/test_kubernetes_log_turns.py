@@ -15,9 +15,9 @@ __all__ = ["root"]
 OTHER = AttemptKey("job", 0, "other", 0, 0)
 
 
-def end_both(pods: Pods, ships: LogShipper) -> None:
-    """Let two containers write a line and end."""
-    for key in (KEY, OTHER):
+def end(pods: Pods, ships: LogShipper, *keys: AttemptKey) -> None:
+    """Let containers write a line and end."""
+    for key in keys:
         pods.write(key.role, b"line\n")
         pods.end(key.role)
         ships.ship(key, key.role)
@@ -28,7 +28,7 @@ async def test_a_log_that_ended_waits_until_it_is_asked_for(root: Path) -> None:
     """Those of a gang end together, just when the next gang is to be decided about."""
     pods = Pods()
     async with shipper(pods, root, streams=0, poll_every_s=1000) as ships:
-        end_both(pods, ships)
+        end(pods, ships, KEY, OTHER)
         assert await ships.finished(OTHER, 60)
         assert pods.requests == 1
         assert not ships.is_complete(KEY)
@@ -41,11 +41,8 @@ async def test_a_log_that_ended_and_is_not_asked_for_is_read_a_moment_later(
 ) -> None:
     monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.ENDS_AFTER_S", 0.05)
     pods = Pods()
-    pods.write("p", b"line\n")
-    pods.end("p")
     async with shipper(pods, root, streams=0, poll_every_s=1000) as ships:
-        ships.ship(KEY, "p")
-        ships.ended(KEY)
+        end(pods, ships, KEY)
         await until(lambda: ships.is_complete(KEY))
     assert stdout(root) == b"line\n"
 
@@ -55,11 +52,8 @@ async def test_the_log_of_a_pod_that_goes_is_awaited_and_not_read_before_its_tur
 ) -> None:
     monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.ENDS_AFTER_S", 0.3)
     pods = Pods()
-    pods.write("p", b"line\n")
-    pods.end("p")
     async with shipper(pods, root, streams=0, poll_every_s=1000) as ships:
-        ships.ship(KEY, "p")
-        ships.ended(KEY)
+        end(pods, ships, KEY)
         ended_at_s = asyncio.get_running_loop().time()
         assert await ships.finished(KEY, 60, hurries=False)
         assert asyncio.get_running_loop().time() > ended_at_s + 0.2
@@ -122,7 +116,7 @@ async def test_a_log_that_is_forgotten_just_when_it_is_read_keeps_no_reader(
     monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.ENDS_AT_ONCE", 1)
     pods = Pods()
     async with shipper(pods, root, streams=0, poll_every_s=1000) as ships:
-        end_both(pods, ships)
+        end(pods, ships, KEY, OTHER)
         waits = asyncio.create_task(ships.finished(KEY, 60))
         await asyncio.sleep(0)
         ships.forget(KEY)

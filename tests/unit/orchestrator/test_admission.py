@@ -113,17 +113,19 @@ def test_a_running_job_that_loses_its_admission_leaves_and_runs_again_once_it_is
     live(story)
 
 
-def test_a_job_that_loses_its_admission_while_it_waits_for_room_is_held_again() -> None:
+@pytest.mark.parametrize("is_gang", [True, False])
+def test_a_job_that_loses_its_admission_while_it_waits_for_room_is_held_again(is_gang: bool) -> None:
     async def story(servers: Servers) -> None:
         queue = await with_queue(servers)
         first = (await servers.submit("first", instances=16, command="sleep 100")).job
         queue.say(first, AdmissionState.ADMITTED)
         await servers.in_phase("first", "running")
-        second = (await servers.submit("second", command="sleep 10")).job
+        second = (await servers.submit("second", command="sleep 10", extras={"gangAllocation": is_gang})).job
         queue.say(second, AdmissionState.ADMITTED)
         await servers.in_phase("second", "queued")
         queue.say(second, AdmissionState.EVICTED, "others go first")
         await servers.in_phase("second", "held")
+        assert not servers.leader.scheduler.queue("default")
         await servers.in_phase("first", "succeeded")
         assert (await servers.row("second")).phase == "held"
         assert await reasons(servers, "second") == ["Submitted", "Released", "AdmissionLost"]
