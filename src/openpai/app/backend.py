@@ -178,12 +178,12 @@ def labels_in(text: str | None) -> dict[str, str]:
 
 def queues_in(text: str | None) -> dict[str, str]:
     """Return the LocalQueues of `VIRTUAL-CLUSTER=QUEUE,...`. Raises Refused for anything else."""
-    found = labels_in(text)
-    for name, queue in found.items():
-        if not _QUEUE.fullmatch(queue):
-            message = f"virtual cluster {name}: {queue} is no name of a LocalQueue"
+    pairs = [pair.partition("=") for pair in (text or "").replace(",", " ").split()]
+    for name, equals, queue in pairs:
+        if not name or not _QUEUE.fullmatch(queue):
+            message = f"{name}{equals}{queue} is no virtual cluster with its LocalQueue"
             raise BadConfiguration(message, "write virtual-cluster=local-queue, with commas between several")
-    return found
+    return {name: queue for name, _, queue in pairs}
 
 
 def gpus_in(text: str | None) -> tuple[tuple[str, ...], dict[str, str]]:
