@@ -39,6 +39,9 @@ async def heed_admissions(leader: Leader, admits: AdmitsJobs) -> None:
         elif found.job.phase is JobPhase.HELD:
             leader.active.hold(found)
             leader.nudges.work.set()
+        elif found.job.phase is JobPhase.BACKING_OFF:
+            # It holds nothing: what others need of its quota is given back now, and not when it is tried again.
+            is_admitted(leader, found)
         elif admission.state in (AdmissionState.EVICTED, AdmissionState.GONE):
             reason = admission.message or "its Workload was deleted"
             why = f"the queue {queue_of(found.spec.extras)} of Kueue took its admission back: {reason}"

@@ -135,6 +135,24 @@ def test_a_job_that_loses_its_admission_while_it_waits_for_room_is_held_again(is
     live(story)
 
 
+def test_a_job_that_waits_for_its_next_try_gives_its_quota_back_at_once() -> None:
+    async def story(servers: Servers) -> None:
+        queue = await with_queue(servers)
+        id_ = (await servers.submit("train", command="sleep 5; exit 137")).job
+        queue.say(id_, AdmissionState.ADMITTED)
+
+        async def waits_for_long() -> bool:
+            row = await servers.row("train")
+            return row.phase == "backing_off" and row.attempt >= 4
+
+        await servers.until(waits_for_long)
+        queue.say(id_, AdmissionState.EVICTED, "others go first")
+        await servers.until(lambda: as_answer(queue.asked_again == [id_]), within_s=2)
+        assert (await servers.row("train")).phase == "backing_off"
+
+    live(story)
+
+
 def test_a_retry_keeps_the_admission_and_another_leader_goes_on_with_it() -> None:
     async def story(servers: Servers) -> None:
         queue = await with_queue(servers)
