@@ -7,53 +7,35 @@ import contextlib
 import os
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import pytest_asyncio
 import yaml
 from cryptography.fernet import Fernet
 
 from openpai.app.clock import SystemClock
+from openpai.app.kueue_check import check_kueue
 from openpai.backends.kubernetes.admission import KueueAdmission
+from openpai.backends.kubernetes.backend import KubernetesBackend
+from openpai.backends.kubernetes.options import KubernetesOptions
+from openpai.backends.kubernetes.seals import Seals
 from openpai.kube.client import KubeClient
 from openpai.kube.config import cluster_access
-from openpai.kube.errors import KubeError
 from openpai.kube.objects.kinds import NAMESPACES, kind
 from openpai.kube.objects.kueue import WORKLOADS
 from openpai.ports.admission import Admission, AdmissionRequest, AdmissionState, TasksAsked
 from tests.kube.certificates import Authority
 from tests.kube.fake_nodes import FakeNodes
+from tests.kube.kueue_world import kueue
 from tests.kube.server import ASSETS, ControlPlane, control_plane, die_with_parent, why_not
 from tests.kube.servers import Replica, server, until
 from tests.ports import free_port
 
-_CRDS: Final = kind(
-    "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", is_namespaced=False
-)
-_ANY: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_DEFINITION: Final = {
-    "metadata": {
-        "name": "workloads.kueue.x-k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
-    },
-    "spec": {
-        "group": "kueue.x-k8s.io",
-        "scope": "Namespaced",
-        "names": {"kind": "Workload", "plural": "workloads", "singular": "workload", "listKind": "WorkloadList"},
-        "versions": [
-            {
-                "name": "v1beta1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _ANY, "status": _ANY}}},
-                "subresources": {"status": {}},
-            }
-        ],
-    },
-}
+__all__ = ["kueue"]
+
 _ASKED: Final = AdmissionRequest("j1", "ann~train", "team-a", 10, (TasksAsked("Worker_A", 2, 4, 1024, 1),))
 
 
@@ -93,28 +75,20 @@ class Moves:
         await self._kube.patch(WORKLOADS, name, body, self._namespace, subresource="status")
 
 
-@pytest_asyncio.fixture
-async def moves(kube: KubeClient, kube_namespace: str) -> Moves:
-    with contextlib.suppress(KubeError):  # it is there already
-        await kube.create(_CRDS, _DEFINITION)
-
-    async def is_served() -> bool:
-        with contextlib.suppress(KubeError):
-            await kube.list(WORKLOADS, kube_namespace)
-            return True
-        return False
-
-    await until(is_served)
+@pytest.fixture
+def moves(kube: KubeClient, kube_namespace: str, kueue: None) -> Moves:
     return Moves(kube, kube_namespace)
 
 
 @contextlib.asynccontextmanager
-async def admission_of(kube: KubeClient, namespace: str, gpus: str = "nvidia.com/gpu") -> AsyncIterator[KueueAdmission]:
+async def admission_of(
+    kube: KubeClient, namespace: str, gpus: str = "nvidia.com/gpu", *, scope: str = "scope"
+) -> AsyncIterator[KueueAdmission]:
     """Return the admission of a platform."""
     admission = KueueAdmission(
         kube,
         namespace,
-        "scope",
+        scope,
         SystemClock(),
         tolerations=[{"key": "gpu", "operator": "Exists"}],
         gpu_resource=lambda: gpus,
@@ -182,20 +156,69 @@ async def test_a_job_that_asks_for_something_else_gets_a_new_workload(
     async with admission_of(kube, kube_namespace) as admission:
         admission.request(_ASKED)
         made = await moves.one()
-        admission.request(AdmissionRequest("j1", "ann~train", "team-a", 100, _ASKED.tasks))
+        admission.request(replace(_ASKED, queue="team-b"))
 
         async def is_new() -> bool:
-            return [each.spec["priority"] for each in await moves.workloads()] == [100]
+            return [each.spec["queueName"] for each in await moves.workloads()] == ["team-b"]
 
         await until(is_new)
         assert (await moves.one()).uid != made.uid
 
 
+async def test_another_priority_changes_the_workload_and_not_its_admission(
+    kube: KubeClient, kube_namespace: str, moves: Moves
+) -> None:
+    async with admission_of(kube, kube_namespace) as admission:
+        admission.request(_ASKED)
+        made = await moves.one()
+        await moves.say(made.name, {"clusterQueue": "all"}, QuotaReserved=("True", ""), Admitted=("True", ""))
+        await until_state(admission, AdmissionState.ADMITTED)
+    async with admission_of(kube, kube_namespace) as another:
+        another.change(replace(_ASKED, priority=100))  # while it runs, and this server knows nothing of it yet
+
+        async def is_changed() -> bool:
+            return [each.spec["priority"] for each in await moves.workloads()] == [100]
+
+        await until(is_changed)
+        assert (await moves.one()).uid == made.uid
+        assert another.state("j1").state is AdmissionState.ADMITTED
+        reserved = {"QuotaReserved": ("True", ""), "Admitted": ("True", ""), "Evicted": ("True", "others go first")}
+        await moves.say(made.name, {"clusterQueue": "all"}, **reserved)
+        await until_state(another, AdmissionState.EVICTED, "others go first")
+        another.request(_ASKED)  # it has left, and its priority changed meanwhile
+        await until_state(another, AdmissionState.WAITING, "the job has left after its eviction")
+        after = await moves.one()
+        assert (after.uid, after.spec["priority"]) == (made.uid, 10)
+
+
+async def test_a_server_without_queues_removes_what_an_earlier_one_asked_for(
+    kube_api: Path, kube: KubeClient, kube_namespace: str, moves: Moves
+) -> None:
+    scope = Seals(b"secret", kube_namespace).scope
+    async with admission_of(kube, kube_namespace) as others, admission_of(kube, kube_namespace, scope=scope) as own:
+        others.request(_ASKED)
+        other = await moves.one()
+        own.request(_ASKED)
+
+        async def are_both() -> bool:
+            return len(await moves.workloads()) == 2
+
+        await until(are_both)
+    options = KubernetesOptions(namespace=kube_namespace)
+    backend = KubernetesBackend(cluster_access(kube_api), b"secret", SystemClock(), options)
+    await backend.open()
+    try:
+        assert (await moves.one()).uid == other.uid
+    finally:
+        await backend.close()
+
+
 async def test_a_job_reads_why_its_workload_could_not_be_written(kube: KubeClient, kube_namespace: str) -> None:
     async with admission_of(kube, "no-such-namespace") as admission:
         admission.request(_ASKED)
-        await admission.news()
-        assert "no-such-namespace" in admission.state("j1").message
+        async with asyncio.timeout(30):
+            while "no-such-namespace" not in admission.state("j1").message:
+                assert "j1" in await admission.news()
 
 
 # With Kueue itself.
@@ -235,11 +258,12 @@ _QUEUES: Final = """
               - {name: memory, nominalQuota: 100Gi}
               - {name: nvidia.com/gpu, nominalQuota: 2}
 - {apiVersion: kueue.x-k8s.io/v1beta1, kind: LocalQueue, metadata: {name: team-a}, spec: {clusterQueue: all}}
+- {apiVersion: kueue.x-k8s.io/v1beta1, kind: LocalQueue, metadata: {name: team-b}, spec: {clusterQueue: none}}
 """
 
 
 @pytest.fixture
-def kueue() -> Iterator[ControlPlane]:
+def real_kueue() -> Iterator[ControlPlane]:
     """A Kubernetes with Kueue: its manager lies beside the other binaries, its definitions in kueue-crds there."""
     if reason := why_not("kueue", "kubectl") or ("only root can start Kueue here" if os.geteuid() else ""):
         pytest.skip(reason)
@@ -268,25 +292,35 @@ def kueue() -> Iterator[ControlPlane]:
 
 
 @pytest.mark.full
-async def test_kueue_admits_evicts_and_admits_again(kueue: ControlPlane, tmp_path: Path) -> None:
+async def test_kueue_admits_evicts_and_admits_again(real_kueue: ControlPlane, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o700)
     async with contextlib.AsyncExitStack() as stack:
-        kube = await stack.enter_async_context(KubeClient(cluster_access(kueue.kubeconfig)))
+        kube = await stack.enter_async_context(KubeClient(cluster_access(real_kueue.kubeconfig)))
         await kube.create(NAMESPACES, {"metadata": {"name": "jobs"}})
         for body in yaml.safe_load(_QUEUES):
             where = "jobs" if body["kind"] == "LocalQueue" else ""
             plural = f"{body['kind'].lower()}s"
             await kube.create(kind(body["apiVersion"], body["kind"], plural, is_namespaced=bool(where)), body, where)
+        await until(lambda: _knows_its_queues(kube))
         nodes = await stack.enter_async_context(FakeNodes(kube, "jobs"))
         await nodes.add(2)
         options = {
-            "kubeconfig": kueue.kubeconfig, "kube_namespace": "jobs", "node_selector": nodes.label,
+            "kubeconfig": real_kueue.kubeconfig, "kube_namespace": "jobs", "node_selector": nodes.label,
             "kueue_queues": "default=team-a",
         }  # fmt: skip
         pai = await stack.enter_async_context(server(tmp_path, Fernet.generate_key().decode(), **options))
         await pai.submit("first")
         await until(lambda: _is(pai, "first", "RUNNING"))
         (older,) = await kube.list(WORKLOADS, "jobs")
+        changed = await pai.client.put("/api/v2/jobs/admin~first/priority", json={"value": "prod"})
+        assert changed.status_code == 200, changed.text
+
+        async def is_more_urgent() -> bool:
+            (now,) = await kube.list(WORKLOADS, "jobs")
+            return now.uid == older.uid and now.is_("Admitted") and now.spec.priority == 100
+
+        await until(is_more_urgent)
+        await pai.client.put("/api/v2/jobs/admin~first/priority", json={"value": "test"})
 
         async def is_older() -> bool:
             # Kueue compares times of whole seconds.
@@ -315,6 +349,18 @@ async def test_kueue_admits_evicts_and_admits_again(kueue: ControlPlane, tmp_pat
             return not await kube.list(WORKLOADS, "jobs")
 
         await until(is_empty)
+
+
+async def _knows_its_queues(kube: KubeClient) -> bool:
+    async def all_allowed(*_: object) -> list[str]:
+        return []
+
+    queues = {"default": "team-a", "vision": "team-b", "speech": "team-c"}
+    found = await check_kueue(kube, "jobs", queues, all_allowed)
+    assert found[-1].message == "the LocalQueue team-c, for jobs of speech, does not exist in jobs"
+    assert found[-1].advice.endswith("which has team-a, team-b")
+    states = [finding.state for finding in found]
+    return states == ["ok", "ok", "fault", "fault"] and "admits nothing now" in found[2].message
 
 
 async def _is(pai: Replica, name: str, state: str) -> bool:

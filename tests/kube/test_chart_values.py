@@ -77,7 +77,7 @@ def test_rights_on_workloads_of_kueue_come_with_the_setting_that_needs_them() ->
     rendered = template("--set", "settings.kueue-queues=vision=team-vision")
     assert rendered.returncode == 0, rendered.stderr
     assert _rights(rendered.stdout, groups) == {
-        "workloads": ["get", "list", "watch", "create", "delete"],
+        "workloads": ["get", "list", "watch", "create", "patch", "delete"],
         "workloads/status": ["patch"],
     }
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from openpai.app import cluster_check, main
@@ -16,14 +17,20 @@ from openpai.kube.client import KubeClient
 from openpai.kube.config import cluster_access
 from openpai.kube.objects import NAMESPACES
 from openpai.kube.objects.kinds import kind
+from openpai.kube.objects.kueue import WORKLOADS
 from tests.kube.fake_nodes import FakeNodes
+from tests.kube.kueue_world import LOCAL_QUEUES, kueue
 from tests.outcome import run_pai
 
+__all__ = ["kueue"]
 
-async def findings(kubeconfig: Path, namespace: str) -> dict[str, list[Finding]]:
+
+async def findings(
+    kubeconfig: Path, namespace: str, queues: Mapping[str, str] | None = None
+) -> dict[str, list[Finding]]:
     """Return what is found, by what it is about."""
     found: dict[str, list[Finding]] = {}
-    for finding in await cluster_check._findings(cluster_access(kubeconfig), namespace):
+    for finding in await cluster_check._findings(cluster_access(kubeconfig), namespace, queues):
         found.setdefault(finding.what, []).append(finding)
     return found
 
@@ -70,6 +77,67 @@ async def test_missing_rights_are_listed(kube_api: Path, kube_namespace: str, tm
     found = await findings(limited, kube_namespace)
     assert f"get pods in {kube_namespace}" in found["rights"][0].message
     assert found["nodes"][0].state == "fault"
+
+
+async def test_what_jobs_that_kueue_admits_need_is_looked_at(
+    kube_api: Path, kube: KubeClient, kube_namespace: str, tmp_path: Path, kueue: None
+) -> None:
+    queues = {"vision": "team-vision", "speech": "speech", "robots": "team-vision"}
+    found = (await findings(kube_api, kube_namespace, queues))["Kueue"]
+    assert [finding.state for finding in found] == ["ok", "fault", "fault"]
+    assert found[0].message == "the cluster serves kueue.x-k8s.io/v1beta1"
+    absent = f"the LocalQueue team-vision, for jobs of vision, robots, does not exist in {kube_namespace}"
+    assert (found[1].message, found[1].advice) == (absent, f"create it, or name another one of {kube_namespace}")
+
+    kinds = {"apiVersion": LOCAL_QUEUES.api_version, "kind": LOCAL_QUEUES.name}
+    body = {**kinds, "metadata": {"name": "team-vision"}, "spec": {"clusterQueue": "all"}}
+    await kube.create(LOCAL_QUEUES, body, kube_namespace)
+    _, silent, missing = (await findings(kube_api, kube_namespace, queues))["Kueue"]
+    assert silent.state == "warning"
+    assert "Kueue has said nothing yet about the LocalQueue team-vision" in silent.message
+    assert "which has team-vision" in missing.advice
+    for status, state in (("False", "fault"), ("True", "ok")):
+        condition = {"type": "Active", "status": status, "message": "Can't submit new workloads to clusterQueue"}
+        written = {"status": {"conditions": [condition]}}
+        await kube.patch(LOCAL_QUEUES, "team-vision", written, kube_namespace, subresource="status")
+        _, queue, _ = (await findings(kube_api, kube_namespace, queues))["Kueue"]
+        assert queue.state == state
+        assert ("admits nothing now: Can't submit new workloads" in queue.message) is (state == "fault")
+
+    limited = changed(kube_api, tmp_path, lambda config: config["users"][0]["user"].update({"as": "someone"}))
+    _, rights, queue, _ = (await findings(limited, kube_namespace, queues))["Kueue"]
+    assert rights.state == "fault"
+    for right in ("list", "watch", "create", "patch", "delete"):
+        assert f"{right} workloads in {kube_namespace}" in rights.message
+    assert f"patch workloads/status in {kube_namespace}" in rights.message
+    assert queue.state == "warning"
+    assert "cannot be looked for" in queue.message
+
+
+async def test_a_cluster_without_kueue_or_with_another_version_is_a_fault(
+    kube_api: Path, kube_namespace: str, kueue: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Kueue" not in await findings(kube_api, kube_namespace)
+    monkeypatch.setattr("openpai.kube.objects.kueue.VERSIONS", ("kueue.x-k8s.io/v1beta3",))
+    (found,) = (await findings(kube_api, kube_namespace, {"vision": "team-vision"}))["Kueue"]
+    assert found.message == "it serves kueue.x-k8s.io as v1beta1, and this server knows v1beta3"
+    monkeypatch.setattr("openpai.kube.objects.kueue.GROUP", "absent.example.org")
+    (found,) = (await findings(kube_api, kube_namespace, {"vision": "team-vision"}))["Kueue"]
+    assert found.state == "fault"
+    assert found.advice == "install Kueue, or start the server without --kueue-queues"
+
+
+async def test_workloads_without_a_queue_are_named(
+    kube_api: Path, kube: KubeClient, kube_namespace: str, kueue: None
+) -> None:
+    labels = {"openpai/part": "admission"}
+    kinds = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.name}
+    body = {**kinds, "metadata": {"name": "pai-1", "labels": labels}, "spec": {}}
+    await kube.create(WORKLOADS, body, kube_namespace)
+    (found,) = (await findings(kube_api, kube_namespace))["Kueue"]
+    assert found.message.startswith(f"1 Workload of jobs is in {kube_namespace}")
+    command = f"kubectl delete workloads.kueue.x-k8s.io -n {kube_namespace} -l openpai/part=admission"
+    assert command in found.advice
 
 
 async def test_a_cluster_that_does_not_answer_is_one_fault(kube_api: Path, tmp_path: Path) -> None:

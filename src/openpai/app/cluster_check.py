@@ -6,12 +6,14 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from openpai.app.check import Finding, report
+from openpai.app.kueue_check import check_kueue
 from openpai.cli.options import option
 from openpai.cli.output import Json
 from openpai.protocol.errors import BadConfiguration
@@ -53,15 +55,25 @@ Context = Annotated[str | None, option("--kube-context", "Context in the kubecon
 Namespace = Annotated[
     str | None, option("--kube-namespace", "Namespace of the pods of tasks [default: that of the context].")
 ]
+Queues = Annotated[
+    str | None, option("--kueue-queues", "LocalQueues of Kueue that the server will use: virtual-cluster=queue,...")
+]
 
 
 def check(
-    kubeconfig: Kubeconfig = None, kube_context: Context = None, kube_namespace: Namespace = None, json: Json = False
+    kubeconfig: Kubeconfig = None,
+    kube_context: Context = None,
+    kube_namespace: Namespace = None,
+    kueue_queues: Queues = None,
+    json: Json = False,
 ) -> None:
-    """Check versions, rights, nodes, GPUs, namespace, storage classes and clocks of a Kubernetes cluster.
+    """Check versions, rights, nodes, GPUs, namespace, storage classes, clocks and Kueue of a Kubernetes cluster.
 
     It creates nothing, and exits with 1 if there is a fault. Run it with the credentials that the server will have.
     """
+    from openpai.app.backend import queues_in
+
+    queues = queues_in(kueue_queues)
     try:
         from openpai.kube.config import cluster_access
     except ModuleNotFoundError as error:
@@ -69,11 +81,11 @@ def check(
         raise BadConfiguration(f"Kubernetes needs {error.name}", advice) from error
     access = cluster_access(kubeconfig, kube_context)
     namespace = kube_namespace or access.namespace
-    findings = asyncio.run(_findings(access, namespace))
+    findings = asyncio.run(_findings(access, namespace, queues))
     report(findings, {"server": access.server, "namespace": namespace}, as_json=json)
 
 
-async def _findings(access: Any, namespace: str) -> list[Finding]:
+async def _findings(access: Any, namespace: str, queues: Mapping[str, str] | None = None) -> list[Finding]:
     from openpai.kube.client import KubeClient
     from openpai.kube.errors import KubeError
 
@@ -89,6 +101,7 @@ async def _findings(access: Any, namespace: str) -> list[Finding]:
             ("nodes", lambda: check_nodes(client, namespace)),
             ("storage classes", lambda: check_storage_classes(client)),
             ("pods", lambda: _pod(client, namespace)),
+            ("Kueue", lambda: check_kueue(client, namespace, queues or {}, partial(_refused, client, namespace))),
         )
         for what, look in looks:
             try:

@@ -6,23 +6,33 @@ What a queue takes back is preempted, waits for its admission again, and keeps i
 
 from __future__ import annotations
 
+from typing import Final
+
 from openpai.lifecycle.facts import AdmissionLost
 from openpai.lifecycle.model import JobPhase
+from openpai.orchestrator import gangs
 from openpai.orchestrator.changes import JobUpdate
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.recording import change_jobs
-from openpai.ports.admission import AdmissionRequest, AdmissionState, AdmitsJobs, TasksAsked
+from openpai.ports.admission import AdmissionState, AdmitsJobs
 from openpai.ports.store import JobRecord
 from openpai.protocol.admission import queue_of
 from openpai.scheduler.model import Wait, Why
 
+_LOST: Final = {
+    AdmissionState.EVICTED: "it was evicted",
+    AdmissionState.GONE: "its Workload was deleted",
+    AdmissionState.WAITING: "its Workload is not admitted",
+}
+"""What a job that was released has lost its admission by."""
+
 
 def is_admitted(leader: Leader, found: JobRecord) -> bool:
     """Return whether a held job may go to the scheduler; ask for it to be admitted if it may not yet."""
-    admits, queue = leader.admits, queue_of(found.spec.extras)
-    if not queue or admits is None:
+    admits, asked = leader.admits, gangs.admission_request(found)
+    if asked is None or admits is None:
         return True
-    admits.request_admission(_request(found, queue))
+    admits.request_admission(asked)
     return admits.admission(found.job.id).state is AdmissionState.ADMITTED
 
 
@@ -42,8 +52,8 @@ async def heed_admissions(leader: Leader, admits: AdmitsJobs) -> None:
         elif found.job.phase is JobPhase.BACKING_OFF:
             # It holds nothing: what others need of its quota is given back now, and not when it is tried again.
             is_admitted(leader, found)
-        elif admission.state in (AdmissionState.EVICTED, AdmissionState.GONE):
-            reason = admission.message or "its Workload was deleted"
+        elif admission.state in _LOST:
+            reason = admission.message or _LOST[admission.state]
             why = f"the queue {queue_of(found.spec.extras)} of Kueue took its admission back: {reason}"
             lost[id_] = JobUpdate((AdmissionLost(leader.clock.now_ms(), why),))
     if lost:
@@ -62,13 +72,3 @@ def waits_for_admission(leader: Leader, found: JobRecord) -> tuple[Wait, ...]:
     message = f"the queue {queue} of Kueue has not admitted it{f': {reason}' if reason else ''}"
     advice = "wait, or submit it to a virtual cluster that Kueue does not admit"
     return (Wait(f"{found.job.id}/{found.job.attempt}", Why.WAITS_FOR_ADMISSION, message, advice),)
-
-
-def _request(found: JobRecord, queue: str) -> AdmissionRequest:
-    instances = {role.name: role.instances for role in found.job.plan.roles}
-    tasks = tuple(
-        TasksAsked(role.name, instances[role.name], need.cpus, need.memory_mb, need.gpus)
-        for role in found.spec.task_roles
-        for need in (role.resources,)
-    )
-    return AdmissionRequest(found.job.id, found.full_name, queue, found.priority, tasks)

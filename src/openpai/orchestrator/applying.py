@@ -90,15 +90,24 @@ def apply_saved(leader: Leader, before: JobRecord, after: JobRecord, changed: Co
         active.searched.pop(id_, None)
     else:
         active.records[id_] = after
-        if after.job.phase is JobPhase.HELD and before.job.phase is not JobPhase.HELD:
-            active.hold(after)
-            leader.nudges.work.set()
+        if after.job.phase is JobPhase.HELD:
+            if before.job.phase is not JobPhase.HELD or before.priority != after.priority:
+                active.hold(after)
+                leader.nudges.work.set()
+        elif before.priority != after.priority:
+            change_admission(leader, after)
         # The attempt has its verdict: every task that is alive has to end.
         is_ending_now = after.job.phase is JobPhase.ENDING and before.job.phase is not JobPhase.ENDING
         if active.act_on(after.job, None if is_ending_now else changed):
             leader.nudges.work.set()
     if after.job.retry_at_ms or after.time_limit_ms or _backs_off(after.job, changed):
         leader.nudges.timers.set()
+
+
+def change_admission(leader: Leader, record: JobRecord) -> None:
+    """Bring what a queue of the cluster knows of a job that is not held up to date, if one admits it."""
+    if leader.admits is not None and (asked := gangs.admission_request(record)) is not None:
+        leader.admits.change_admission(asked)
 
 
 def _backs_off(job: Job, changed: Collection[TaskId] | None) -> bool:

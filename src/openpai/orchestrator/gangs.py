@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from openpai.lifecycle.model import Job, JobPhase, RolePlan, Task, TaskId, TaskPhase, Tasks
+from openpai.ports.admission import AdmissionRequest, TasksAsked
 from openpai.ports.store import JobRecord, Slot
+from openpai.protocol.admission import queue_of
 from openpai.protocol.placement import NO_PLACEMENT, Placement, RolePlacement, placement_of
 from openpai.scheduler.model import Ask, Gang, Group, Spot, Topology
 
@@ -147,6 +149,19 @@ def describe(
             excluded_nodes=excluded,
             attempt=record.job.attempt,
         )
+
+
+def admission_request(record: JobRecord) -> AdmissionRequest | None:
+    """Return a job as the queue of the cluster knows it that admits it; None if none does."""
+    if not (queue := queue_of(record.spec.extras)):
+        return None
+    instances = {role.name: role.instances for role in record.job.plan.roles}
+    tasks = tuple(
+        TasksAsked(role.name, instances[role.name], need.cpus, need.memory_mb, need.gpus)
+        for role in record.spec.task_roles
+        for need in (role.resources,)
+    )
+    return AdmissionRequest(record.job.id, record.full_name, queue, record.priority, tasks)
 
 
 def has_changed(before: JobRecord, after: JobRecord) -> bool:

@@ -8,9 +8,9 @@ from typing import Final
 
 import structlog
 
-from openpai.lifecycle.model import TaskId
+from openpai.lifecycle.model import JobPhase, TaskId
 from openpai.orchestrator import gangs
-from openpai.orchestrator.applying import adopt
+from openpai.orchestrator.applying import adopt, change_admission
 from openpai.orchestrator.fairness import learn_accuracy, learn_run_times, learn_use
 from openpai.orchestrator.leader import ActiveJobs, Leader
 from openpai.orchestrator.node_sync import forget_unneeded, sync_nodes
@@ -43,6 +43,9 @@ async def take_over(leader: Leader, records: Sequence[JobRecord], use: Iterable[
     leader.scheduler.restored()
     for record in records:
         adopt(leader, record)
+        if record.job.phase is not JobPhase.HELD:
+            # Its priority may have changed, or its admission been lost, while no server ran.
+            change_admission(leader, record)
     await audit(leader, at_once=True)
 
 

@@ -59,6 +59,13 @@ class AdmitsJobs(Protocol):
         """Begin to ask for a job that holds nothing. Repeating it is harmless; one that was evicted asks again."""
         ...
 
+    def change_admission(self, asked: AdmissionRequest) -> None:
+        """Begin to bring what was asked for up to date, of a job that may hold what it was granted.
+
+        Another priority leaves its admission as it is. Repeating it is harmless.
+        """
+        ...
+
     def withdraw_admission(self, job: str) -> None:
         """Begin to give back what was granted to a job that is over. Repeating it is harmless."""
         ...

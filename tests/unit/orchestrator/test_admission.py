@@ -21,6 +21,7 @@ class StubQueue:
     def __init__(self) -> None:
         self.asked: dict[str, AdmissionRequest] = {}
         self.asked_again: list[str] = []
+        self.changed: list[str] = []
         self.states: dict[str, Admission] = {}
         self._news: dict[str, None] = {}
         self._has_news = asyncio.Event()
@@ -31,6 +32,10 @@ class StubQueue:
             self.asked_again.append(asked.job)
             self.states[asked.job] = Admission(AdmissionState.WAITING, "no room left")
         self.states.setdefault(asked.job, Admission(AdmissionState.WAITING, "no room left"))
+
+    def change_admission(self, asked: AdmissionRequest) -> None:
+        self.asked[asked.job] = asked
+        self.changed.append(asked.job)
 
     def withdraw_admission(self, job: str) -> None:
         self.asked.pop(job, None)
@@ -167,6 +172,40 @@ def test_a_retry_keeps_the_admission_and_another_leader_goes_on_with_it() -> Non
         await servers.commands.start("ann", "train", "ann")
         await servers.until(lambda: as_answer(id_ in queue.asked))
         assert queue.asked[id_].queue == "team-a"
+
+    live(story)
+
+
+@pytest.mark.parametrize("phase", ["held", "running"])
+def test_another_priority_reaches_the_queue_at_once_and_leaves_the_admission(phase: str) -> None:
+    async def story(servers: Servers) -> None:
+        queue = await with_queue(servers)
+        id_ = (await servers.submit("train", command="sleep 60")).job
+        if phase == "running":
+            queue.say(id_, AdmissionState.ADMITTED)
+        await servers.in_phase("train", phase)
+        await servers.until(lambda: as_answer(id_ in queue.asked))
+        await servers.commands.set_priority("ann", "train", "prod", "ann")
+        await servers.until(lambda: as_answer(queue.asked[id_].priority == 100), within_s=2)
+        assert (await servers.row("train")).phase == phase
+        assert not queue.asked_again
+        assert queue.changed == ([id_] if phase == "running" else [])
+
+    live(story)
+
+
+@pytest.mark.parametrize("state", [None, AdmissionState.WAITING])
+def test_another_leader_finds_that_an_admission_was_lost_while_none_ran(state: AdmissionState | None) -> None:
+    async def story(servers: Servers) -> None:
+        queue = await with_queue(servers)
+        id_ = (await servers.submit("train", command="sleep 60")).job
+        queue.say(id_, AdmissionState.ADMITTED)
+        await servers.in_phase("train", "running")
+        await servers.restart()
+        # It asks about all jobs that were admitted, also those of which its cluster says nothing.
+        assert queue.changed == [id_]
+        queue.say(id_, state)
+        await servers.in_phase("train", "held")
 
     live(story)
 

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Self
 
+import structlog
+
 from openpai.backends.kubernetes.names import JOB_LABEL, PART_LABEL, SCOPE_LABEL, digest, is_dns_label, slug
+from openpai.backends.kubernetes.writes import until_answered
 from openpai.kube.changes import Changes
 from openpai.kube.client import KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.objects.kinds import Kind
-from openpai.kube.objects.kueue import WORKLOADS, Workload
+from openpai.kube.objects.kueue import VERSIONS, WORKLOADS, Workload
 from openpai.kube.reflector import Reflector
 from openpai.kube.work_queue import WorkQueue
 from openpai.ports.admission import Admission, AdmissionRequest, AdmissionState, TasksAsked
@@ -24,10 +29,12 @@ from openpai.ports.clock import Clock
 from openpai.protocol.times import kubernetes_time
 from openpai.system.supervision import ended, supervise
 
-_VERSIONS: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
+log: Final = structlog.get_logger(__name__)
 _PART: Final = "admission"
+LABEL: Final = f"{PART_LABEL}={_PART}"
+"""Selects the Workloads of every platform."""
 _ASKED: Final = "openpai/asked"
-"""What the Workload asks for, as a digest: one that asks for something else is replaced."""
+"""What the Workload asks for, except its priority, as a digest: one that asks for something else is replaced."""
 _LEFT: Final = "the job has left after its eviction"
 _REFUSED_AGAIN_S: Final = 30.0
 _GPUS: Final = "nvidia.com/gpu"
@@ -42,6 +49,11 @@ class AdmitsByKueue:
         """Begin to ask Kueue for a job that holds nothing; one that was evicted asks again."""
         if self._admission is not None:
             self._admission.request(asked)
+
+    def change_admission(self, asked: AdmissionRequest) -> None:
+        """Begin to bring what was asked for up to date, of a job that may hold what it was granted."""
+        if self._admission is not None:
+            self._admission.change(asked)
 
     def withdraw_admission(self, job: str) -> None:
         """Begin to give back what Kueue granted to a job that is over."""
@@ -120,6 +132,11 @@ class KueueAdmission:
             return
         self._work.add(asked.job)
 
+    def change(self, asked: AdmissionRequest) -> None:
+        """Begin to bring what was asked for up to date, of a job that may hold what it was granted."""
+        self._asked[asked.job] = asked
+        self._work.add(asked.job)
+
     def withdraw(self, job: str) -> None:
         """Begin to delete the Workload of a job that is over."""
         self._asked.pop(job, None)
@@ -159,6 +176,7 @@ class KueueAdmission:
         await self._workloads.synced.wait()
         for job in self._asked:
             self._work.add(job)
+            self._note(job)  # also those of which nothing is found
         while True:
             for change in await changes.wait():
                 job = change.last.metadata.label(JOB_LABEL)
@@ -170,7 +188,7 @@ class KueueAdmission:
         """Return the kind in a version that the cluster serves; wait until it does."""
         while True:
             why = "the cluster has no Kueue"
-            for version in _VERSIONS:
+            for version in VERSIONS:
                 try:
                     await self._client.raw("GET", WORKLOADS.at(version).path(self._namespace), limit="1")
                 except KubeError as error:
@@ -220,11 +238,14 @@ class KueueAdmission:
             if asked is not None:
                 await self._create(asked)
             return None
-        body = self._body(asked) if asked is not None else None
-        is_as_asked = body is not None and found.metadata.annotation(_ASKED) == body["metadata"]["annotations"][_ASKED]
-        if not is_as_asked or found.is_("Finished"):
+        if asked is None or found.metadata.annotation(_ASKED) != _what(asked) or found.is_("Finished"):
             await self._client.delete(self._kind, found.name, self._namespace, uid=found.uid)
-        elif job in self._left:
+            return None
+        if found.spec.priority != asked.priority:
+            # The one thing that Kueue lets change while the quota is held: an admitted job stays admitted.
+            body = {"metadata": {"uid": found.uid}, "spec": {"priority": asked.priority}}
+            found = await self._client.patch(self._kind, found.name, body, self._namespace)
+        if job in self._left:
             if self.state(job).state is AdmissionState.EVICTED:
                 await self._give_back(found)
             self._left.discard(job)
@@ -270,7 +291,7 @@ class KueueAdmission:
         metadata = {
             "name": self._name(asked.job),
             "labels": {**self._labels, JOB_LABEL: asked.job},
-            "annotations": {_ASKED: digest(repr(asked), length=32), "openpai/name": asked.name},
+            "annotations": {_ASKED: _what(asked), "openpai/name": asked.name},
         }
         return {"apiVersion": self._kind.api_version, "kind": self._kind.name, "metadata": metadata, "spec": spec}
 
@@ -280,3 +301,31 @@ class KueueAdmission:
             needs[gpus] = str(tasks.gpus)
         container = {"name": "task", "image": "task", "resources": {"requests": needs}}
         return {"containers": [container], "restartPolicy": "Never", "tolerations": list(self._tolerations)}
+
+
+async def remove_workloads(client: KubeClient, namespace: str, scope: str) -> None:
+    """Remove what an earlier server of this platform asked for: no queue of Kueue admits its jobs any more.
+
+    Without Kueue, or without the right to list its Workloads, it does nothing.
+    """
+    for version in VERSIONS:
+        kind, left = WORKLOADS.at(version), list[Workload]()
+
+        async def look(kind: Kind[Workload] = kind, left: list[Workload] = left) -> None:
+            left += await client.list(kind, namespace, labels=f"{SCOPE_LABEL}={scope},{LABEL}")
+
+        if await until_answered(look) is not None:
+            continue
+        for each in left:
+            refusal = await until_answered(partial(client.delete, kind, each.name, namespace, uid=each.uid))
+            if refusal is not None and not refusal.is_missing:
+                log.warning(
+                    "a Workload of an earlier start holds quota in Kueue and could not be removed",
+                    workload=each.name, error=refusal.message,
+                    advice=f"kubectl delete workloads.kueue.x-k8s.io -n {namespace} -l {LABEL}",
+                )  # fmt: skip
+        return
+
+
+def _what(asked: AdmissionRequest) -> str:
+    return digest(repr(replace(asked, priority=0)), length=32)

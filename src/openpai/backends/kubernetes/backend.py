@@ -20,7 +20,7 @@ from typing import Any, Final
 import structlog
 
 from openpai.backends.host.shells import RunsShells
-from openpai.backends.kubernetes.admission import AdmitsByKueue, KueueAdmission
+from openpai.backends.kubernetes.admission import AdmitsByKueue, KueueAdmission, remove_workloads
 from openpai.backends.kubernetes.attempts import PodAttempt, PodRegister
 from openpai.backends.kubernetes.cached_pods import PodKeeper
 from openpai.backends.kubernetes.claiming import Claims, waits_for_binding
@@ -170,6 +170,9 @@ class KubernetesBackend(RunsShells[PodAttempt], AdmitsByKueue):
                     tolerations=self._options.pods.tolerations, gpu_resource=self._cluster.table.gpu_resource,
                 )  # fmt: skip
                 self._admission = await opening.enter_async_context(admission)
+            else:
+                remove = partial(remove_workloads, self._client, self._namespace, self._seals.scope)
+                opening.push_async_callback(ended, supervise("remove Workloads of an earlier start", remove))
             for name, loop in (
                 ("look at pods", self._watcher.look_forever),
                 ("save what is known of nodes", self._save_forever),

@@ -32,6 +32,12 @@ class WorkloadCondition(Part, frozen=True, kw_only=True):
         }
 
 
+class WorkloadSpec(Part, frozen=True, kw_only=True):
+    """What a job asks for, as far as it may change."""
+
+    priority: int = 0
+
+
 class WorkloadStatus(Part, frozen=True, kw_only=True):
     """What Kueue says of a Workload."""
 
@@ -43,6 +49,7 @@ class WorkloadStatus(Part, frozen=True, kw_only=True):
 class Workload(Resource, frozen=True, kw_only=True):
     """A job, as Kueue knows it."""
 
+    spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
     def is_(self, type_: str) -> bool:
@@ -54,4 +61,7 @@ class Workload(Resource, frozen=True, kw_only=True):
         return next((each.message for each in self.status.conditions if each.type == type_), "")
 
 
+GROUP: Final = "kueue.x-k8s.io"
+VERSIONS: Final = (f"{GROUP}/v1beta2", f"{GROUP}/v1beta1")
+"""The versions of its API in which Workloads are written alike, the newest first."""
 WORKLOADS: Final = Kind("kueue.x-k8s.io/v1beta1", "Workload", "workloads", Workload)
