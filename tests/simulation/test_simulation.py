@@ -12,6 +12,7 @@ from typing import Any, Final
 from unittest.mock import ANY
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from openpai.backends.host.grants import NewestGrants
@@ -22,6 +23,7 @@ from openpai.orchestrator.recording import Batch
 from openpai.store import cluster_settings as store_settings
 from openpai.store import jobs as store_jobs
 from openpai.store.jobs import SqlJobStore
+from openpai.store.prepared import Prepared
 from tests.simulation import world
 from tests.simulation.chance import Luck
 from tests.simulation.run import attempt, stories
@@ -107,7 +109,8 @@ def _an_old_leader_may_write(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _the_store_accepts_a_granted_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_jobs, "_ADD_GRANT", sqlite.insert(store_jobs.grants).prefix_with("OR REPLACE"))
+    replacing = sqlite.insert(store_jobs.grants).prefix_with("OR REPLACE")
+    monkeypatch.setattr(store_jobs, "_ADD_GRANT", Prepared(replacing))
     _an_old_leader_may_write(monkeypatch)
 
 
@@ -129,7 +132,8 @@ def _a_submission_is_answered_before_it_is_written(monkeypatch: pytest.MonkeyPat
 
 
 def _devices_are_never_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_jobs, "_RELEASE", store_jobs._RELEASE.where(store_jobs.grants.c.device < 0))
+    none = store_jobs._RELEASE.statement.where(sa.text("device < 0"))
+    monkeypatch.setattr(store_jobs, "_RELEASE", Prepared(none))
 
 
 def _an_old_leader_keeps_submissions(monkeypatch: pytest.MonkeyPatch) -> None:

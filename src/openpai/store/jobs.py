@@ -21,6 +21,7 @@ from openpai.store.forgetting import forget_older, forget_where
 from openpai.store.leases import SqlLeases
 from openpai.store.locks import StaleJob, check_lease, newest_epoch, quota_lock, update_jobs
 from openpai.store.lost_work import lost_work
+from openpai.store.prepared import Prepared, undone_on_failure
 from openpai.store.quotas import beyond, count_ends, ends_of
 from openpai.store.schema import (
     audit,
@@ -41,24 +42,25 @@ _ACTIVE: Final = tuple(phase.value for phase in JobPhase if phase not in JOB_FIN
 # Built once: building a statement takes longer than executing it.
 _ADD_JOB: Final = jobs.insert()
 _ADD_DETAILS: Final = job_details.insert()
-_ADD_EVENT: Final = events.insert()
+_ADD_EVENT: Final = Prepared(events.insert())
 _ADD_AUDIT: Final = audit.insert()
 _ADD_TAG: Final = tags.insert()
-_ADD_NEWS: Final = inbox.insert()
-# Made once: the leader asks every second, and making a statement takes longer than what the database does.
+_ADD_NEWS: Final = Prepared(inbox.insert())
 # As text: the leader asks every second, and preparing a statement takes several times as long as this look.
 _HAS_NEWS: Final = "SELECT id FROM inbox LIMIT 1"
-_ADD_GRANT: Final = grants.insert()
+_ADD_GRANT: Final = Prepared(grants.insert())
 _TASK_KEY: Final = ("job", "job_attempt", "role", "task_index", "attempt")
 
 _WHOLE: Final = sa.select(jobs, job_details).join(job_details, job_details.c.job == jobs.c.id)
-_UPDATE_OUTCOME: Final = (
+_UPDATE_OUTCOME: Final = Prepared(
     sa.update(job_details).where(job_details.c.job == sa.bindparam("of_id")).values(outcome=sa.bindparam("new_outcome"))
 )
-_RELEASE: Final = sa.delete(grants).where(
-    grants.c.node == sa.bindparam("of_node"),
-    grants.c.device == sa.bindparam("of_device"),
-    grants.c.grant_number == sa.bindparam("of_grant"),
+_RELEASE: Final = Prepared(
+    sa.delete(grants).where(
+        grants.c.node == sa.bindparam("of_node"),
+        grants.c.device == sa.bindparam("of_device"),
+        grants.c.grant_number == sa.bindparam("of_grant"),
+    )
 )
 
 
@@ -74,7 +76,7 @@ class SqlJobStore(SqlLeases):
         dialect: Any = sqlite if database.is_sqlite else postgresql
         self._upsert_task = _upsert(dialect, task_attempts, _TASK_KEY)
         self._upsert_attempt = _upsert(dialect, job_attempts, ("job", "attempt"))
-        self._count_ends = count_ends(dialect)
+        self._count_ends = Prepared(count_ends(dialect))
 
     async def add_job(self, new: NewJob, epoch: int | None) -> None:
         await self.add_jobs([new], epoch)
@@ -106,14 +108,14 @@ class SqlJobStore(SqlLeases):
             except exc.IntegrityError as error:
                 raise _name_taken(new) from error
             connection.execute(_ADD_DETAILS, details)
-            connection.execute(_ADD_EVENT, begun)
+            _ADD_EVENT.execute(connection, begun)
             if tagged:
                 connection.execute(_ADD_TAG, tagged)
             if audited:
                 connection.execute(_ADD_AUDIT, audited)
             # If this server no longer leads, the leader must learn of the jobs.
             if epoch is None or newest_epoch(connection) != epoch:
-                connection.execute(_ADD_NEWS, [{"job": one.record.job.id} for one in new])
+                _ADD_NEWS.execute(connection, [{"job": one.record.job.id} for one in new])
             return None
 
         # Raised outside `work`: inside, it would undo other submissions of the group and run each alone.
@@ -188,7 +190,7 @@ class SqlJobStore(SqlLeases):
                 if change.before.job.is_final and not change.after.job.is_final:
                     _check_room(connection, change)
             try:
-                with connection.begin_nested():
+                with undone_on_failure(connection):
                     self._write(connection, changes, notify=notify)
             except (StaleJob, exc.IntegrityError):
                 if len(changes) > 1:
@@ -215,7 +217,7 @@ class SqlJobStore(SqlLeases):
 
     def _save_alone(self, connection: sa.Connection, change: Change, *, notify: bool) -> Saved:
         try:
-            with connection.begin_nested():
+            with undone_on_failure(connection):
                 self._write(connection, [change], notify=notify)
         except StaleJob:
             return Saved.STALE
@@ -233,9 +235,8 @@ class SqlJobStore(SqlLeases):
             for change in changes
         ]
         update_jobs(connection, updates)
-        _execute(
+        _UPDATE_OUTCOME.execute(
             connection,
-            _UPDATE_OUTCOME,
             [
                 {"of_id": change.after.job.id, "new_outcome": rows.outcome_text(change.after.job.outcome)}
                 for change in changes
@@ -253,32 +254,30 @@ class SqlJobStore(SqlLeases):
             for change in changes
             for node, device, grant in change.released
         ]
-        _execute(connection, _RELEASE, released)
-        _execute(
+        _RELEASE.execute(connection, released)
+        _ADD_GRANT.execute(
             connection,
-            _ADD_GRANT,
             [
                 {"node": node, "device": device, "grant_number": number, "job": change.after.job.id}
                 for change in changes
                 for node, device, number in change.granted
             ],
         )
-        _execute(
+        self._upsert_task.execute(
             connection,
-            self._upsert_task,
             [
                 rows.task_columns(change.after, change.job_attempt, task, slot)
                 for change in changes
                 for task, slot in change.tasks
             ],
         )
-        _execute(connection, self._count_ends, ends_of(changes))
+        self._count_ends.execute(connection, ends_of(changes))
         for lost, at_ms in lost_work(connection, changes):
             add_lent_use(connection, [lost], at_ms)
-        _execute(connection, self._upsert_attempt, [_ended_columns(change) for change in changes if change.ended])
-        _execute(connection, _ADD_EVENT, [rows.event_columns(e) for change in changes for e in change.events])
+        self._upsert_attempt.execute(connection, [_ended_columns(change) for change in changes if change.ended])
+        _ADD_EVENT.execute(connection, [rows.event_columns(e) for change in changes for e in change.events])
         if notify:
-            _execute(connection, _ADD_NEWS, [{"job": change.after.job.id} for change in changes])
+            _ADD_NEWS.execute(connection, [{"job": change.after.job.id} for change in changes])
 
 
 def _rows(found: sa.CursorResult[Any]) -> Iterator[rows.Row]:
@@ -329,15 +328,10 @@ def _submitted(user: str, key: str) -> sa.Select[Any]:
     return sa.select(idempotency.c.job, idempotency.c.name).where(idempotency.c.owner == user, idempotency.c.key == key)
 
 
-def _upsert(dialect: Any, table: sa.Table, key: Sequence[str]) -> Any:
+def _upsert(dialect: Any, table: sa.Table, key: Sequence[str]) -> Prepared:
     insert = dialect.insert(table)
     rest = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in key}
-    return insert.on_conflict_do_update(index_elements=list(key), set_=rest)
-
-
-def _execute(connection: sa.Connection, statement: Any, parameters: list[dict[str, Any]]) -> None:
-    if parameters:
-        connection.execute(statement, parameters)
+    return Prepared(insert.on_conflict_do_update(index_elements=list(key), set_=rest))
 
 
 def _ended_columns(change: Change) -> dict[str, Any]:

@@ -14,12 +14,14 @@ import sqlalchemy as sa
 
 from openpai.access.quotas import Quota
 from openpai.ports.store import LeaseLost
-from openpai.store.schema import jobs, lease
+from openpai.store.prepared import Prepared
+from openpai.store.schema import jobs
 
 LEADER: Final = "leader"
-_EPOCH: Final = sa.select(lease.c.epoch).where(lease.c.name == LEADER)
+# As text: it is asked with each save, and preparing it takes several times as long as the answer.
+_EPOCH: Final = f"SELECT epoch FROM lease WHERE name = '{LEADER}'"  # noqa: S608
 # With a share lock, no new leader takes over between this check and the commit that follows it.
-_LOCKED_EPOCH: Final = _EPOCH.with_for_update(read=True)
+_LOCKED_EPOCH: Final = f"{_EPOCH} FOR SHARE"
 _TAKE: Final = sa.text("SELECT pg_advisory_xact_lock(key) FROM unnest(CAST(:keys AS bigint[])) AS key")
 _CHANGING: Final = (
     "version",
@@ -40,7 +42,7 @@ _CHANGING: Final = (
     "rank",
     "checkpoint_at_ms",
 )
-_UPDATE_JOB: Final = (
+_UPDATE_JOB: Final = Prepared(
     sa.update(jobs)
     .where(jobs.c.id == sa.bindparam("of_id"), jobs.c.version == sa.bindparam("of_version"))
     .values({name: sa.bindparam(name) for name in _CHANGING})
@@ -53,7 +55,7 @@ class StaleJob(Exception):
 
 def update_jobs(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Update rows of jobs, each with `of_id` and `of_version`; raise StaleJob if one is at another version."""
-    if connection.execute(_UPDATE_JOB, list(rows)).rowcount != len(rows):
+    if _UPDATE_JOB.execute(connection, rows) != len(rows):
         raise StaleJob
 
 
@@ -66,7 +68,7 @@ def check_lease(connection: sa.Connection, epoch: int) -> None:
 
 def newest_epoch(connection: sa.Connection) -> int | None:
     """Return the newest lease, None before the first."""
-    newest = connection.execute(_LOCKED_EPOCH if _is_postgresql(connection) else _EPOCH).scalar()
+    newest = connection.exec_driver_sql(_LOCKED_EPOCH if _is_postgresql(connection) else _EPOCH).scalar()
     return None if newest is None else int(newest)
 
 
