@@ -7,7 +7,7 @@ search slow; all of them are tried on a line at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -24,7 +24,9 @@ PATTERN_MAX: Final = 2000
 PROGRAM_MAX: Final = 5000
 """Instructions that RE2 makes of a pattern: a measure of what it costs."""
 MEMORY_MAX: Final = 32 << 20
-"""Bytes that a search may use for what it remembers between lines."""
+"""Bytes that a search for the patterns of administrators may use, also for what it remembers between lines."""
+PART_MEMORY_MAX: Final = 2 << 20
+"""The same for each part of the search for the built-in ones, which has at most `PROGRAM_MAX` instructions."""
 OWN_SIGNALS: Final = frozenset({132, 133, 134, 135, 136, 139})
 FAILURES: Final = frozenset({*range(1, 129), *range(160, 256)})
 
@@ -117,17 +119,48 @@ class Rule:
         return min((int(match.end()) for match in found if match), default=0)
 
 
-def _options() -> Any:
+def _options(memory_max: int = MEMORY_MAX) -> Any:
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = MEMORY_MAX
+    options.max_mem = memory_max
     return options
+
+
+@lru_cache(maxsize=4096)
+def _program_size(pattern: str) -> int:
+    return int(re2.compile(pattern, options=_options()).programsize)
+
+
+def _parts(rules: Sequence[tuple[int, Rule]]) -> Iterator[list[tuple[int, Rule]]]:
+    """Divide numbered rules into parts that are searched apart, each with few instructions.
+
+    A search remembers each combination of half-found patterns that it met. Those of all patterns together are far more
+    than those of the parts, and each is larger: beyond its memory a search forgets everything and begins again.
+    """
+    part, size = list[tuple[int, Rule]](), 0
+    for each in rules:
+        more = sum(map(_program_size, each[1].patterns))
+        if part and size + more > PROGRAM_MAX:
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += more
+    if part:
+        yield part
+
+
+@lru_cache(maxsize=64)
+def _compiled_part(patterns: tuple[str, ...]) -> Any:
+    return _set_of(patterns, PART_MEMORY_MAX)
 
 
 @lru_cache(maxsize=16)
 def _compiled(patterns: tuple[str, ...]) -> Any:
-    """Return a search for these patterns; to compile hundreds takes a good part of a second."""
-    compiled = re2.Set.SearchSet(_options())
+    return _set_of(patterns, MEMORY_MAX)
+
+
+def _set_of(patterns: tuple[str, ...], memory_max: int) -> Any:
+    compiled = re2.Set.SearchSet(_options(memory_max))
     for pattern in patterns:
         compiled.Add(pattern)
     try:
@@ -141,9 +174,10 @@ def _compiled(patterns: tuple[str, ...]) -> Any:
 class _Search:
     """One search for the patterns of several rules, which are numbered."""
 
-    def __init__(self, rules: Sequence[tuple[int, Rule]], flags: str = "") -> None:
+    def __init__(self, rules: Sequence[tuple[int, Rule]], flags: str = "", *, is_part: bool = False) -> None:
         self._owners = [number for number, rule in rules for _ in rule.patterns]
-        self._set = _compiled(tuple(flags + pattern for _, rule in rules for pattern in rule.patterns))
+        compiled = _compiled_part if is_part else _compiled
+        self._set = compiled(tuple(flags + pattern for _, rule in rules for pattern in rule.patterns))
 
     def find(self, line: str) -> set[int]:
         """Return the numbers of the rules of which a pattern is in a line."""
@@ -162,8 +196,9 @@ class RuleSet:
     def __post_init__(self) -> None:
         """Compile the patterns."""
         numbered = list(enumerate(self.rules))
-        parts = ([each for each in numbered if each[1].is_edited is edited] for edited in (False, True))
-        object.__setattr__(self, "_searches", tuple([_Search(part) for part in parts if part]))
+        own, edited = ([each for each in numbered if each[1].is_edited is edited] for edited in (False, True))
+        searches = [_Search(part, is_part=True) for part in _parts(own)]
+        object.__setattr__(self, "_searches", (*searches, _Search(edited)) if edited else tuple(searches))
         certain = [each for each in numbered if each[1].is_certain]
         object.__setattr__(self, "_certain", (_Search(certain, "(?m)"),) if certain else ())
 
