@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 from openpai.lifecycle.model import Job, JobPhase
@@ -47,10 +46,10 @@ def rescaled(found: JobRecord, scales: Scales) -> JobRecord:
     return replace(found, spec=spec)
 
 
-def check_can_run(leader: Leader, found: JobRecord, after: JobRecord, usable: Collection[str] | None = None) -> None:
+def check_can_run(leader: Leader, found: JobRecord, after: JobRecord) -> None:
     """Raise Refused if a job with its new numbers of tasks could not run even if everything were free."""
     if after.spec.tasks_total > found.spec.tasks_total:
-        check_runnable(leader, replace(after, job=_new_attempt(found, after)), usable)
+        check_runnable(leader, replace(after, job=_new_attempt(found, after)), ())
 
 
 def _new_attempt(found: JobRecord, after: JobRecord) -> Job:

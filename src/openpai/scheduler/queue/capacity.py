@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from openpai.protocol.wording import joined, plural
@@ -39,10 +40,11 @@ class _Fault:
     """Whether each member would fit alone."""
 
 
-def refuse(core: Hived, skus: Skus, gang: Gang, usable: Collection[str] | None = None) -> Refusal | None:
+def refuse(core: Hived, skus: Skus, gang: Gang, usable: Collection[str] | None = ()) -> Refusal | None:
     """Return why a gang could not run even if everything were free and healthy, or None.
 
-    `usable` names the virtual clusters that may be recommended; None means all of them.
+    `usable` names the virtual clusters that may be recommended; None means all of them. Without it none is, as for a
+    job that waits already: it is not known which of them its user may use.
     """
     fault = _fault(core, skus, gang)
     if fault is None:
@@ -60,7 +62,12 @@ def _others(core: Hived, skus: Skus, gang: Gang, usable: Collection[str] | None)
         return []
     others = sorted(core.cluster.shares.keys() - {gang.virtual_cluster})
     names = (name for name in others if usable is None or name in usable)
-    return [name for name in names if _fault(core, skus, replace(gang, virtual_cluster=name)) is None][:NAMED_MAX]
+    return list(islice((name for name in names if _fits(core, skus, replace(gang, virtual_cluster=name))), NAMED_MAX))
+
+
+def _fits(core: Hived, skus: Skus, gang: Gang) -> bool:
+    requests = requests_of(gang, skus)
+    return not isinstance(requests, Uncountable) and all(core.could_run(request) for request in requests)
 
 
 def _fault(core: Hived, skus: Skus, gang: Gang) -> _Fault | None:

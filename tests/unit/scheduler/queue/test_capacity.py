@@ -155,6 +155,16 @@ def test_the_same_words_say_why_it_waits(scheduler: HivedScheduler) -> None:
     assert (why.message, why.unblock) == (refused.message, refused.remedy)
 
 
+def test_no_other_virtual_cluster_is_recommended_where_it_is_not_known_who_asks(scheduler: HivedScheduler) -> None:
+    promise = gang(GPU, 1)
+    assert "submit it to virtual cluster speech" in (scheduler.refusal(promise) or Refusal("")).remedy
+    scheduler.add(promise)
+    scheduler.decide(0, 10)
+    why = scheduler.why("g")
+    assert why is not None
+    assert why.unblock == "ask for no GPU"
+
+
 def test_a_gang_that_waits_is_reported_why_it_takes_more_than_it_names(scheduler: HivedScheduler) -> None:
     scheduler.add(gang(SMALL, 1))
     scheduler.decide(0, 10)
