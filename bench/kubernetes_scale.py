@@ -128,8 +128,8 @@ class Load:
         async def remove(pod: Pod) -> None:
             change = {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER], "managedFields": [{}]}
             named: dict[str, Any] = {"how": STRATEGIC_PATCH, "only_metadata": True}
-            await answered(lambda: client.patch(PODS, pod.name, {"metadata": change}, namespace, **named))
             await answered(lambda: client.delete(PODS, pod.name, namespace, uid=pod.uid, grace_s=0))
+            await answered(lambda: client.patch(PODS, pod.name, {"metadata": change}, namespace, **named))
             await create(client, PODS, renamed(body, f"again-{pod.uid}", node), namespace)
 
         await each(pods, remove, GPUS)
@@ -153,13 +153,15 @@ async def measure_scale(options: argparse.Namespace) -> Figures:
         async with world() as made:
             fleet = await made.fleet("scale", options.scale_nodes)
             load = Load(made, fleet, options)
-            async with made.platform(fleet, keep=root) as server:
+            # As the chart runs it. A token costs the API server less than a client certificate.
+            kubeconfig = made.plane.kubeconfig_for_account(fleet.name)
+            async with made.platform(fleet, root, kubeconfig) as server:
                 began = time.monotonic()
                 await load.fill(server)
                 filled_s = time.monotonic() - began
                 figures = {"filled_s": round(filled_s, 1), **await decisions(load, server)}
                 body = (await server.stalls())["body"]
-            return figures | await cold_start(load, root) | await without_server(load, body)
+            return figures | await cold_start(load, root, kubeconfig) | await without_server(load, body)
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
@@ -247,8 +249,8 @@ async def without_server(load: Load, body: str) -> Figures:
 @asynccontextmanager
 async def _disturbed(load: Load) -> AsyncIterator[None]:
     options = load.options
-    # Each gang that ends makes about five events a pod, too.
-    disturbing = asyncio.create_task(load.disturb(options.events_per_s - 5 * GPUS * options.ends_per_s))
+    # Each gang that ends makes four events a pod, too: its end, its deletion, that it is gone, and another pod.
+    disturbing = asyncio.create_task(load.disturb(options.events_per_s - 4 * GPUS * options.ends_per_s))
     try:
         await asyncio.sleep(2)
         yield
@@ -286,11 +288,11 @@ def renamed(body: str, name: str, node: str) -> dict[str, Any]:
     return pod
 
 
-async def cold_start(load: Load, root: Path) -> Figures:
+async def cold_start(load: Load, root: Path, kubeconfig: Path) -> Figures:
     """End a gang while no server runs; return how long a new one takes to start the next gang."""
     await load.end_gang(next(iter(load.gpu_pods)))
     began = time.monotonic()
-    async with load.made.platform(load.fleet, keep=root) as server:
+    async with load.made.platform(load.fleet, root, kubeconfig) as server:
         ready_s = time.monotonic() - began
         notes = await notes_when(server, "created", 1)
         cpu_s = server.cpu_s()

@@ -45,9 +45,11 @@ class World:
         return {name.removeprefix("kube-"): cpu_s(process.pid) for name, process in self.plane.running.items()}
 
     @asynccontextmanager
-    async def platform(self, fleet: Fleet, keep: Path | None = None) -> AsyncIterator[Server]:
-        """Run a server on the nodes of a fleet."""
-        options = {"kubeconfig": self.plane.kubeconfig, "kube-namespace": fleet.name, "node-selector": fleet.selector}
+    async def platform(
+        self, fleet: Fleet, keep: Path | None = None, kubeconfig: Path | None = None
+    ) -> AsyncIterator[Server]:
+        """Run a server on the nodes of a fleet, as an administrator unless another kubeconfig is given."""
+        options = {"kubeconfig": kubeconfig or self.plane.kubeconfig, "kube-namespace": fleet.name, "node-selector": fleet.selector}
         line = [part for option, value in options.items() for part in (f"--{option}", str(value))]
         async with platform("--backend", "kubernetes", *line, keep=keep, under="bench.kubernetes_server") as server:
             yield server

@@ -76,9 +76,22 @@ class ControlPlane:
     def kubeconfig_for(self, name: str, user: str, group: str = "") -> Path:
         """Write NAME.conf, with a certificate for a user, and return its path."""
         pair = self.authority.issue(name, user, group=group)
+        return self._write_kubeconfig(name, user, {"client-certificate": f"{pair}.crt", "client-key": f"{pair}.key"})
+
+    def kubeconfig_for_account(self, namespace: str) -> Path:
+        """Create the service account `openpai`, which may do anything, and write a kubeconfig with a token of it."""
+        account = f"{namespace}:openpai"
+        self.kubectl("create", "serviceaccount", "openpai", f"--namespace={namespace}")
+        self.kubectl(
+            "create", "clusterrolebinding", f"openpai-{namespace}", "--clusterrole=cluster-admin",
+            f"--serviceaccount={account}",
+        )  # fmt: skip
+        token = self.kubectl("create", "token", "openpai", f"--namespace={namespace}", "--duration=4h").strip()
+        return self._write_kubeconfig(f"account-{namespace}", account, {"token": token})
+
+    def _write_kubeconfig(self, name: str, user: str, account: dict[str, str]) -> Path:
         path = self.root / f"{name}.conf"
         cluster = {"server": self.url, "certificate-authority": str(self.authority.path.with_suffix(".crt"))}
-        account = {"client-certificate": f"{pair}.crt", "client-key": f"{pair}.key"}
         document = {
             "apiVersion": "v1",
             "kind": "Config",

@@ -73,14 +73,18 @@ class Deletions:
         self._writes.add(_no_result(partial(until_answered, call)))
 
     async def let_go(self, name: str, uid: str) -> None:
-        """Remove our finalizer from a pod whose end is recorded, and delete it."""
+        """Delete a pod whose end is recorded, and remove our finalizer from it.
+
+        In this order the pod is gone with the second request. In the other the API server writes it once more, and
+        every watch hears of that.
+        """
         # Which manager owns which field is of no use to a pod that goes, and takes the API server half of the change.
         body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER], "managedFields": [{}]}}
         patch = partial(self._client.patch, PODS, name, body, self._namespace, how=STRATEGIC_PATCH, only_metadata=True)
         delete = partial(self._client.delete, PODS, name, self._namespace, uid=uid, grace_s=0)
         refusal: KubeError | None = None
         for _ in range(_CONFLICT_TRIES):
-            refusal = await until_answered(_no_result(patch)) or await until_answered(delete)
+            refusal = await until_answered(delete) or await until_answered(_no_result(patch))
             # Another pod has the name now, or only another change came at the same moment.
             if refusal is None or refusal.is_missing or not await self._is_there(name, uid):
                 return
