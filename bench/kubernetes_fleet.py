@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -18,8 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from aiohttp import ClientConnectionError, ClientSession, web
+import msgspec
+from aiohttp import web
 
+from bench.server import Connection
 from openpai.backends.kubernetes.writes import until_answered
 from openpai.kube.client import MERGE_PATCH, KubeClient
 from openpai.kube.objects import DEVICE_CLASSES, LEASES, NODES, PODS, RESOURCE_SLICES
@@ -170,35 +171,35 @@ class Etcd:
 
     def __init__(self, etcd_url: str) -> None:
         self._url = etcd_url
-        self._session = ClientSession()
+        self._free: list[Connection] = []
         self._values: dict[str, bytes] = {}
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the connections."""
-        await self._session.close()
+        for connection in self._free:
+            connection.close()
 
     async def read(self, pods: Iterable[Pod]) -> None:
         """Read the pods that are to be written back."""
 
         async def read_one(pod: Pod) -> None:
             key = b64encode(f"/registry/pods/{pod.namespace}/{pod.name}".encode()).decode()
-            async with self._session.post(f"{self._url}/v3/kv/range", json={"key": key}) as answer:
-                value = (await answer.json(content_type=None))["kvs"][0]["value"]
-            self._values[pod.uid] = json.dumps({"key": key, "value": value}).encode()
+            found = await self._ask("range", msgspec.json.encode({"key": key}))
+            self._values[pod.uid] = msgspec.json.encode({"key": key, "value": found["kvs"][0]["value"]})
 
         await each(pods, read_one)
 
     async def write(self, pod: Pod) -> int:
         """Write a pod back as it is: its version changes, and nothing else. Return the version."""
-        for is_last in (False, False, True):
-            try:
-                async with self._session.post(f"{self._url}/v3/kv/put", data=self._values[pod.uid]) as answer:
-                    answer.raise_for_status()
-                    return int((await answer.json(content_type=None))["header"]["revision"])
-            except ClientConnectionError:
-                if is_last:
-                    raise
-        raise AssertionError("the last try returns or raises")
+        return int((await self._ask("put", self._values[pod.uid]))["header"]["revision"])
+
+    async def _ask(self, what: str, body: bytes) -> Any:
+        connection = self._free.pop() if self._free else await Connection.open(self._url)
+        status, answer = await connection.ask("POST", f"/v3/kv/{what}", body, "application/json")
+        self._free.append(connection)
+        if status != 200:
+            raise RuntimeError(f"etcd: {status} {answer[:300]!r}")
+        return msgspec.json.decode(answer)
 
 
 async def answered(call: Callable[[], Awaitable[object]]) -> None:

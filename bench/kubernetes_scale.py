@@ -71,7 +71,7 @@ class Load:
             await etcd.read(self.others)
             await self._disturb(etcd, per_s)
         finally:
-            await etcd.close()
+            etcd.close()
 
     async def _disturb(self, etcd: Etcd, per_s: float) -> None:
         chance = random.Random(1)
@@ -176,7 +176,7 @@ async def decisions(load: Load, server: Server) -> Figures:
       the decision. It has two parts:
     - `stored_to_arrived` is up to the event's receipt by the server's process, so the API server's watch and the
       connection; it may be below 0, as the answer and the event are on their way together. `stored_to_watcher` is the
-      same for a process that does nothing but watch, in the same run.
+      same for a process that does nothing but watch, in the same run; only where it is asked for, as it costs too.
     - `arrived_to_decision` is the server's: `arrived_to_turn` until the turn begins that makes the decision, as an
       earlier one ends first, and `turn_to_decision`. `arrived_to_decision_own_cpu` is what the loop's thread computed
       meanwhile, for this and for anything else; the rest it waited for a core, or for the disk.
@@ -187,7 +187,7 @@ async def decisions(load: Load, server: Server) -> Figures:
     await asyncio.sleep(options.settle_s)
     before = await server.stalls()
     settled_mb = server.memory_mb()
-    async with bare_watcher(load.made.plane.kubeconfig) as watcher, _disturbed(load):
+    async with _watcher(load) as watcher, _disturbed(load):
         first, began = await server.stalls(), time.monotonic()
         cpu_s = _cpu_s(load, watcher, server)
         await load.end_gangs(options.ends, options.ends_per_s, load.end_gang)
@@ -205,7 +205,7 @@ async def decisions(load: Load, server: Server) -> Figures:
     parts: dict[str, list[float]] = {
         "decision": [each.made_at - end.at for each, end in both],
         "stored_to_arrived": [each.arrived_at - end.at for each, end in both],
-        "stored_to_watcher": [watcher.arrived[end.pod] - end.at for _, end in both if end.pod in watcher.arrived],
+        **({"stored_to_watcher": _to_watcher(watcher, [end for _, end in both])} if watcher else {}),
         "arrived_to_decision": [each.made_at - each.arrived_at for each in made],
         "arrived_to_decision_own_cpu": [each.own_s for each in made],
         "arrived_to_turn": [each.turn_at - each.arrived_at for each in made],
@@ -230,20 +230,19 @@ async def without_server(load: Load, body: str) -> Figures:
     and no Secrets, services and logs. No server on these cores could hear of an end earlier.
     """
     options = load.options
-    ends: dict[str, float] = {}
+    ends: list[Stored] = []
 
     async def replace(node: str) -> None:
         pods = load.gpu_pods[node]
         await load.replace_gang(node, body)
-        last = max(load.stored[device] for pod in pods for device in devices_of(pod))
-        ends[last.pod] = last.at
+        ends.append(max(load.stored[device] for pod in pods for device in devices_of(pod)))
 
     async with bare_watcher(load.made.plane.kubeconfig) as watcher, _disturbed(load):
         cpu_s, began = _cpu_s(load, watcher), time.monotonic()
         await load.end_gangs(options.ends // 3, options.ends_per_s, replace)
         cores = _cores(cpu_s, _cpu_s(load, watcher), time.monotonic() - began)
-    found = [watcher.arrived[pod] - at for pod, at in ends.items() if pod in watcher.arrived]
-    return {**_percentiles({"without_server_stored_to_watcher": found}), "without_server_cores": cores}
+    found = _percentiles({"without_server_stored_to_watcher": _to_watcher(watcher, ends)})
+    return {**found, "without_server_cores": cores}
 
 
 @asynccontextmanager
@@ -259,6 +258,19 @@ async def _disturbed(load: Load) -> AsyncIterator[None]:
         await asyncio.gather(disturbing, return_exceptions=True)
 
 
+@asynccontextmanager
+async def _watcher(load: Load) -> AsyncIterator[BareWatcher | None]:
+    if not load.options.watcher:
+        yield None
+        return
+    async with bare_watcher(load.made.plane.kubeconfig) as watcher:
+        yield watcher
+
+
+def _to_watcher(watcher: BareWatcher, ends: list[Stored]) -> list[float]:
+    return [watcher.arrived[end.pod] - end.at for end in ends if end.pod in watcher.arrived]
+
+
 def _known(decision: Decision, load: Load) -> list[Device]:
     return [(node, device) for node, device in decision.devices if (node, device) in load.stored]
 
@@ -271,9 +283,10 @@ def _percentiles(parts: Mapping[str, list[float]]) -> Figures:
     }
 
 
-def _cpu_s(load: Load, watcher: BareWatcher, server: Server | None = None) -> dict[str, float]:
+def _cpu_s(load: Load, watcher: BareWatcher | None, server: Server | None = None) -> dict[str, float]:
     ours = {} if server is None else {"server": server.cpu_s()}
-    return {**ours, **load.made.cpus_s(), "bench": time.process_time(), "watcher": cpu_s(watcher.pid)}
+    watching = {} if watcher is None else {"watcher": cpu_s(watcher.pid)}
+    return {**ours, **load.made.cpus_s(), "bench": time.process_time(), **watching}
 
 
 def _cores(before_s: Mapping[str, float], after_s: Mapping[str, float], took: float) -> Figures:

@@ -24,10 +24,11 @@ Figures = dict[str, Any]
 class World:
     """A Kubernetes without machines, and platforms on it."""
 
-    def __init__(self, plane: ControlPlane, client: KubeClient) -> None:
+    def __init__(self, plane: ControlPlane, client: KubeClient, reports: KubeClient) -> None:
+        """The states of pods are reported through `reports`."""
         self.plane = plane
         self.client = client
-        self.kubelets = Kubelets(client)
+        self.kubelets = Kubelets(reports)
 
     async def fleet(self, name: str, count: int, *, claims: bool = False, leases: bool = False) -> Fleet:
         """Add nodes, and a namespace of the same name."""
@@ -49,7 +50,11 @@ class World:
         self, fleet: Fleet, keep: Path | None = None, kubeconfig: Path | None = None
     ) -> AsyncIterator[Server]:
         """Run a server on the nodes of a fleet, as an administrator unless another kubeconfig is given."""
-        options = {"kubeconfig": kubeconfig or self.plane.kubeconfig, "kube-namespace": fleet.name, "node-selector": fleet.selector}
+        options = {
+            "kubeconfig": kubeconfig or self.plane.kubeconfig,
+            "kube-namespace": fleet.name,
+            "node-selector": fleet.selector,
+        }
         line = [part for option, value in options.items() for part in (f"--{option}", str(value))]
         async with platform("--backend", "kubernetes", *line, keep=keep, under="bench.kubernetes_server") as server:
             yield server
@@ -59,9 +64,13 @@ class World:
 async def world() -> AsyncIterator[World]:
     """Start a Kubernetes."""
     with control_plane() as plane:
-        async with KubeClient(cluster_access(plane.kubeconfig), connections=AT_ONCE) as client:
+        access = cluster_access(plane.kubeconfig)
+        async with (
+            KubeClient(access, connections=AT_ONCE) as client,
+            KubeClient(access, connections=AT_ONCE) as reports,
+        ):
             over_aiohttp(client)
-            made = World(plane, client)
+            made = World(plane, client, reports)
             async with made.kubelets.serve(plane.root / "server"):
                 yield made
 

@@ -33,6 +33,13 @@ class Connection:
         self._writer = writer
         self._token = token
 
+    @classmethod
+    async def open(cls, url: str, token: str = "") -> Connection:
+        """Open a connection to a server."""
+        where = urlsplit(url)
+        reader, writer = await asyncio.open_connection(where.hostname, where.port, limit=1 << 26)
+        return cls(reader, writer, token)
+
     async def ask(self, method: str, path: str, body: bytes = b"", kind: str = "text/yaml") -> tuple[int, bytes]:
         """Return status and body of the answer."""
         head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nContent-Length: {len(body)}\r\nContent-Type: {kind}\r\n"
@@ -70,9 +77,7 @@ class Server:
 
     async def connect(self) -> Connection:
         """Open a connection of its own."""
-        where = urlsplit(self.url)
-        reader, writer = await asyncio.open_connection(where.hostname, where.port, limit=1 << 26)
-        return Connection(reader, writer, self.token)
+        return await Connection.open(self.url, self.token)
 
     async def get(self, path: str) -> Any:
         """Return the answer to a GET as JSON."""
