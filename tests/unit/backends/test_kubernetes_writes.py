@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 
-from openpai.backends.kubernetes.writes import Writes
+from openpai.backends.kubernetes.writes import Pace, Writes
 from openpai.system.pauses import Precedence
 
 
@@ -92,3 +93,41 @@ async def test_work_that_gave_way_and_is_dropped_meanwhile_does_not_begin() -> N
     precedence.release()
     await writes.drain(10)
     assert began == []
+
+
+def test_a_server_that_has_no_core_free_gets_little_at_a_time_and_one_far_away_gets_much() -> None:
+    def after(pace: Pace, took_s: Callable[[int], float], count: int) -> int:
+        for _ in range(count):
+            pace.note(took_s(pace.at_once))
+        return pace.at_once
+
+    near, far = Pace(2, 16), Pace(2, 16)
+    # Four take as long as one, and then each waits for those before it.
+    assert after(near, lambda at_once: 0.005 * max(1.0, at_once / 4), 500) in (7, 8, 9)
+    assert after(far, lambda _: 0.1, 500) == 16
+    # Others need the server, too, and then no longer.
+    assert after(near, lambda at_once: 0.025 * max(1.0, at_once / 4), 100) == 2
+    assert after(near, lambda at_once: 0.005 * max(1.0, at_once / 4), 500) in (7, 8, 9)
+    # What takes long for good is how long it takes.
+    assert after(far, lambda _: 0.4, 4000) == 16
+
+
+async def test_a_queue_follows_its_pace_while_work_waits() -> None:
+    pace, now, most = Pace(2, 4), 0, 0
+    writes = Writes("test", pace)
+
+    async def work() -> None:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0)
+        now -= 1
+        pace.note(1.0)
+
+    for _ in range(40):
+        writes.add(work)
+    await asyncio.sleep(0)
+    assert most == 2
+    await writes.drain(10)
+    assert (most, now) == (4, 0)
+    await writes.close()

@@ -14,7 +14,7 @@ from openpai.backends.kubernetes.attempts import PodAttempt
 from openpai.backends.kubernetes.names import FINALIZER, NOTICE_ANNOTATION
 from openpai.backends.kubernetes.pods import CONTAINER, grace_seconds
 from openpai.backends.kubernetes.seals import Seals
-from openpai.backends.kubernetes.writes import Writes, until_answered
+from openpai.backends.kubernetes.writes import REMOVING_LEAST, REMOVING_MOST, Pace, Writes, until_answered
 from openpai.kube.client import STRATEGIC_PATCH, KubeClient
 from openpai.kube.errors import KubeError
 from openpai.kube.objects.kinds import PODS
@@ -40,6 +40,8 @@ class Deletions:
         self._namespace = namespace
         self._writes = writes
         self._insisting = Background()
+        self.removing = Pace(REMOVING_LEAST, REMOVING_MOST)
+        """The pace of `let_go`."""
         self._noticed: dict[str, asyncio.TimerHandle] = {}
         """By pod, the timer that deletes it."""
 
@@ -82,11 +84,16 @@ class Deletions:
         body = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER], "managedFields": [{}]}}
         patch = partial(self._client.patch, PODS, name, body, self._namespace, how=STRATEGIC_PATCH, only_metadata=True)
         delete = partial(self._client.delete, PODS, name, self._namespace, uid=uid, grace_s=0)
+        loop = asyncio.get_running_loop()
         refusal: KubeError | None = None
         for _ in range(_CONFLICT_TRIES):
+            began_s = loop.time()
             refusal = await until_answered(delete) or await until_answered(_no_result(patch))
+            if refusal is None:
+                self.removing.note(loop.time() - began_s)
+                return
             # Another pod has the name now, or only another change came at the same moment.
-            if refusal is None or refusal.is_missing or not await self._is_there(name, uid):
+            if refusal.is_missing or not await self._is_there(name, uid):
                 return
             if not refusal.is_conflict:
                 break

@@ -14,7 +14,7 @@ from openpai.backends.kubernetes.leftovers import Leftovers
 from openpai.backends.kubernetes.log_shipping import LogShipper
 from openpai.backends.kubernetes.memory import Memory
 from openpai.backends.kubernetes.watching import LOG_PATIENCE_S
-from openpai.backends.kubernetes.writes import ENDING, Writes, until_answered
+from openpai.backends.kubernetes.writes import Writes, until_answered
 from openpai.system.pauses import Precedence
 from openpai.system.supervision import Background
 
@@ -42,7 +42,7 @@ class Removals:
         self._deletions = deletions
         self._claims = claims
         self._leftovers = leftovers
-        self._writes = Writes("remove pods", ENDING, precedence)
+        self._writes = Writes("remove pods", deletions.removing, precedence)
         self._leaving = Background()
 
     async def close(self) -> None:

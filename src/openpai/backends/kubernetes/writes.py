@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final
@@ -19,19 +20,56 @@ from openpai.system.supervision import Background, survived
 
 CREATING: Final = 40
 ENDING: Final = 16
+REMOVING_LEAST: Final = 2
+REMOVING_MOST: Final = 16
 PAUSE_MAX_S: Final = 15.0
 ASIDE_MAX: Final = 1000
 
+_SLOW: Final = 2.0
+_FORGOTTEN: Final = 1.002
+"""By so much the quickest answer counts as slower with each slow one while least is carried out: the way to the server
+may have become longer for good."""
+
 Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Pace:
+    """How much may be carried out at a time without making the API server slow for others.
+
+    What it cannot compute at once waits in it, and with it the events that others wait for. So this is more while
+    answers take less than twice as long as the quickest, and less while they take longer. Where they take long because
+    the server is far away, they do so from the first on.
+    """
+
+    def __init__(self, least: int, most: int) -> None:
+        self._least = least
+        self._most = most
+        self._at_once = float(least)
+        self._quickest_s = math.inf
+
+    @property
+    def at_once(self) -> int:
+        """Return how much may be carried out at a time."""
+        return int(self._at_once)
+
+    def note(self, took_s: float) -> None:
+        """Take account of how long something took."""
+        self._quickest_s = min(took_s, self._quickest_s)
+        if took_s <= _SLOW * self._quickest_s:
+            self._at_once = min(self._at_once + 1 / self._at_once, self._most)
+        elif self._at_once > self._least:
+            self._at_once = max(self._at_once - 1 / self._at_once, self._least)
+        else:
+            self._quickest_s *= _FORGOTTEN
 
 
 class Writes:
     """A queue of work of which some is carried out at a time, in order."""
 
-    def __init__(self, name: str, at_once: int, precedence: Precedence | None = None) -> None:
+    def __init__(self, name: str, at_once: int | Pace, precedence: Precedence | None = None) -> None:
         """Each work gives way to `precedence` before it begins."""
         self._name = name
-        self._at_once = at_once
+        self._pace = at_once if isinstance(at_once, Pace) else Pace(at_once, at_once)
         self._precedence = precedence
         self._waiting: deque[Work] = deque()
         self._workers = Background()
@@ -76,18 +114,20 @@ class Writes:
         await self._workers.close()
 
     def _work(self) -> None:
-        if self._waiting and len(self._workers) < self._at_once + self._aside:
+        if self._waiting and len(self._workers) < self._pace.at_once + self._aside:
             self._workers.start(self._name, self._run())
 
     async def _run(self) -> None:
         # What was aside and goes on is one more until some other ends.
-        while self._waiting and len(self._workers) <= self._at_once + self._aside:
+        while self._waiting and len(self._workers) <= self._pace.at_once + self._aside:
             if self._precedence is not None:
                 await self._precedence.give_way()
                 if not self._waiting:
                     return
             work = self._waiting.popleft()
             await survived(self._name, work())
+            # The pace may have become quicker.
+            self._work()
 
 
 async def until_answered(
