@@ -14,7 +14,8 @@ from openpai.system.allocator import trim
 
 FULL_EVERY_S: Final = 600.0
 TRIM_EVERY_S: Final = 30.0
-_YOUNG: Final = 5_000
+_YOUNG: Final = 1_000
+"""A collection of so many takes half a millisecond where processors are slow, which a decision may wait for."""
 _MIDDLE: Final = 2
 """What survived so many young collections is visited once more; with Python's 10 as often, in longer pauses."""
 _SELDOM: Final = 1_000_000
