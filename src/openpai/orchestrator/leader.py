@@ -78,6 +78,8 @@ class ActiveJobs:
     records: dict[str, JobRecord] = field(default_factory=dict)
     heard: list[TaskSeen] = field(default_factory=list)
     """Reports of the backend that are not recorded yet."""
+    freed: int = 0
+    """How many devices were freed since they were enough for the smallest gang that waited."""
     to_act: dict[str, dict[TaskId, None]] = field(default_factory=dict)
     """Tasks that the backend may have to launch or kill, by job, in the order of their turns."""
     to_forget: dict[AttemptKey, None] = field(default_factory=dict)

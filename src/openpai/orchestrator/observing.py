@@ -54,9 +54,9 @@ class Observed:
 def waits_for_others(leader: Leader, seen: Iterable[TaskSeen]) -> bool:
     """Return whether these reports, just heard, may wait a moment for others.
 
-    Members of a gang end together. What they hold is taken by the next gang once the last of them has ended, so a
-    report that some of them succeeded would only make turns before that one. A start does not wait: where the clock of
-    a node is wrong, a task counts as started when that is heard.
+    Members of a gang end together. What they hold is mostly taken by the next gang once the last of them has ended, so
+    a report that some of them succeeded would only make turns before that one. A start does not wait: where the clock
+    of a node is wrong, a task counts as started when that is heard.
     """
     heard = leader.active.heard
     if len(heard) >= HEARD_PER_PASS:
@@ -74,7 +74,28 @@ def waits_for_others(leader: Leader, seen: Iterable[TaskSeen]) -> bool:
         tasks = Tasks.counted(found.job.tasks)
         if ended[job] >= tasks.count(TaskPhase.STARTING) + tasks.count(TaskPhase.RUNNING):
             return False
-    return True
+    return ended is None or not _frees_enough(leader, heard)[1]
+
+
+def count_freed(leader: Leader, heard: Iterable[TaskSeen]) -> None:
+    """Add up what ends free, beginning anew once it is enough for a gang that waits."""
+    freed, is_enough = _frees_enough(leader, heard)
+    leader.active.freed = 0 if is_enough else freed
+
+
+def _frees_enough(leader: Leader, heard: Iterable[TaskSeen]) -> tuple[int, bool]:
+    """Return how many devices these ends and those before free, and whether a waiting gang might start on them.
+
+    It may take what was left by members of two gangs of which others still run.
+    """
+    freed = leader.active.freed
+    for key in {task.key for task in heard if task.exit is not None}:
+        found = leader.active.records.get(key.job)
+        slot = found.slots.get(key.task) if found is not None else None
+        if slot is not None:
+            freed += max(len(slot.devices), 1)
+    fewest = leader.scheduler.fewest_devices() if freed else None
+    return freed, fewest is not None and freed >= fewest
 
 
 async def understand(leader: Leader, seen: Iterable[TaskSeen]) -> Observed:

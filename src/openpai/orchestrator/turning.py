@@ -13,7 +13,7 @@ from openpai.orchestrator.dependencies import release_held
 from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.lemons import save_lemons
 from openpai.orchestrator.node_sync import sync_nodes
-from openpai.orchestrator.observing import HEARD_PER_PASS, remove, understand, waits_for_others
+from openpai.orchestrator.observing import HEARD_PER_PASS, count_freed, remove, understand, waits_for_others
 from openpai.orchestrator.placement_hints import save_hints
 from openpai.orchestrator.placing import Proposal
 from openpai.orchestrator.recording import batch
@@ -29,6 +29,7 @@ async def turn(leader: Leader) -> bool:
     seen = leader.active.heard[:HEARD_PER_PASS]
     del leader.active.heard[:HEARD_PER_PASS]
     has_heard_more = bool(leader.active.heard)
+    count_freed(leader, seen)
     proposal = Proposal()
     try:
         observed = await understand(leader, seen)  # 1: facts, with a diagnosis for each end

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from openpai.lifecycle.model import ExitReport
-from openpai.orchestrator.observing import HEARD_PER_PASS, waits_for_others
+from openpai.orchestrator.observing import HEARD_PER_PASS, count_freed, waits_for_others
 from openpai.ports.backend import Action, LaunchTask, TaskSeen
 from openpai.ports.store import Change, Saved
 from tests.unit.orchestrator.servers import Servers, live
@@ -76,5 +76,46 @@ def test_only_what_frees_nothing_yet_waits_for_others() -> None:
         assert not waits(replace(loose[0], exit=ExitReport(0)))
         assert not waits(*[gang[0]] * HEARD_PER_PASS)
         leader.active.heard = []
+
+    live(story)
+
+
+def test_members_of_two_gangs_that_free_enough_together_do_not_wait_for_the_others() -> None:
+    async def story(servers: Servers) -> None:
+        for name in ("one", "two"):
+            await servers.submit(name, gpus=4, instances=2)
+        await servers.in_phase("two", "running")
+        leader = servers.leader
+        first = {task.key.job: task for task in reversed(await leader.backend.observe())}
+        one, two = (replace(task, exit=ExitReport(0)) for task in first.values())
+
+        def waits(*heard: TaskSeen) -> bool:
+            leader.active.heard = list(heard)
+            return waits_for_others(leader, heard[-1:])
+
+        assert waits(one, two)
+        await servers.submit("next", gpus=4, instances=2)
+        assert waits(one, one)
+        assert not waits(one, two)
+        # One of them is recorded and the other one ends later.
+        leader.active.freed = 4
+        assert not waits(two)
+        leader.active.heard = []
+
+    live(story)
+
+
+def test_what_was_enough_for_a_gang_that_waits_is_not_counted_again() -> None:
+    async def story(servers: Servers) -> None:
+        for name in ("one", "two"):
+            await servers.submit(name, gpus=4, instances=2)
+        await servers.in_phase("two", "running")
+        leader = servers.leader
+        one, two = (replace(task, exit=ExitReport(0)) for task in (await leader.backend.observe())[:2])
+        count_freed(leader, [one])
+        assert leader.active.freed == 4
+        await servers.submit("next", gpus=4, instances=2)
+        count_freed(leader, [two])
+        assert leader.active.freed == 0
 
     live(story)

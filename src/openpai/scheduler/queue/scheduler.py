@@ -173,6 +173,10 @@ class HivedScheduler(Scheduler):
         names = sorted({self.state.gang_name(name) for name in self.core.rebound()})
         return {name: self._hints(held[name]) for name in names if name in held}
 
+    def fewest_devices(self) -> int | None:
+        """Return how many devices the smallest of the waiting gangs requests; None if none waits."""
+        return self.state.queue.fewest_devices()
+
     def look_again_ms(self) -> int | None:
         """Return when a gang will have waited for so long that others may not pass it; None if none waits."""
         return self.state.look_times.first_ms

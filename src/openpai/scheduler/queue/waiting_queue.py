@@ -151,6 +151,11 @@ class Queue:
         """Return all waiting gangs."""
         return list(self._waiting.values())
 
+    def fewest_devices(self) -> int | None:
+        """Return how many devices the smallest of the waiting gangs requests; None if none waits."""
+        lanes = (lane for lanes in self._groups.values() for lane in lanes.values())
+        return min((next(iter(lane.lines.values()))[0][1].devices for lane in lanes), default=None)
+
     def lane_of(self, gang: str) -> Lane:
         """Return the lane of a gang."""
         return self._lane_of[gang]
