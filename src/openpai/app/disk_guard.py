@@ -34,6 +34,8 @@ LOOK_AGAIN_S: Final = 0.001
 """The shortest pause between two checks, while the disk fills quickly."""
 ROUND_S: Final = 5.0
 """How often all logs are checked although the disk does not fill."""
+LOOK_AT_ALL_S: Final = 30.0
+"""How often it is checked whether there are tasks at all, where it is known which logs have grown."""
 SCARCE_LOG_BYTES: Final = 16 << 20
 """The limit on the logs of a running task while space is scarce."""
 OWN_ROOM_BYTES: Final = 32 << 20
@@ -173,6 +175,8 @@ class RoomGuard:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="room")
         self._is_scarce = False
         self._is_logged = False
+        self._look_at_s = 0.0
+        """When all tasks are looked at again."""
         self._writing: list[AttemptKey] = []
         """The task attempts that may write to their logs."""
 
@@ -239,13 +243,16 @@ class RoomGuard:
     async def round(self, is_scarce: bool) -> None:
         """Cut the logs of running tasks to their limit, and keep up the reserve."""
         self._report(is_scarce)
-        present = await self._present()
-        if not present:
-            self._may_have_tasks.clear()
-            # Ask again, because a task may have been launched just before that.
+        now_s, present = time.monotonic(), list[TaskSeen]()
+        if self._grown is None or is_scarce or now_s >= self._look_at_s:
+            self._look_at_s = now_s + LOOK_AT_ALL_S
             present = await self._present()
-        if present:
-            self._may_have_tasks.set()
+            if not present:
+                self._may_have_tasks.clear()
+                # Ask again, because a task may have been launched just before that.
+                present = await self._present()
+            if present:
+                self._may_have_tasks.set()
         self._writing = self._to_look_at(present, is_scarce=is_scarce)
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._cut_and_keep, self._most(is_scarce))

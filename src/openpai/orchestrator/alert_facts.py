@@ -22,7 +22,8 @@ from openpai.system.pauses import let_others_go_first
 FAILED_MS: Final = 3_600_000
 """How long a failed job counts as one that failed just now."""
 FAILED_MAX: Final = 1_000
-_JOBS_AT_ONCE: Final = 100
+_JOBS_AT_ONCE: Final = 50
+_NODES_AT_ONCE: Final = 200
 
 NAMES: Final[Mapping[str, str]] = {
     "pai_job_waiting_seconds": "How long a job has waited for resources since it was submitted or tried again.",
@@ -58,8 +59,7 @@ async def gather(leader: Leader, parts: AlertParts, names: Collection[str]) -> F
         for id_, idle_s in leader.alerts.idle_s.items()
         if (record := leader.active.records.get(id_)) is not None
     }
-    facts |= _node_facts(leader, now_ms)
-    await let_others_go_first()
+    facts |= await _node_facts(leader, now_ms)
     if "pai_gpu_held" in names:
         records = list(leader.active.records.values())
         for start in range(0, len(records), _JOBS_AT_ONCE):
@@ -147,10 +147,12 @@ def _labels_of_row(row: JobRow) -> Labels:
     return labels_of(row.full_name, row.user, row.virtual_cluster)
 
 
-def _node_facts(leader: Leader, now_ms: int) -> Facts:
+async def _node_facts(leader: Leader, now_ms: int) -> Facts:
     facts: Facts = {name: {} for name in NAMES if name.startswith(("pai_node_", "pai_gpu_"))}
     notes = leader.sharing.notes
-    for name in sorted({*leader.nodes, *notes}):
+    for number, name in enumerate(sorted({*leader.nodes, *notes}), start=1):
+        if number % _NODES_AT_ONCE == 0:
+            await let_others_go_first()
         node, note = leader.nodes.get(name), notes.get(name) or NodeNote(name)
         labels = as_labels({"node_name": name, "instance": node.address if node is not None else ""})
         is_ready = node is not None and node.is_healthy

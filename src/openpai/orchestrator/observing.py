@@ -78,7 +78,7 @@ def waits_for_others(leader: Leader, seen: Iterable[TaskSeen]) -> bool:
 
 
 def count_freed(leader: Leader, heard: Iterable[TaskSeen]) -> None:
-    """Add up what ends free, beginning anew once it is enough for a gang that waits."""
+    """Add up what ends free, from zero once it was enough for a gang that waits."""
     freed, is_enough = _frees_enough(leader, heard)
     leader.active.freed = 0 if is_enough else freed
 

@@ -41,7 +41,10 @@ def of_platform(find: Find) -> Iterator[Reading]:
     now_ms = leader.clock.now_ms()
     states, tasks = Counter[str](), Counter[str]()
     waiting: dict[str, list[int]] = {}
-    for record in leader.active.records.values():
+    # A copy: jobs end in the pauses.
+    for number, record in enumerate(list(leader.active.records.values()), start=1):
+        if number % _JOBS_AT_ONCE == 0:
+            yield PAUSE
         job = record.job
         states[job.phase.value] += 1
         for (_, phase), count in Tasks.counted(job.tasks).counts.items():

@@ -17,7 +17,7 @@ from openpai.ports.backend import TaskSeen
 from openpai.ports.store import JobRecord
 from openpai.system.pauses import let_others_go_first
 
-LOOKED_AT_ONCE: Final = 500
+LOOKED_AT_ONCE: Final = 200
 
 
 async def audit(leader: Leader, *, at_once: bool = False) -> None:

@@ -26,7 +26,7 @@ class SqlSettingsStore(Stored):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._notes: dict[sa.Row[Any], NodeNote] = {}
+        self._notes: dict[tuple[Any, ...], NodeNote] = {}
         """The notes that were read last, by their rows."""
 
     async def setting(self, name: str) -> Setting | None:
@@ -74,9 +74,14 @@ class SqlSettingsStore(Stored):
         return await self._database.write(work)
 
     async def node_notes(self) -> tuple[NodeNote, ...]:
-        rows = await self._database.read(lambda connection: connection.execute(_NODE_NOTES).all())
-        # The leader reads a thousand of them every ten seconds, and hardly one has changed.
-        self._notes = {row: self._notes.get(row) or _note(row) for row in rows}
+        known = self._notes
+
+        def work(connection: sa.Connection) -> dict[tuple[Any, ...], NodeNote]:
+            # The leader reads a thousand of them every ten seconds, and hardly one has changed. In the thread of the
+            # reader, and as plain tuples: rows are compared by a function.
+            return {(key := tuple(row)): known.get(key) or _note(row) for row in connection.execute(_NODE_NOTES)}
+
+        self._notes = await self._database.read(work)
         return tuple(self._notes.values())
 
     async def learn_nodes(self, notes: tuple[NodeNote, ...], epoch: int | None) -> None:

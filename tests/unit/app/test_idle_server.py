@@ -134,7 +134,11 @@ async def test_of_thousands_of_logs_only_those_that_have_grown_are_looked_at(
     monkeypatch.setattr(disk_guard, "cap_logs", lambda directory, most: looked_at.append(directory))
     keys = [AttemptKey(job, 0, "worker", 0, 0) for job in ("quiet", "grows", "ended")]
 
+    observed = 0
+
     async def observe() -> list[TaskSeen]:
+        nonlocal observed
+        observed += 1
         return [TaskSeen(key, 1, 1, ExitReport(0) if key.job == "ended" else None) for key in keys]
 
     grown = {keys[1], keys[2]}
@@ -146,6 +150,8 @@ async def test_of_thousands_of_logs_only_those_that_have_grown_are_looked_at(
         looked_at.clear()
         await guard.round(is_scarce=False)
         assert not looked_at
+        # Thousands of tasks are looked at seldom, only to learn whether there are any.
+        assert observed == 1
         # While space is scarce less is kept of each.
         await guard.round(is_scarce=True)
         assert {Path(directory).name.split(".")[0] for directory in looked_at} == {"quiet", "grows"}

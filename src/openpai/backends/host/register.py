@@ -24,7 +24,7 @@ KILLED: Final = ExitReport(137, ExitReason.EXITED, "killed: it had not ended wit
 KILLED_BEFORE_START: Final = ExitReport(143, ExitReason.EXITED, "killed before it began")
 NOTHING_TO_KILL: Final = ExitReport(143, ExitReason.ABSENT, "there was no task to kill")
 """143 as for any task that SIGTERM ended: 0 would read as success where only the code is shown."""
-SEEN_AT_ONCE: Final = 500
+SEEN_AT_ONCE: Final = 200
 """How many of thousands of attempts are looked at before others have their turn."""
 _KILL_DELAY_S: Final = 1.5
 """How much longer than the grace period a wrapper may take to end its task before the runner destroys it."""

@@ -60,13 +60,20 @@ class Turns:
         """
         # Nodes come and go; one that was removed is not remembered.
         self._nodes = {node: pause for node, pause in self._nodes.items() if now_s < pause.until_s + AGAIN_MAX_S}
-        ready: list[tuple[int, int, PodAttempt]] = []
+        most = min(room, self.opened_max)
+        # The last of the chosen is the first of the heap. The others need not be kept until all were looked at.
+        chosen: list[tuple[int, int, PodAttempt]] = []
         for number, each in enumerate(waiting, start=1):
             if number % LOOKED_AT_AT_ONCE == 0:
                 await let_others_go_first()
-            if self._is_ready(each, now_s):
-                ready.append((measured_at_ms(each.name) - FIRST_MS * (each.key.job in first), number, each))
-        return [each for *_, each in heapq.nsmallest(min(room, self.opened_max), ready)]
+            if not self._is_ready(each, now_s):
+                continue
+            at_ms = measured_at_ms(each.name) - FIRST_MS * (each.key.job in first)
+            if len(chosen) < most:
+                heapq.heappush(chosen, (-at_ms, -number, each))
+            elif chosen and -at_ms > chosen[0][0]:
+                heapq.heapreplace(chosen, (-at_ms, -number, each))
+        return [each for *_, each in sorted(chosen, reverse=True)]
 
     def succeeded(self, attempt: PodAttempt) -> None:
         """Note the first sample of a turn."""
