@@ -148,7 +148,7 @@ async def test_the_training_example_survives_what_happens_to_its_pods_and_nodes(
         assert answer.status_code == 202, answer.text
 
     async def has_ended() -> bool:
-        return await platform.state("whole") not in ("WAITING", "RUNNING")
+        return await platform.state("whole") not in ("WAITING", "RUNNING", "STOPPING")
 
     async def trains() -> bool:
         return "epoch=1/" in await log_of(platform, "long", "ps")

@@ -50,13 +50,14 @@ def importing() -> Iterator[None]:
 
 
 def _log_without_rich() -> None:
-    """Import structlog as where there is no rich, with which it would print tracebacks: the server has its own way.
+    """Import structlog without rich, which it imports if it finds it: 98 modules and 5 MB that no server uses.
 
-    They are a twentieth of what a server imports.
+    It would print tracebacks with rich by default, and `app.console` always names another way. Programs that use rich
+    themselves import it later as usual.
     """
     if "structlog" in sys.modules or "rich" in sys.modules:
         return
-    # Python then says that there is no such module.
+    # None makes Python raise ModuleNotFoundError for it, which structlog expects.
     sys.modules["rich"] = None  # type: ignore[assignment]
     try:
         import structlog  # noqa: F401
