@@ -143,13 +143,28 @@ def test_what_is_removed_leaves_its_data_and_the_next_installation_finds_them(pa
     assert cluster.get("secrets", "openpai-key")["data"] == key
     gone = pai("down", "--confirm", "test", "--delete-data", "--json")
     assert gone.code == 0, gone.err
+    for kind in ("secrets", "persistentvolumeclaims"):
+        assert not cluster.labelled(kind, "app.kubernetes.io/instance=openpai")
+    assert cluster.http.get(f"/api/v1/namespaces/{cluster.jobs}").status_code == 404
 
-    def is_gone() -> bool:
-        kinds = ("secrets", "persistentvolumeclaims")
-        return not any(cluster.labelled(kind, "app.kubernetes.io/instance=openpai") for kind in kinds)
 
-    # A claim that was deleted is there until a controller has seen that no pod uses it.
-    until(is_gone, "the data of the platform are gone")
+def test_what_is_being_deleted_is_waited_for(pai: Pai, cluster: Cluster) -> None:
+    up(pai, cluster)
+    assert pai("down", "--confirm", "test").code == 0
+    path = f"/api/v1/namespaces/{cluster.name}/persistentvolumeclaims/openpai"
+    merge = {"Content-Type": "application/merge-patch+json"}
+    cluster.ask("PATCH", path, {"metadata": {"finalizers": ["openpai.example.org/busy"]}}, headers=merge)
+    late = pai("down", "--confirm", "test", "--delete-data", "--timeout-s", "1")
+    for refused in (late, up(pai, cluster)):
+        assert refused.code == Exit.UNAVAILABLE
+        assert "still being deleted after 1 s: volume openpai" in refused.err
+        assert f"see `kubectl describe pvc openpai -n {cluster.name}`" in refused.err
+    assert cluster.labelled("secrets", "owner=helm") == []
+    cluster.ask("PATCH", path, {"metadata": {"finalizers": None}}, headers=merge)
+    jobs = f"/api/v1/namespaces/{cluster.jobs}"
+    until(lambda: cluster.http.get(jobs).status_code == 404, "the namespace of the jobs is gone")
+    up(pai, cluster)
+    assert "deletionTimestamp" not in cluster.get("persistentvolumeclaims", "openpai")["metadata"]
 
 
 def test_a_chart_that_refuses_values_says_why_and_nothing_is_there_to_go_back_to(pai: Pai, cluster: Cluster) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openpai.app.cluster.helm import OURS, Helm
+from openpai.app.cluster.leaving import await_gone
 from openpai.app.cluster.lock import alone
 from openpai.app.cluster.records import TASK, jobs_namespace, remove_tasks, task_pods
 from openpai.app.cluster.target import (
@@ -66,7 +67,7 @@ def down(
     if history:
         at.run(lambda client: _remove(client, at, helm, timeout_s))
     if delete_data:
-        at.run(lambda client: _delete_data(client, at, place))
+        at.run(lambda client: _delete_data(client, at, place, timeout_s))
     if as_json(json, {**at.about(), "tasks": tasks, "dataDeleted": delete_data, "objects": kept}):
         return
     say("the platform and its data are gone" if delete_data else "the platform is gone; its data are kept")
@@ -106,7 +107,7 @@ async def _remove(client: KubeClient, at: Target, helm: Helm, timeout_s: float) 
         await await_ready(client, at, timeout_s, is_over=lambda found: not found.pods and not found.workloads)
 
 
-async def _delete_data(client: KubeClient, at: Target, place: str | None) -> None:
+async def _delete_data(client: KubeClient, at: Target, place: str | None, timeout_s: float) -> None:
     from openpai.kube.objects.kinds import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, SECRETS
 
     if place is not None and await client.find(NAMESPACES, place) is not None:
@@ -124,3 +125,4 @@ async def _delete_data(client: KubeClient, at: Target, place: str | None) -> Non
         labels = (found.metadata.labels or {}) if found else {}
         if labels.get(OURS) == "created" or labels.get("app.kubernetes.io/instance") == at.release:
             await client.delete(NAMESPACES, each)
+    await await_gone(client, at, timeout_s, place)

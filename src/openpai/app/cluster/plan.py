@@ -10,6 +10,7 @@ from typing import Any
 
 from openpai.app.cluster import manifests
 from openpai.app.cluster.helm import Helm, Revision, chart_about, chart_directory, values_file
+from openpai.app.cluster.leaving import await_gone
 from openpai.app.cluster.lock import alone
 from openpai.app.cluster.manifests import Change
 from openpai.app.cluster.parts import Snapshot
@@ -107,6 +108,8 @@ def carry_out(helm: Helm, target: Target, plan: Plan, timeout_s: float) -> Snaps
     from openpai.kube.client import KubeClient
 
     async def work(client: KubeClient) -> Snapshot:
+        # Such as that which `pai cluster down --delete-data` has just removed.
+        await await_gone(client, target, timeout_s)
         await ensure_namespace(client, target.namespace)
         async with alone(client, target):
             if plan.current is not None and plan.is_interrupted:
