@@ -56,14 +56,18 @@ class Pods:
     def __call__(
         self, pod: str, *, follow: bool, since: datetime | None, limit_bytes: int | None = None
     ) -> AsyncGenerator[bytes]:
-        if limit_bytes is not None:
-            return self._beginning(pod, limit_bytes)
-        return self._serve(pod, follow, since.timestamp() if since else 0.0)
+        served = self._serve(pod, follow, since.timestamp() if since else 0.0)
+        return served if limit_bytes is None else self._answer(pod, served, limit_bytes)
 
-    async def _beginning(self, pod: str, limit_bytes: int) -> AsyncGenerator[bytes]:
-        self.looks += 1
-        for at, line in self.lines[pod][:1]:
-            yield (stamp(at) + line)[:limit_bytes]
+    async def _answer(self, pod: str, served: AsyncGenerator[bytes], limit_bytes: int) -> AsyncGenerator[bytes]:
+        """Serve what is there whole, as the client yields it, or nothing of it."""
+        if limit_bytes < 100:
+            self.looks += 1
+            for at, line in self.lines[pod][:1]:
+                yield (stamp(at) + line)[:limit_bytes]
+            return
+        async with contextlib.aclosing(served):
+            yield b"".join([piece async for piece in served])[:limit_bytes]
 
     async def _serve(self, pod: str, follow: bool, since_s: float) -> AsyncGenerator[bytes]:
         self.requests += 1
@@ -177,7 +181,7 @@ async def test_readers_of_an_ended_attempt_get_the_end_that_is_on_its_way(root: 
         ships.ended(KEY)
         assert not ships.is_complete(KEY)
         readers = asyncio.gather(followed(), read())
-        await until(lambda: pods.requests > 2)
+        await until(lambda: pods.requests > 1)
         assert not readers.done()
         pods.write("p", b"two\n")
         pods.is_hanging = False
@@ -336,6 +340,52 @@ async def test_a_full_disk_delays_a_log_and_damages_nothing(root: Path, monkeypa
         ships.ended(KEY)
         assert await ships.finished(KEY, 60)
     assert stdout(root) == b"".join(b"line %d\n" % number for number in range(50))
+
+
+async def test_a_disk_that_is_full_before_anything_was_recorded_loses_no_line(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from openpai.backends.kubernetes.log_files import AttemptLog
+
+    pods = Pods()
+    pods.write("p", b"one\n", b"two\n")
+    real, tries = AttemptLog._append, 0
+
+    def full(self: AttemptLog, stream: str, data: bytes) -> int:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            with (root / KEY.path() / f"{stream}.log").open("ab") as file:
+                file.write(data[:5])
+            raise OSError(28, "No space left on device")
+        return real(self, stream, data)
+
+    monkeypatch.setattr(AttemptLog, "_append", full)
+    async with shipper(pods, root) as ships:
+        ships.ship(KEY, "p")
+        pods.end("p")
+        ships.ended(KEY)
+        assert await ships.finished(KEY, 60)
+    assert stdout(root) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("streams", [0, 1])
+async def test_a_log_that_is_longer_than_an_answer_is_whole(
+    root: Path, monkeypatch: pytest.MonkeyPatch, streams: int
+) -> None:
+    monkeypatch.setattr("openpai.backends.kubernetes.log_reading.ANSWER_BYTES", 1000)
+    pods = Pods()
+    lines = [MARK + b"task starts\n", *(b"line %d\n" % number for number in range(100))]
+    pods.write("p", *lines[:50])
+    async with shipper(pods, root, streams=streams, poll_every_s=0.01) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: stdout(root).endswith(lines[49]))
+        pods.write("p", *lines[50:], b"no end of line")
+        pods.end("p")
+        ships.ended(KEY)
+        assert await ships.finished(KEY, 60)
+    assert stdout(root) == b"".join(lines[1:]) + b"no end of line"
+    assert runtime(root) == lines[0]
 
 
 async def test_logs_of_adopted_pods_wait_unless_their_container_has_ended(tmp_path: Path) -> None:

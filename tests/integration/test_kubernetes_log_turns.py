@@ -79,6 +79,63 @@ async def test_a_stream_that_is_free_waits_before_it_follows_another_log(
         assert pods.open == 1
 
 
+async def test_logs_that_end_leave_fewer_turns_to_others(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.POLLS_PER_S", 10.0)
+    monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.POLLS_LEAST_PER_S", 1.0)
+    pods = Pods()
+    ended = [AttemptKey("job", 0, f"ended-{number}", 0, 0) for number in range(9)]
+    async with shipper(pods, root, streams=0, poll_every_s=0.01) as ships:
+        pods.write(KEY.role, b"line\n")
+        ships.ship(KEY, KEY.role)
+        await until(lambda: stdout(root) == b"line\n")
+        read_at_s = asyncio.get_running_loop().time()
+        pods.write(OTHER.role, b"line\n")
+        ships.forget(KEY)
+        ships.ship(OTHER, OTHER.role)
+        end(pods, ships, *ended)
+        assert all(await asyncio.gather(*(ships.finished(key, 60) for key in ended)))
+        assert stdout(root, OTHER) == b""
+        await until(lambda: stdout(root, OTHER) == b"line\n")
+        assert asyncio.get_running_loop().time() > read_at_s + 0.7
+
+
+async def test_streams_that_become_free_together_are_opened_at_the_rate_of_turns(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.FREED_AFTER_S", 0.0)
+    monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.POLLS_PER_S", 5.0)
+    monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.POLLS_LEAST_PER_S", 5.0)
+    pods = Pods()
+    keys = [AttemptKey("job", 0, f"task-{number}", 0, 0) for number in range(6)]
+    async with shipper(pods, root, streams=3, poll_every_s=1000) as ships:
+        for key in keys:
+            ships.ship(key, key.role)
+        await until(lambda: pods.open == 3)
+        end(pods, ships, *keys[:3])
+        assert all(await asyncio.gather(*(ships.finished(key, 60) for key in keys[:3])))
+        free_at_s, before = asyncio.get_running_loop().time(), pods.requests
+        await until(lambda: pods.open == 3)
+        assert asyncio.get_running_loop().time() > free_at_s + 0.3
+        assert pods.requests - before <= 3
+
+
+async def test_a_log_that_begins_among_many_does_not_wait_for_all_of_them(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("openpai.backends.kubernetes.log_shipping.POLLS_PER_S", 50.0)
+    pods = Pods()
+    keys = [AttemptKey("job", 0, f"task-{number}", 0, 0) for number in range(60)]
+    async with shipper(pods, root, streams=0, poll_every_s=0.01) as ships:
+        for key in keys:
+            ships.ship(key, key.role)
+        await until(lambda: pods.requests >= len(keys))
+        pods.write(KEY.role, b"line\n")
+        before = pods.requests
+        ships.ship(KEY, KEY.role)
+        await until(lambda: stdout(root) == b"line\n")
+        assert pods.requests - before < len(keys) / 2
+
+
 async def test_which_logs_grow_is_known(root: Path) -> None:
     pods, grown = Pods(), set[AttemptKey]()
     pods.write("p", b"one\n")

@@ -101,6 +101,20 @@ async def test_a_read_is_repeated(server: Server, client: KubeClient, lost: int 
     assert (await client.get(CONFIG_MAPS, "a", "n")).name == "a"
 
 
+async def test_the_end_of_a_log_is_read_over_a_connection_of_calls(server: Server, client: KubeClient) -> None:
+    server.answers = [web.json_response(named("a")), web.Response(text="line\n"), web.Response(), failure(500)]
+
+    async def log() -> bytes:
+        return b"".join([piece async for piece in client.logs("p", "n", limit_bytes=1000)])
+
+    await client.get(CONFIG_MAPS, "a", "n")
+    assert [await log(), await log()] == [b"line\n", b""]
+    with pytest.raises(KubeUnavailable):
+        await log()
+    assert len({request.transport for request in server.requests}) == 1
+    assert [request.query.get("limitBytes") for request in server.requests] == [None, *3 * ["1000"]]
+
+
 async def test_a_write_without_an_answer_is_not_repeated(server: Server, client: KubeClient) -> None:
     server.answers = [None]
     with pytest.raises(KubeUnavailable) as lost:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from threading import RLock
 from typing import Final
@@ -19,6 +20,7 @@ from openpai.ports.logs import ARRIVING, STREAMS
 
 CURSOR_FILE: Final = "shipped"
 _APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+GAP: Final = b"lines may be missing here: the node removed them unread"
 _DAMAGED: Final = "lines above may be repeated below: how far this log was read is not known any more"
 
 
@@ -33,6 +35,8 @@ class AttemptLog:
         self.is_open = False
         """Whether the files and the cursor fit each other."""
         self._sizes = dict.fromkeys(STREAMS, 0)
+        self._first_sizes: dict[str, int] | None = None
+        """What was there before this object wrote, while there is no cursor."""
         self._lock = RLock()
         """Held while files and cursor change: a message may be written while the log is."""
 
@@ -51,13 +55,20 @@ class AttemptLog:
             cursor, is_complete = Cursor.of(document), bool(document["complete"])
             self._sizes = {stream: int(document["sizes"][stream]) for stream in STREAMS}
         except FileNotFoundError:
-            self._sizes = sizes
+            # Also after a full disk, with a part of what was to be written and without its cursor.
+            self._first_sizes = self._first_sizes or sizes
+            self.cursor, self.is_complete, self._sizes = Cursor(), False, dict(self._first_sizes)
+            self._cut(sizes)
             return
         except (ValueError, KeyError, TypeError):
             self._sizes = sizes
             self.note(_DAMAGED)
             return
         self.cursor, self.is_complete = cursor, is_complete
+        self._cut(sizes)
+
+    def _cut(self, sizes: dict[str, int]) -> None:
+        """Cut off what is beyond the cursor."""
         for stream in STREAMS:
             if sizes[stream] > self._sizes[stream]:
                 os.truncate(self._path(stream), self._sizes[stream])
@@ -69,13 +80,35 @@ class AttemptLog:
             return self._add(lines, chunk)
 
     def _add(self, lines: LogLines, chunk: bytes | None) -> int:
-        pieces: dict[str, list[bytes]] = {}
-        for stream, piece in lines.feed(chunk) if chunk is not None else lines.finish():
-            pieces.setdefault(stream, []).append(piece)
-        written = sum(self._append(stream, b"".join(parts)) for stream, parts in pieces.items())
+        written = self._write(lines.feed(chunk) if chunk is not None else lines.finish())
         if written:
             self.save()
         return written
+
+    def take(self, lines: LogLines, data: bytes, *, is_end: bool) -> int:
+        """Write what is new in an answer that came whole, and if it `is_end`, record that the whole log was read.
+
+        Returns how many bytes that is. Raises OSError.
+        """
+        with self._lock:
+            written = self._write(lines.feed(data))
+            if is_end:
+                written += self._write(lines.finish())
+            if lines.may_have_gap or (is_end and lines.has_found_nothing):
+                written += self._append("runtime", MARK + GAP + b"\n")
+            if is_end:
+                self._complete()
+            elif written:
+                self.save()
+        if is_end:
+            self.expect_nothing()
+        return written
+
+    def _write(self, pieces: Iterable[tuple[str, bytes]]) -> int:
+        parts: dict[str, list[bytes]] = {}
+        for stream, piece in pieces:
+            parts.setdefault(stream, []).append(piece)
+        return sum(self._append(stream, b"".join(found)) for stream, found in parts.items())
 
     def note(self, message: str) -> None:
         """Write a message of the platform to the log. Raises OSError."""
@@ -100,12 +133,16 @@ class AttemptLog:
 
     def complete(self) -> None:
         """Record that the whole log was read. Raises OSError."""
-        self.is_complete = True
         with self._lock:
+            self._complete()
+        self.expect_nothing()
+
+    def _complete(self) -> None:
+        self.is_complete = True
+        if not self._sizes["stdout"]:
             # A task that wrote nothing has a log too, an empty one.
             self._append("stdout", b"")
-            self.save()
-        self.expect_nothing()
+        self.save()
 
     def save(self) -> None:
         """Write the cursor that belongs to the files as they are; the lock is held. Raises OSError."""

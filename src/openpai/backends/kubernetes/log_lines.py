@@ -116,15 +116,17 @@ class LogLines:
     def feed(self, chunk: bytes) -> Iterator[tuple[str, bytes]]:
         """Yield the stream and the bytes of what is new."""
         data = self._rest + chunk
-        start = 0
-        if not self._is_again and self._line is None:
-            start = data.rfind(b"\n") + 1
-            plain = self._plain(data[:start])
-            if plain is not None:
-                yield "stdout", plain
-            else:
-                start = 0
-        while (end := data.find(b"\n", start)) >= 0:
+        start, has_tried = 0, False
+        while True:
+            if not has_tried and not self._is_again and self._line is None:
+                # From the first line on that was not read before.
+                has_tried = True
+                last = data.rfind(b"\n") + 1
+                if (plain := self._plain(data[start:last])) is not None:
+                    yield "stdout", plain
+                    start = last
+            if (end := data.find(b"\n", start)) < 0:
+                break
             yield from self._piece(data[start : end + 1])
             if self._line is not None:
                 self._end(self._line)

@@ -15,7 +15,7 @@ from typing import Final, Protocol, Self
 
 import structlog
 
-from openpai.backends.kubernetes.log_files import AttemptLog
+from openpai.backends.kubernetes.log_files import GAP, AttemptLog
 from openpai.backends.kubernetes.log_lines import NO_STAMP, LogLines, stamp_of
 from openpai.kube.errors import KubeError
 from openpai.lifecycle.model import AttemptKey
@@ -27,10 +27,11 @@ END_PATIENCE_S: Final = 5.0
 """How long a stream may be silent after the container has ended before it is cut and read once more."""
 GATHERED_BYTES_MAX: Final = 256 * 1024
 """How much of a log is kept in memory before its stream has to wait."""
+ANSWER_BYTES: Final = 256 * 1024
+"""So much of a log that is not followed is asked for in one answer. A longer one is read as a stream."""
 END_TRIES: Final = 4
 PART_BYTES: Final = 1 << 20
 """After so much of a followed log it is asked whether its node has begun a new part. Parts are ten times as large."""
-_GAP: Final = "lines may be missing here: the node removed them unread"
 _STAMPED_BYTES: Final = 64
 """Enough for the time of a line."""
 
@@ -111,13 +112,17 @@ class LogReading:
             if store.is_complete:
                 await asyncio.to_thread(store.expect_nothing)
                 return True
-            lines = await self._read(shipment, store, follow=follow and not had_ended)
+            if follow and not had_ended:
+                await self._read(shipment, store, follow=True)
+            elif shipment.failures or not await self._read_answer(shipment, store, is_end=had_ended):
+                # Of a stream that breaks, what came before is kept.
+                lines = await self._read(shipment, store, follow=False)
+                if had_ended:
+                    if lines.has_found_nothing:
+                        # The node has begun a new part, and no API serves the one that was not read to its end.
+                        await self._note(shipment, store, GAP.decode())
+                    await asyncio.to_thread(store.complete)
             shipment.failures = 0
-            if had_ended:
-                if lines.has_found_nothing:
-                    # The node has begun a new part, and no API serves the one that was not read to its end.
-                    await self._note(shipment, store, _GAP)
-                await asyncio.to_thread(store.complete)
             return had_ended
         except TimeoutError:
             return False
@@ -160,15 +165,32 @@ class LogReading:
             await asyncio.to_thread(found.open)
         return found
 
+    async def _read_answer(self, shipment: Shipment, store: AttemptLog, *, is_end: bool) -> bool:
+        """Read a log in one answer, if it is short; return whether that was all of it."""
+        since = _since(store)
+        async with aclosing(
+            self._logs(shipment.pod, follow=False, since=since, limit_bytes=ANSWER_BYTES)
+        ) as chunks:
+            data = b"".join([chunk async for chunk in chunks])
+        # An answer that was cut may be a little shorter than its limit.
+        is_all = len(data) < ANSWER_BYTES // 2
+        if since is None and shipment.part_at == NO_STAMP:
+            shipment.part_at = stamp_of(data)
+        if data or (is_all and is_end):
+            lines = LogLines(store.cursor)
+            if await asyncio.to_thread(store.take, lines, data, is_end=is_all and is_end):
+                shipment.writes += 1
+                self._grew(shipment)
+        return is_all
+
     async def _read(self, shipment: Shipment, store: AttemptLog, *, follow: bool) -> LogLines:
-        since = store.cursor.since_s
+        since = _since(store)
         lines = LogLines(store.cursor)
-        since_time = None if since is None else datetime.fromtimestamp(since, UTC)
         try:
             async with (
                 asyncio.timeout(None) as shipment.deadline,
                 _Writer(shipment, store, lines, self._grew) as writer,
-                aclosing(self._logs(shipment.pod, follow=follow, since=since_time)) as chunks,
+                aclosing(self._logs(shipment.pod, follow=follow, since=since)) as chunks,
             ):
                 size = 0
                 async for chunk in chunks:
@@ -218,6 +240,11 @@ class LogReading:
         return True
 
 
+def _since(store: AttemptLog) -> datetime | None:
+    since_s = store.cursor.since_s
+    return None if since_s is None else datetime.fromtimestamp(since_s, UTC)
+
+
 class _Writer:
     """Writes what arrives, and gathers what arrives meanwhile: a busy log comes in thousands of small pieces."""
 
@@ -263,7 +290,7 @@ class _Writer:
                 self._grew(shipment)
             if self._lines.may_have_gap and not self._has_said_gap:
                 self._has_said_gap = True
-                await asyncio.to_thread(self._store.note, _GAP)
+                await asyncio.to_thread(self._store.note, GAP.decode())
                 self._grew(shipment)
             if shipment.has_ended:
                 shipment.expect_end()

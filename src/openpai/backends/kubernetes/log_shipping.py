@@ -2,8 +2,9 @@
 
 A log is followed through the API of pods. A stream that breaks is opened again where it broke. There is a bound on the
 streams that are open at the same time: the logs of more pods take turns to be read, and are read when they end. There
-is a bound on these reads, too, so the logs of many thousand pods are read less often until they end. A log that waits
-for its turn costs a small object and no task.
+is a bound on these reads, too, so the logs of many thousand pods are read less often until they end, and the less often
+the more end. A stream that is free goes to the log whose turn is next, in place of a read. A log that waits for its
+turn costs a small object and no task.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ POLLS_AT_ONCE: Final = 8
 ENDS_AT_ONCE: Final = 16
 POLL_EVERY_S: Final = 5.0
 POLLS_PER_S: Final = 40.0
-"""An API server must not spend its time on the logs of thousands of pods that are not followed."""
+"""An API server must not spend its time on the logs of thousands of pods that are not followed. Reads of logs that have
+ended and streams that are opened count, too."""
+POLLS_LEAST_PER_S: Final = 10.0
+"""So many logs take their turns however many end."""
 ADOPTED_AFTER_S: Final = 5.0
 """How long the logs of pods that an earlier server left wait: a server that starts has its first decisions to make."""
 FREED_AFTER_S: Final = 1.0
-"""How long a stream that became free waits before it follows another log: a gang that ends frees many, just when the
-next one is to be decided about."""
+"""How long a stream that became free waits for a log that begins, before it follows one whose turn is not yet due."""
 ENDS_AFTER_S: Final = 1.0
 """How long the log of a container that has ended waits to be read, unless it is asked for before."""
 _OPENED_PER_S: Final = 60.0
@@ -51,7 +54,7 @@ class LogShipper:
         poll_every_s: float = POLL_EVERY_S,
         precedence: Precedence | None = None,
     ) -> None:
-        """Logs that are not followed give way to `precedence` each time they are read."""
+        """Each log gives way to `precedence` when it begins to be read or followed."""
         self._precedence = precedence
         self._reading = LogReading(logs, root)
         self._streams = streams
@@ -59,14 +62,19 @@ class LogShipper:
         self._shipments: dict[AttemptKey, Shipment] = {}
         self._following: set[Shipment] = set()
         self._waiting: dict[Shipment, None] = {}
-        """Logs for which no stream is free, the one that waits longest first."""
+        """Logs for which no stream is free."""
         self._turns: list[tuple[float, int, Shipment]] = []
         """When each of them is read next, as a heap."""
         self._turn = 0
         self._adopted_after_s = 0.0
-        self._freed_at_s = 0.0
-        """When the stream that became free last follows another log."""
+        self._free_since_s = 0.0
+        """When the last of all streams was taken no longer."""
+        self._polled_at_s = 0.0
+        """When a log took its turn last."""
+        self._others = 0
+        """How many logs were asked for since then without being due."""
         self._poller: asyncio.Task[None] | None = None
+        self._woken = asyncio.Event()
         self._polls = asyncio.Semaphore(POLLS_AT_ONCE)
         self._ended: deque[Shipment] = deque()
         """Those of them whose container has ended: a task may wait for its log, which waits for no other."""
@@ -77,7 +85,7 @@ class LogShipper:
 
     @contextlib.contextmanager
     def adopting(self, after_s: float = ADOPTED_AFTER_S) -> Iterator[None]:
-        """Let logs that are shipped from here on begin a little later, spread, unless their containers have ended."""
+        """Let logs that are shipped from here on begin a little later, unless their containers have ended."""
         self._adopted_after_s = after_s
         try:
             yield
@@ -91,11 +99,11 @@ class LogShipper:
         shipment = self._shipments[key] = Shipment(key, pod)
         after_s = self._adopted_after_s
         if len(self._following) < self._streams:
+            self._others += 1
             self._follow(shipment, after_s and after_s + len(self._following) / _OPENED_PER_S)
         else:
             self._waiting[shipment] = None
-            # The reads of many pods that begin together are spread, too.
-            self._take_turn(shipment, after_s + len(self._waiting) / POLLS_PER_S)
+            self._take_turn(shipment, after_s + self._poll_every_s)
 
     def note_growth(self, grown: set[AttemptKey]) -> None:
         """Add each attempt whose files grow from now on."""
@@ -119,6 +127,9 @@ class LogShipper:
         shipment.expect_end()
         if shipment in self._waiting:
             asyncio.get_running_loop().call_later(ENDS_AFTER_S, self._read_to_end, shipment)
+        else:
+            # Its stream is followed by a read of what came after a break, if there was one: nothing else tells.
+            self._others += 1
 
     async def finished(self, key: AttemptKey, patience_s: float, *, hurries: bool = True) -> bool:
         """Wait until the log of an ended container is complete, or cannot be; unless it `hurries`, when it is its turn.
@@ -162,6 +173,7 @@ class LogShipper:
         """Stop to ship. A later server goes on where this one stopped."""
         followers = [shipment.task for shipment in self._shipments.values() if shipment.task is not None]
         self._waiting.clear()
+        self._turns.clear()
         self._ended.clear()
         tasks = [*followers, *self._readers, *([self._poller] if self._poller is not None else [])]
         for task in tasks:
@@ -182,26 +194,16 @@ class LogShipper:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(after_s):
                     await due.wait()
+        await self._give_way()
         while not await self._reading.once(shipment, follow=True):
             await _pause(shipment)
         shipment.finish()
 
     def _end_stream(self, shipment: Shipment) -> None:
+        if len(self._following) == self._streams:
+            self._free_since_s = asyncio.get_running_loop().time()
         self._following.discard(shipment)
-        self._follow_next()
-
-    def _follow_next(self) -> None:
-        """Follow the log that waits longest."""
-        if self._waiting and len(self._following) < self._streams:
-            first = next(iter(self._waiting))
-            del self._waiting[first]
-            if first.is_read:
-                # Its stream is taken now, and opened when this read is over.
-                self._following.add(first)
-            else:
-                now_s = asyncio.get_running_loop().time()
-                self._freed_at_s = max(now_s + FREED_AFTER_S, self._freed_at_s + 1 / _OPENED_PER_S)
-                self._follow(first, self._freed_at_s - now_s)
+        self._wake_poller()
 
     # Logs that take turns.
 
@@ -210,23 +212,45 @@ class LogShipper:
         due_s = asyncio.get_running_loop().time() + after_s
         is_next = not self._turns or due_s < self._turns[0][0]
         heapq.heappush(self._turns, (due_s, self._turn, shipment))
-        if self._poller is None or self._poller.done():
-            self._poller = background("turns of logs", self._poll())
-        elif is_next:
-            self._poller.cancel()
+        if is_next:
+            self._wake_poller()
+
+    def _wake_poller(self) -> None:
+        """Let the time of the next turn be worked out again."""
+        self._woken.set()
+        if self._turns and (self._poller is None or self._poller.done()):
             self._poller = background("turns of logs", self._poll())
 
     async def _poll(self) -> None:
-        """Read each log when it is its turn, until none waits for one."""
+        """Read or follow each log when it is its turn, until none waits for one."""
         loop = asyncio.get_running_loop()
         while self._turns:
-            await asyncio.sleep(max(0.0, self._turns[0][0] - loop.time()))
+            self._woken.clear()
+            if (wait_s := self._next_turn_s() - loop.time()) > 0:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await self._woken.wait()
+                continue
             await self._polls.acquire()
             _, _, shipment = heapq.heappop(self._turns)
-            if shipment not in self._waiting or shipment.has_ended or shipment.is_read:
+            if shipment not in self._waiting or shipment.has_ended:
                 self._polls.release()
+                continue
+            self._polled_at_s, self._others = loop.time(), 0
+            if len(self._following) < self._streams:
+                self._polls.release()
+                del self._waiting[shipment]
+                self._follow(shipment)
             else:
                 self._start(shipment, self._polls.release)
+
+    def _next_turn_s(self) -> float:
+        """Return when the next log takes its turn."""
+        due_s = self._turns[0][0]
+        if len(self._following) < self._streams:
+            due_s = min(due_s, self._free_since_s + FREED_AFTER_S)
+        pause_s = min((1 + self._others) / POLLS_PER_S, 1 / POLLS_LEAST_PER_S)
+        return max(due_s, self._polled_at_s + pause_s)
 
     def _read_to_end(self, shipment: Shipment) -> None:
         self._ended.append(shipment)
@@ -237,6 +261,7 @@ class LogShipper:
             shipment = self._ended.popleft()
             if shipment in self._waiting and not shipment.is_read:
                 self._ends += 1
+                self._others += 1
                 self._start(shipment, self._end_reader)
 
     def _end_reader(self) -> None:
@@ -251,9 +276,12 @@ class LogShipper:
         # Called even if a log is forgotten before its task began.
         reader.add_done_callback(partial(self._was_read, shipment, release))
 
-    async def _read(self, shipment: Shipment) -> None:
+    async def _give_way(self) -> None:
         if self._precedence is not None:
             await self._precedence.give_way()
+
+    async def _read(self, shipment: Shipment) -> None:
+        await self._give_way()
         if await self._reading.once(shipment, follow=False):
             self._complete.add(shipment)
 
@@ -267,25 +295,19 @@ class LogShipper:
         release()
 
     def _go_on(self, shipment: Shipment, *, is_done: bool) -> None:
-        if self._shipments.get(shipment.key) is not shipment:
+        if shipment not in self._waiting:
             # It was forgotten meanwhile.
-            self._following.discard(shipment)
-            self._follow_next()
-        elif is_done:
+            return
+        if is_done:
             shipment.finish()
-            self._waiting.pop(shipment, None)
-            if shipment in self._following:
-                self._following.discard(shipment)
-                self._follow_next()
-        elif shipment in self._following:
-            self._follow(shipment)
-        elif shipment in self._waiting and not shipment.has_ended:
+            del self._waiting[shipment]
+        elif not shipment.has_ended:
             if not shipment.failures:
                 # What it knows of its files is read again with its next turn.
                 shipment.log = None
             again_s = shipment.again_s() if shipment.failures else 0.0
             self._take_turn(shipment, max(self._poll_every_s, len(self._waiting) / POLLS_PER_S, again_s))
-        elif shipment in self._waiting:
+        else:
             again_s = shipment.again_s() if shipment.failures else 0.0
             asyncio.get_running_loop().call_later(again_s, self._read_to_end, shipment)
 
