@@ -369,25 +369,6 @@ async def test_a_disk_that_is_full_before_anything_was_recorded_loses_no_line(
     assert stdout(root) == b"one\ntwo\n"
 
 
-@pytest.mark.parametrize("streams", [0, 1])
-async def test_a_log_that_is_longer_than_an_answer_is_whole(
-    root: Path, monkeypatch: pytest.MonkeyPatch, streams: int
-) -> None:
-    monkeypatch.setattr("openpai.backends.kubernetes.log_reading.ANSWER_BYTES", 1000)
-    pods = Pods()
-    lines = [MARK + b"task starts\n", *(b"line %d\n" % number for number in range(100))]
-    pods.write("p", *lines[:50])
-    async with shipper(pods, root, streams=streams, poll_every_s=0.01) as ships:
-        ships.ship(KEY, "p")
-        await until(lambda: stdout(root).endswith(lines[49]))
-        pods.write("p", *lines[50:], b"no end of line")
-        pods.end("p")
-        ships.ended(KEY)
-        assert await ships.finished(KEY, 60)
-    assert stdout(root) == b"".join(lines[1:]) + b"no end of line"
-    assert runtime(root) == lines[0]
-
-
 async def test_logs_of_adopted_pods_wait_unless_their_container_has_ended(tmp_path: Path) -> None:
     pods = Pods()
     ended, runs, launched = KEY, *(AttemptKey("job", 0, "worker", index, 0) for index in (1, 2))

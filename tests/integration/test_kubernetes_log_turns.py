@@ -1,4 +1,4 @@
-"""When the logs of pods are read, and what is known of their growth."""
+"""When and how the logs of pods are read, and what is known of their growth."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from openpai.backends.kubernetes.log_lines import MARK
 from openpai.backends.kubernetes.log_shipping import LogShipper
 from openpai.lifecycle.model import AttemptKey
-from tests.integration.test_kubernetes_log_shipping import KEY, Pods, root, shipper, stdout, until
+from tests.integration.test_kubernetes_log_shipping import KEY, Pods, root, runtime, shipper, stdout, until
 
 __all__ = ["root"]
 OTHER = AttemptKey("job", 0, "other", 0, 0)
@@ -134,6 +135,25 @@ async def test_a_log_that_begins_among_many_does_not_wait_for_all_of_them(
         ships.ship(KEY, KEY.role)
         await until(lambda: stdout(root) == b"line\n")
         assert pods.requests - before < len(keys) / 2
+
+
+@pytest.mark.parametrize("streams", [0, 1])
+async def test_a_log_that_is_longer_than_an_answer_is_whole(
+    root: Path, monkeypatch: pytest.MonkeyPatch, streams: int
+) -> None:
+    monkeypatch.setattr("openpai.backends.kubernetes.log_reading.ANSWER_BYTES", 1000)
+    pods = Pods()
+    lines = [MARK + b"task starts\n", *(b"line %d\n" % number for number in range(100))]
+    pods.write("p", *lines[:50])
+    async with shipper(pods, root, streams=streams, poll_every_s=0.01) as ships:
+        ships.ship(KEY, "p")
+        await until(lambda: stdout(root).endswith(lines[49]))
+        pods.write("p", *lines[50:], b"no end of line")
+        pods.end("p")
+        ships.ended(KEY)
+        assert await ships.finished(KEY, 60)
+    assert stdout(root) == b"".join(lines[1:]) + b"no end of line"
+    assert runtime(root) == lines[0]
 
 
 async def test_which_logs_grow_is_known(root: Path) -> None:

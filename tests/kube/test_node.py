@@ -57,6 +57,8 @@ async def test_a_pod_runs_is_read_and_ends(kube: KubeClient, kube_node: RealNode
         assert ended is not None
         assert ended.exit_code == 3
         assert b"".join([chunk async for chunk in kube.logs("ends", "default")]) == b"hello\n"
+        for limit, found in ((1000, b"hello\n"), (3, b"hel")):
+            assert [chunk async for chunk in kube.logs("ends", "default", limit_bytes=limit)] == [found]
 
 
 async def test_commands_run_in_a_container(kube: KubeClient, kube_node: RealNode) -> None:

@@ -136,9 +136,7 @@ class Connection:
         ) as answer:
             return Answer(answer.status, answer.headers.get("Retry-After"), await answer.read())
 
-    async def read(
-        self, path: str, *, doing: str, params: Params = None, patience_s: float = CALL_PATIENCE_S
-    ) -> bytes:
+    async def read(self, path: str, *, doing: str, params: Params = None, patience_s: float = CALL_PATIENCE_S) -> bytes:
         """Return the answer to a GET that is sent once: its caller knows when to ask again, and asks little at a time.
 
         It waits for no connection of calls, and takes none from them: what answers slowly would keep it for long.

@@ -168,9 +168,7 @@ class LogReading:
     async def _read_answer(self, shipment: Shipment, store: AttemptLog, *, is_end: bool) -> bool:
         """Read a log in one answer, if it is short; return whether that was all of it."""
         since = _since(store)
-        async with aclosing(
-            self._logs(shipment.pod, follow=False, since=since, limit_bytes=ANSWER_BYTES)
-        ) as chunks:
+        async with aclosing(self._logs(shipment.pod, follow=False, since=since, limit_bytes=ANSWER_BYTES)) as chunks:
             data = b"".join([chunk async for chunk in chunks])
         # An answer that was cut may be a little shorter than its limit.
         is_all = len(data) < ANSWER_BYTES // 2
