@@ -20,6 +20,8 @@ USER: Final = 10001
 PACKAGES: Final = "opt/openpai/lib"
 UNUSED_MODULES: Final = (
     "__pycache__",
+    "config-3*",
+    "distutils",
     "ensurepip",
     "idlelib",
     "lib2to3",
@@ -27,6 +29,7 @@ UNUSED_MODULES: Final = (
     "site-packages",
     "test",
     "tkinter",
+    "turtle.py",
     "turtledemo",
 )
 UNUSED_FILES: Final = (
@@ -41,6 +44,8 @@ UNUSED_FILES: Final = (
     "_tkinter*.so",
     "_dbm*.so",
     "libpython*.so",
+    "RECORD",
+    "*.cyclonedx.json",
 )
 UNUSED_PACKAGES: Final = (
     "pip",
@@ -51,14 +56,41 @@ UNUSED_PACKAGES: Final = (
     "pkg_resources",
     "distutils-precedence.pth",
     "__pycache__",
+    "testing",
     "tests",
 )
 KEPT_PARTS: Final = {
     "botocore/data/*/": ("s3", "sts"),
+    "fastapi_offline/static/redoc*": (),
+    "ldap3/protocol/schemas/*.py": ("__init__.py",),
     "pygments/lexers/*.py": ("__init__.py", "_mapping.py", "python.py", "special.py"),
     "sqlalchemy/dialects/*/": ("postgresql", "sqlite"),
 }
-"""What is kept of hundreds of services, languages and databases, a fifth of the image."""
+"""What is kept of hundreds of services, languages, databases and directories, a fifth of the image."""
+ROOMS: Final = (
+    "access",
+    "api",
+    "applications",
+    "lifecycle",
+    "market",
+    "metrics",
+    "notify",
+    "orchestrator",
+    "store",
+    "wire",
+)
+"""The rooms of openpai of which a starting server needs nearly all modules, also those that are looked for by name."""
+STARTED: Final = (
+    *(
+        f"openpai.app.{name}"
+        for name in ("main", "up", "serve", "assembly", "entrances", "config_file", "settings_shown")
+    ),
+    *(f"openpai.{name}" for name in ("api.app", "backends.kubernetes.backend", "simulator.apart", "storage.kinds")),
+    *("alembic.config", "httpx", "psycopg", "uvicorn.lifespan.off", "uvicorn.logging", "uvloop"),
+    "uvicorn.protocols.http.httptools_impl",
+    "websockets.asyncio.client",
+)
+"""What a starting server imports, itself or by these."""
 CERTIFICATES: Final = "etc/ssl/certs/ca-certificates.crt"
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 
@@ -116,9 +148,10 @@ def _strip(root: Path) -> None:
 
 def _compile(root: Path, python: Path) -> None:
     """Compile what a starting server imports: the file system of a container may be read-only."""
-    modules = ", ".join(f"openpai.{name}" for name in ("app.main", "app.serve", "app.assembly", "store.jobs"))
-    code = f"import sys; sys.path.insert(0, '/{PACKAGES}'); import {modules}, psycopg, uvicorn.logging"
-    subprocess.run([python, "-I", "-c", code], check=True, preexec_fn=lambda: os.chroot(root), cwd="/")
+    code = f"import sys; sys.path.insert(0, '/{PACKAGES}'); import {', '.join(STARTED)}"
+    rooms = [f"/{PACKAGES}/openpai/{room}" for room in ROOMS]
+    for arguments in (["-c", code], ["-m", "compileall", "-q", *rooms]):
+        subprocess.run([python, "-I", *arguments], check=True, preexec_fn=lambda: os.chroot(root), cwd="/")
 
 
 def _script(path: Path, python: Path) -> None:
