@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from openpai.api.routes import jobs as routes
 from openpai.api.task_cache import TASKS_OF_SMALL

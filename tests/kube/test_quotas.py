@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from openpai.backends.kubernetes.nodes import DeviceRules
 from openpai.backends.kubernetes.writes import CREATING
 from openpai.kube.objects import RESOURCE_SLICES, kind
@@ -47,7 +49,7 @@ async def test_a_full_quota_of_anything_is_waited_for_and_holds_no_other_task_up
     assert (await the_end(Watch(backend), 0)).code == 3
     await set_used(world, 1, "secrets")
     # Other commands are another Secret; the first job's is there.
-    waiting = [replace(a_key(number), job="other") for number in range(1, CREATING + 2)]
+    waiting = [structs.replace(a_key(number), job="other") for number in range(1, CREATING + 2)]
     await backend.apply([a_launch(world, key, world.programs.exits(4)) for key in waiting])
     assert "exceeded quota" in await step(backend, "QuotaExceeded", waiting[-1])
     await backend.apply([a_launch(world, a_key(99), world.programs.exits(3))])

