@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openpai.backends.kubernetes.cluster import NODES_AT_ONCE, Cluster
 from openpai.backends.kubernetes.foreign import ForeignPods, requested
 from openpai.backends.kubernetes.node_health import NodeRules
 from openpai.backends.kubernetes.nodes import NodeTable
+from openpai.kube.client import KubeClient
 from openpai.kube.objects.nodes import Node
 from openpai.ports.backend import NodeCheck, NodeSeen
 from tests.costs import lines_run
@@ -38,6 +41,22 @@ def test_a_node_shows_what_it_offers_and_where_it_is() -> None:
     nodes.put_node(node(allocatable={"cpu": "7900m", "memory": "15Gi"}))
 
     assert only(nodes) == NodeSeen("n1", "10.0.0.1", 7, 15 * 1024, checks=(NodeCheck("kubelet", "passed"),))
+
+
+async def test_others_go_on_between_parts_of_many_nodes_and_a_node_that_goes_meanwhile_is_left_out() -> None:
+    nodes = table()
+    for number in range(3 * NODES_AT_ONCE):
+        nodes.put_node(node(f"n{number:04}"))
+    names = nodes.names()
+    cluster = Cluster(cast("KubeClient", None), nodes, changed=lambda change: None, gives_up_after_s=0.0)
+
+    async def other() -> None:
+        nodes.drop_node(names[-1])
+
+    going = asyncio.create_task(other())
+    seen = await cluster.seen()
+    await going
+    assert tuple(each.name for each in seen) == names[:-1]
 
 
 def test_pods_of_others_are_subtracted_until_they_have_ended() -> None:

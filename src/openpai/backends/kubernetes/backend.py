@@ -190,7 +190,7 @@ class KubernetesBackend(RunsShells[PodAttempt], AdmitsByKueue):
 
     async def nodes(self) -> tuple[NodeSeen, ...]:
         """Return the nodes; none takes tasks while the API server does not answer."""
-        seen = self._cluster.seen()
+        seen = await self._cluster.seen()
         trouble = self._cluster.trouble
         if not trouble:
             return seen

@@ -38,10 +38,13 @@ from openpai.kube.objects.nodes import Lease, Node
 from openpai.kube.objects.pods import Pod
 from openpai.kube.reflector import Reflector
 from openpai.ports.backend import NodeSeen
+from openpai.system.pauses import let_others_go_first
 from openpai.system.supervision import supervise
 
 log: Final = structlog.get_logger(__name__)
 _PROBE_EVERY_S: Final = 1.0
+NODES_AT_ONCE: Final = 200
+"""So many nodes are looked at before others go on."""
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 GONE_AFTER_S: Final = 20.0
 """How long a Node object must have been missing before its tasks count as ended."""
@@ -140,9 +143,14 @@ class Cluster:
                 return reflector.trouble.message
         return ""
 
-    def seen(self) -> tuple[NodeSeen, ...]:
-        """Return the nodes as they are now."""
-        return self.table.seen()
+    async def seen(self) -> tuple[NodeSeen, ...]:
+        """Return the nodes, each as it is when it is looked at: between parts of a thousand others go on."""
+        names, seen = self.table.names(), list[NodeSeen]()
+        for start in range(0, len(names), NODES_AT_ONCE):
+            if start:
+                await let_others_go_first()
+            seen += self.table.seen(names[start : start + NODES_AT_ONCE])
+        return tuple(seen)
 
     def has(self, node: str) -> bool:
         """Return whether a node is there."""

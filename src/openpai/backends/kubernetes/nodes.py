@@ -200,11 +200,15 @@ class NodeTable:
         unreachable = {node.name for node in self._nodes.values() if not is_reachable(node) and node.status.conditions}
         return frozenset((self.leases.dead() | unreachable) & self._nodes.keys())
 
-    def seen(self) -> tuple[NodeSeen, ...]:
-        """Return every node as it is now, by name."""
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all nodes, in order."""
         if self._order is None:
             self._order = tuple(sorted(self._nodes))
-        return tuple([self._now(name) for name in self._order])
+        return self._order
+
+    def seen(self, among: Iterable[str] | None = None) -> tuple[NodeSeen, ...]:
+        """Return every node, or those of these that are there, as they are now, by name."""
+        return tuple([self._now(name) for name in (self.names() if among is None else among) if name in self._nodes])
 
     def devices(self, node: str) -> NodeDevices:
         """Return the devices of a node; none for an unknown one."""
