@@ -192,6 +192,8 @@ async def decisions(load: Load, server: Server) -> Figures:
         cpu_s = _cpu_s(load, watcher, server)
         await load.end_gangs(options.ends, options.ends_per_s, load.end_gang)
         took = time.monotonic() - began
+        # The notes are thousands of numbers, which the server makes a text of when it is asked for them.
+        most_mb = server.memory_most_mb()
         last = await server.stalls()
         cores = _cores(cpu_s, _cpu_s(load, watcher, server), took)
     late = last["late"]
@@ -214,7 +216,7 @@ async def decisions(load: Load, server: Server) -> Figures:
     }
     return {
         "scale_memory_mb": settled_mb,
-        "scale_memory_most_mb": server.memory_most_mb(),
+        "scale_memory_most_mb": most_mb,
         "events_per_s": round((last["events"] - first["events"]) / took, 1),
         "decisions": len(made),
         **_percentiles(parts),
