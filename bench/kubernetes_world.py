@@ -63,7 +63,7 @@ class World:
 @asynccontextmanager
 async def world() -> AsyncIterator[World]:
     """Start a Kubernetes."""
-    with control_plane() as plane:
+    with control_plane(kubelets=False) as plane:
         access = cluster_access(plane.kubeconfig)
         async with (
             KubeClient(access, connections=AT_ONCE) as client,

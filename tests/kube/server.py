@@ -103,8 +103,11 @@ class ControlPlane:
         path.write_text(json.dumps(document))
         return path
 
-    def start_api(self, *, service_accounts: bool = False, flags: tuple[str, ...] = ()) -> None:
-        """Start etcd and the API server, and wait until it is ready."""
+    def start_api(self, *, service_accounts: bool = False, kubelets: bool = True, flags: tuple[str, ...] = ()) -> None:
+        """Start etcd and the API server, and wait until it is ready. Without `kubelets` none may log in.
+
+        To know what a kubelet may read, the API server would watch all pods and keep them once more.
+        """
         client, peer = free_port(), free_port()
         self.etcd_url = f"http://127.0.0.1:{client}"
         self._run(
@@ -136,7 +139,7 @@ class ControlPlane:
             f"--service-account-key-file={self.root / 'accounts.pub'}",
             f"--service-account-signing-key-file={self.root / 'accounts.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
-            "--authorization-mode=Node,RBAC",
+            f"--authorization-mode={'Node,RBAC' if kubelets else 'RBAC'}",
             "--allow-privileged=true",
             "--kubelet-preferred-address-types=InternalIP",
             "--runtime-config=resource.k8s.io/v1beta2=true,resource.k8s.io/v1alpha3=true",
@@ -235,6 +238,7 @@ def control_plane(
     *,
     controllers: bool = False,
     service_accounts: bool = False,
+    kubelets: bool = True,
     flags: tuple[str, ...] = (),
     services: str = SERVICES,
 ) -> Iterator[ControlPlane]:
@@ -242,7 +246,7 @@ def control_plane(
     root = Path(tempfile.mkdtemp(prefix="pai-kube-"))
     plane = ControlPlane(root, services)
     try:
-        plane.start_api(service_accounts=service_accounts or controllers, flags=flags)
+        plane.start_api(service_accounts=service_accounts or controllers, kubelets=kubelets, flags=flags)
         if controllers:
             plane.start_controllers()
         yield plane

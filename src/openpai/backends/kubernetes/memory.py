@@ -155,8 +155,9 @@ class Memory:
                 if version is None:
                     made = await self._client.create(CONFIG_MAPS, self._body(name, data), self._namespace)
                 else:
-                    change = {"metadata": {"resourceVersion": version}, "data": data}
-                    made = await self._client.patch(CONFIG_MAPS, name, change, self._namespace)
+                    # Who owns which node's entry is of no use, and costs the API server more than the entries.
+                    change = {"metadata": {"resourceVersion": version, "managedFields": [{}]}, "data": data}
+                    made = await self._client.patch(CONFIG_MAPS, name, change, self._namespace, only_metadata=True)
             except KubeError as error:
                 if not (error.is_there_already or error.is_conflict or error.is_missing):
                     raise
