@@ -11,10 +11,14 @@ import pytest
 from msgspec.structs import replace
 
 from openpai.backends.kubernetes import backend as kubernetes_backend
+from openpai.backends.kubernetes import removing
+from openpai.backends.kubernetes.names import FINALIZER
+from openpai.kube.client import KubeClient
 from openpai.kube.connection import Connection
+from openpai.kube.errors import KubeError
 from openpai.kube.objects import PODS, SECRETS, SERVICES
-from tests.contracts.seen import Watch, a_key, a_launch, forget
-from tests.kube.test_backend_faults import World, is_false, until, world
+from tests.contracts.seen import PATIENCE_S, Watch, a_key, a_launch, forget
+from tests.kube.test_backend_faults import World, is_false, the_end, until, world
 
 __all__ = ["world"]
 
@@ -28,7 +32,7 @@ async def test_the_pods_of_jobs_that_end_together_are_removed_with_few_requests(
     await backend.apply(launches)
     await Watch(backend).until_over(*keys)
     asked: list[tuple[str, str]] = []
-    managed: list[object] = []
+    patched: list[dict[str, Any]] = []
     call = Connection.call
 
     async def noted(self: Connection, method: str, path: str, **named: Any) -> bytes:
@@ -39,7 +43,10 @@ async def test_the_pods_of_jobs_that_end_together_are_removed_with_few_requests(
         if "openpai/job" in dict(named.get("params") or {}).get("labelSelector", "") or method != "GET":
             asked.append((method, path.removeprefix(f"/api/v1/namespaces/{world.namespace}/").partition("/")[0]))
         if method == "PATCH" and "/pods/" in path:
-            managed.append(json.loads(await call(self, "GET", path, doing="read"))["metadata"].get("managedFields"))
+            patched.append(json.loads(named["body"])["metadata"])
+            with pytest.raises(KubeError) as missing:
+                await call(self, "GET", path, doing="read")
+            assert missing.value.is_missing
         return answer
 
     monkeypatch.setattr(Connection, "call", noted)
@@ -50,7 +57,7 @@ async def test_the_pods_of_jobs_that_end_together_are_removed_with_few_requests(
     of_each = {("PATCH", "pods"): 3, ("DELETE", "pods"): 3, ("DELETE", "secrets"): 3}
     assert counts == {**of_each, ("GET", "secrets"): 1, ("GET", "services"): 1}
     # The API server need not work out again who owns which field of a pod that goes.
-    assert managed == [None] * 3
+    assert [change["managedFields"] for change in patched] == [[{}]] * 3
 
 
 async def test_what_can_wait_comes_after_the_decision_about_what_ended(
@@ -74,3 +81,33 @@ async def test_what_can_wait_comes_after_the_decision_about_what_ended(
     await backend.apply([a_launch(world, a_key(1), world.programs.exits(0))])
     await watch.until_over(a_key(1))
     assert created.is_set()
+
+
+async def test_a_server_killed_between_a_deletion_and_the_end_of_its_finalizer_leaves_no_pod(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = await world.start()
+    watch = Watch(backend)
+    await backend.apply([a_launch(world, a_key(), world.programs.exits(3))])
+    await the_end(watch)
+    patch, begun = KubeClient.patch, asyncio.Event()
+
+    async def never(client: KubeClient, *given: Any, **named: Any) -> Any:
+        if FINALIZER not in str(given):
+            return await patch(client, *given, **named)
+        begun.set()
+        return await asyncio.Event().wait()
+
+    monkeypatch.setattr(KubeClient, "patch", never)
+    monkeypatch.setattr(removing, "_PATIENCE_S", 0.0)
+    await forget(backend, a_key())
+    async with asyncio.timeout(PATIENCE_S):
+        await begun.wait()
+    await world.crash()
+    assert (await world.the_pod()).metadata.deletion_timestamp
+    monkeypatch.setattr(KubeClient, "patch", patch)
+    backend = await world.start()
+    # The next server hears of the end once more, and that it is known.
+    assert (await the_end(Watch(backend))).code == 3
+    await forget(backend, a_key())
+    await until(lambda: is_false(world.pod()))
