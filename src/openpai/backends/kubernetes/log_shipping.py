@@ -38,6 +38,8 @@ FREED_AFTER_S: Final = 1.0
 """How long a stream that became free waits for a log that begins, before it follows one whose turn is not yet due."""
 ENDS_AFTER_S: Final = 1.0
 """How long the log of a container that has ended waits to be read, unless it is asked for before."""
+_SPENT_MAX_S: Final = 1.0
+"""A burst of ends holds turns back for no longer."""
 _OPENED_PER_S: Final = 60.0
 """A stream costs both sides a handshake, and the API server another one with the node."""
 
@@ -71,8 +73,8 @@ class LogShipper:
         """When the last of all streams was taken no longer."""
         self._polled_at_s = 0.0
         """When a log took its turn last."""
-        self._others = 0
-        """How many logs were asked for since then without being due."""
+        self._spent_until_s = 0.0
+        """Until when as many logs were asked for as may be."""
         self._poller: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
         self._polls = asyncio.Semaphore(POLLS_AT_ONCE)
@@ -99,7 +101,7 @@ class LogShipper:
         shipment = self._shipments[key] = Shipment(key, pod)
         after_s = self._adopted_after_s
         if len(self._following) < self._streams:
-            self._others += 1
+            self._spend()
             self._follow(shipment, after_s and after_s + len(self._following) / _OPENED_PER_S)
         else:
             self._waiting[shipment] = None
@@ -129,7 +131,7 @@ class LogShipper:
             asyncio.get_running_loop().call_later(ENDS_AFTER_S, self._read_to_end, shipment)
         else:
             # Its stream is followed by a read of what came after a break, if there was one: nothing else tells.
-            self._others += 1
+            self._spend()
 
     async def finished(self, key: AttemptKey, patience_s: float, *, hurries: bool = True) -> bool:
         """Wait until the log of an ended container is complete, or cannot be; unless it `hurries`, when it is its turn.
@@ -236,7 +238,8 @@ class LogShipper:
             if shipment not in self._waiting or shipment.has_ended:
                 self._polls.release()
                 continue
-            self._polled_at_s, self._others = loop.time(), 0
+            self._polled_at_s = loop.time()
+            self._spend()
             if len(self._following) < self._streams:
                 self._polls.release()
                 del self._waiting[shipment]
@@ -249,8 +252,12 @@ class LogShipper:
         due_s = self._turns[0][0]
         if len(self._following) < self._streams:
             due_s = min(due_s, self._free_since_s + FREED_AFTER_S)
-        pause_s = min((1 + self._others) / POLLS_PER_S, 1 / POLLS_LEAST_PER_S)
-        return max(due_s, self._polled_at_s + pause_s)
+        return max(due_s, min(self._spent_until_s, self._polled_at_s + 1 / POLLS_LEAST_PER_S))
+
+    def _spend(self) -> None:
+        """Count a log that is asked for: those whose turn comes wait the longer."""
+        now_s = asyncio.get_running_loop().time()
+        self._spent_until_s = min(max(self._spent_until_s, now_s) + 1 / POLLS_PER_S, now_s + _SPENT_MAX_S)
 
     def _read_to_end(self, shipment: Shipment) -> None:
         self._ended.append(shipment)
@@ -261,7 +268,7 @@ class LogShipper:
             shipment = self._ended.popleft()
             if shipment in self._waiting and not shipment.is_read:
                 self._ends += 1
-                self._others += 1
+                self._spend()
                 self._start(shipment, self._end_reader)
 
     def _end_reader(self) -> None:
