@@ -71,6 +71,17 @@ async def test_faults_name_what_to_do(kube_api: Path, kube: KubeClient, kube_nam
     assert found["namespace"][0].advice.startswith("kubectl create namespace nowhere-at-all")
     assert "pods" not in found
 
+    (named,) = (await findings(kube_api, "Not_A_Name"))["namespace"]
+    assert "cannot be the name of a namespace" in named.message
+
+    # There is no controller here that would bring its deletion to an end.
+    await kube.delete(NAMESPACES, kube_namespace)
+    found = await findings(kube_api, kube_namespace)
+    assert [finding.message for finding in found["namespace"]] == [
+        f"{kube_namespace} is being deleted, so nothing can be created in it"
+    ]
+    assert "pods" not in found
+
 
 async def test_missing_rights_are_listed(kube_api: Path, kube_namespace: str, tmp_path: Path) -> None:
     limited = changed(kube_api, tmp_path, lambda config: config["users"][0]["user"].update({"as": "someone"}))

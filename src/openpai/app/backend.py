@@ -183,7 +183,12 @@ def queues_in(text: str | None) -> dict[str, str]:
         if not name or not _QUEUE.fullmatch(queue):
             message = f"{name}{equals}{queue} is no virtual cluster with its LocalQueue"
             raise BadConfiguration(message, "write virtual-cluster=local-queue, with commas between several")
-    return {name: queue for name, _, queue in pairs}
+    queues = {name: queue for name, _, queue in pairs}
+    for name, _, queue in pairs:
+        if queues[name] != queue:
+            message = f"virtual cluster {name} has two LocalQueues, {queue} and {queues[name]}"
+            raise BadConfiguration(message, "name one; several virtual clusters may have the same")
+    return queues
 
 
 def gpus_in(text: str | None) -> tuple[tuple[str, ...], dict[str, str]]:

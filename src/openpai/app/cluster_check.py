@@ -160,9 +160,20 @@ async def _refused(client: KubeClient, namespace: str, resource: str, group: str
 
 
 async def _namespace(client: KubeClient, namespace: str) -> list[Finding]:
+    from openpai.backends.kubernetes.names import is_dns_label
     from openpai.kube.objects.kinds import NAMESPACES, kind
 
+    if not is_dns_label(namespace):
+        message = f"{namespace!r} cannot be the name of a namespace"
+        advice = "name one of lower-case letters, digits and hyphens, of at most 63 characters"
+        return [Finding("namespace", "fault", message, advice)]
     found = await client.find(NAMESPACES, namespace)
+    if found is not None and found.is_deleting:
+        message = f"{namespace} is being deleted, so nothing can be created in it"
+        advice = (
+            f"wait until it is gone (kubectl describe namespace {namespace} says what keeps it), or name another one"
+        )
+        return [Finding("namespace", "fault", message, advice)]
     if found is None:
         advice = f"kubectl create namespace {namespace}, unless `pai cluster up` is to create it"
         return [Finding("namespace", "fault", f"{namespace} does not exist", advice)]
@@ -272,7 +283,7 @@ async def _pod(client: KubeClient, namespace: str) -> list[Finding]:
         pod = {"metadata": {"generateName": "pai-check-"}, "spec": spec}
         created = await client.create(PODS, pod, namespace, dry_run=True)
     except KubeError as error:
-        if error.is_missing:
+        if error.is_missing or "is being terminated" in error.message:
             # The finding about the namespace says so.
             return []
         message = f"the pod of a task would be refused: {error.message}"

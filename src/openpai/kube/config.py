@@ -22,6 +22,7 @@ from typing_extensions import Buffer
 
 from openpai.kube.credentials import ClientCertificate, Credentials, Fixed, Program, ProgramSpec, TokenFile
 from openpai.protocol.errors import Refused
+from openpai.protocol.wording import harmless_line
 
 _FILE_BYTES_MAX: Final = 16 << 20
 _RECORD_BYTES_MAX: Final = 16 << 10
@@ -184,7 +185,7 @@ class _Merged:
         there = [path for path in paths if _exists(path)]
         if not there:
             listed = ", ".join(map(str, paths))
-            raise _refused(f"no kubeconfig: {listed} does not exist", "set KUBECONFIG to the path of a kubeconfig")
+            raise _refused(f"no kubeconfig: {listed} does not exist", "name one with --kubeconfig or KUBECONFIG")
         self.source = ", ".join(map(str, there))
         for path in there:
             self._add(path)
@@ -193,7 +194,9 @@ class _Merged:
         try:
             found = yaml.safe_load(_read(path))
         except yaml.YAMLError as error:
-            raise _refused(f"{path} is no YAML: {error}") from error
+            mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+            where = f" in line {mark.line + 1}" if mark is not None else ""
+            raise _refused(f"{path} is no YAML{where}: {harmless_line(str(problem or error))}") from error
         found = {} if found is None else found
         if not isinstance(found, dict):
             raise _refused(f"{path} is no kubeconfig")
@@ -225,7 +228,7 @@ def _from_files(paths: list[Path], context: str | None) -> ClusterAccess:
     chosen = context or merged.current
     if not chosen:
         raise _refused(f"{merged.source}: there is no current-context", "choose one: kubectl config use-context NAME")
-    entry, _ = merged.get("context", chosen, "the choice of a context")
+    entry, _ = merged.get("context", chosen, "--kube-context" if context else "current-context")
     place: _Context = merged.read(entry, f"context {chosen}", _Context)
     entry, beside = merged.get("cluster", place.cluster, f"context {chosen!r}")
     cluster: _Cluster = merged.read(entry, f"cluster {place.cluster}", _Cluster)

@@ -74,7 +74,7 @@ def test_impersonation_is_asked_for(tmp_path: Path) -> None:
     [
         ("", "no current-context"),
         ("[]", "is no kubeconfig"),
-        ("{a: [", "is no YAML"),
+        ("{a: [", "is no YAML in line 1: "),
         ("current-context: x", "names context 'x'; there are: none"),
         ("{current-context: x, contexts: [{name: x, context: {cluster: c}}]}", "names cluster 'c'; there are: none"),
     ],
