@@ -13,11 +13,15 @@ import yaml
 
 from openpai.app import cluster_check, main
 from openpai.app.check import Finding
+from openpai.app.clock import SystemClock
+from openpai.backends.kubernetes.backend import KubernetesBackend
+from openpai.backends.kubernetes.options import KubernetesOptions
 from openpai.kube.client import KubeClient
 from openpai.kube.config import cluster_access
 from openpai.kube.objects import NAMESPACES
 from openpai.kube.objects.kinds import kind
 from openpai.kube.objects.kueue import WORKLOADS
+from openpai.protocol.errors import Unavailable
 from tests.kube.fake_nodes import FakeNodes
 from tests.kube.kueue_world import LOCAL_QUEUES, kueue
 from tests.outcome import run_pai
@@ -177,3 +181,18 @@ async def test_the_job_on_the_page_about_kueue_is_one(kube: KubeClient, kube_nam
     made = json.loads(await kube.raw("POST", path, job, fieldValidation="Strict", dryRun="All"))
     assert made["spec"]["suspend"] is True
     assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "vision"
+
+
+async def test_a_server_says_what_to_do_about_a_namespace_that_it_cannot_use(
+    kube_api: Path, kube_namespace: str, tmp_path: Path
+) -> None:
+    limited = changed(kube_api, tmp_path, lambda config: config["users"][0]["user"].update({"as": "someone"}))
+    for config, namespace, advice in (
+        (kube_api, "nowhere-at-all", "kubectl create namespace nowhere-at-all, or name another one"),
+        (limited, kube_namespace, f"`pai cluster check --kube-namespace {kube_namespace}` says what is missing"),
+    ):
+        options = KubernetesOptions(namespace=namespace)
+        backend = KubernetesBackend(cluster_access(config), b"secret", SystemClock(), options)
+        with pytest.raises(Unavailable) as refused:
+            await backend.open()
+        assert refused.value.advice.startswith(advice)

@@ -84,7 +84,9 @@ class Leadership:
                 except Unavailable as error:
                     # Log an outage of hours once, not each second.
                     if error.message != last_message:
-                        log.warning("this server cannot lead yet", error=error.message)
+                        log.warning(
+                            "this server cannot lead yet, and tries again", error=error.message, advice=error.advice
+                        )
                     last_message = error.message
                     await asyncio.sleep(PAUSE_AFTER_ERROR_S)
                 except Exception as error:

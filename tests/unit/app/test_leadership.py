@@ -54,7 +54,8 @@ async def test_a_leader_without_its_database_retries_logs_it_once_and_ends_clean
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-    assert [entry["event"] for entry in logs] == ["this server cannot lead yet"]
+    assert [entry["event"] for entry in logs] == ["this server cannot lead yet, and tries again"]
+    assert logs[0]["advice"]
 
 
 async def test_a_leader_with_outdated_jobs_resigns_at_once_when_the_database_fails() -> None:

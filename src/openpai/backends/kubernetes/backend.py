@@ -382,4 +382,8 @@ class KubernetesBackend(RunsShells[PodAttempt], AdmitsByKueue):
     def _unavailable(self, error: Exception) -> Unavailable:
         message = error.message if isinstance(error, KubeError) else "it does not answer"
         advice = "check --kubeconfig and --kube-context, or ask `kubectl get pods` with them"
+        if isinstance(error, KubeError) and error.is_missing:
+            advice = f"kubectl create namespace {self._namespace}, or name another one with --kube-namespace"
+        elif isinstance(error, KubeError) and error.http == 403:
+            advice = f"`pai cluster check --kube-namespace {self._namespace}` says what is missing"
         return Unavailable(f"the Kubernetes cluster at {self._access.server} cannot be used: {message}", advice)
