@@ -148,6 +148,14 @@ def test_what_is_removed_leaves_its_data_and_the_next_installation_finds_them(pa
     assert cluster.http.get(f"/api/v1/namespaces/{cluster.jobs}").status_code == 404
 
 
+def test_a_namespace_that_cannot_exist_is_refused_before_anything_is_planned(cluster: Cluster) -> None:
+    place = ("--kubeconfig", str(cluster.kubeconfig), "--namespace", "Not_A_Name")
+    refused = run_pai("cluster", "up", *place, "--yes")
+    assert refused.code == 2
+    assert "--namespace: 'Not_A_Name' cannot be the name of a namespace" in refused.err
+    assert "create" not in refused.out
+
+
 def test_what_is_being_deleted_is_waited_for(pai: Pai, cluster: Cluster) -> None:
     up(pai, cluster)
     assert pai("down", "--confirm", "test").code == 0

@@ -74,7 +74,9 @@ async def _serve(
         leading = asyncio.create_task(built.leadership.run())
         collecting: asyncio.Task[None] | None = None
         try:
-            await _settled(built, leading)
+            await _settled(built, leading, leaving)
+            if leaving.asked.is_set():
+                return
             # Only now, as a large part of a server's modules serves requests and no decision.
             entrances = await asyncio.to_thread(_read_entrances)
             await built.open_api()
@@ -115,11 +117,14 @@ def _read_entrances() -> ModuleType:
     return entrances
 
 
-async def _settled(built: Server, leading: asyncio.Task[None]) -> None:
+async def _settled(built: Server, leading: asyncio.Task[None], leaving: Leaving) -> None:
+    """Return once the server may serve, or is asked to stop: that may be all it ever does without its cluster."""
     settled = asyncio.create_task(built.leadership.is_settled.wait())
-    await asyncio.wait({settled, leading}, return_when=asyncio.FIRST_COMPLETED)
+    asked = asyncio.create_task(leaving.asked.wait())
+    await asyncio.wait({settled, asked, leading}, return_when=asyncio.FIRST_COMPLETED)
+    settled.cancel()
+    asked.cancel()
     if leading.done():
-        settled.cancel()
         await leading
 
 
@@ -137,17 +142,17 @@ class Leaving:
     def __init__(self, hang_up: Callable[[], None]) -> None:
         self._hang_up = hang_up
         self._server: Leaves | None = None
-        self._is_asked = False
+        self.asked = asyncio.Event()
 
     def begin(self, server: Leaves) -> None:
         """Set the server to stop."""
         self._server = server
-        if self._is_asked:
+        if self.asked.is_set():
             server.leave()
 
     def leave(self) -> None:
         """Start to stop."""
-        self._is_asked = True
+        self.asked.set()
         if self._server is not None:
             self._server.leave()
         self._hang_up()

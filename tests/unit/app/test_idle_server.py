@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import uvicorn
@@ -12,7 +14,7 @@ import uvicorn
 from openpai.app import disk_guard
 from openpai.app.disk_guard import LOOK_S, RoomGuard
 from openpai.app.entrances import _Server
-from openpai.app.serve import Leaving
+from openpai.app.serve import Leaving, _settled
 from openpai.lifecycle.model import AttemptKey, ExitReport
 from openpai.ports.backend import TaskSeen
 from openpai.system.disk_space import Space
@@ -157,3 +159,18 @@ async def test_of_thousands_of_logs_only_those_that_have_grown_are_looked_at(
         assert {Path(directory).name.split(".")[0] for directory in looked_at} == {"quiet", "grows"}
     finally:
         guard.close()
+
+
+async def test_a_server_that_cannot_lead_yet_stops_when_it_is_asked_to() -> None:
+    never = asyncio.Event()
+    leaving, leading = Leaving(lambda: None), asyncio.create_task(_forever(never))
+    built = cast("Any", SimpleNamespace(leadership=SimpleNamespace(is_settled=never)))
+    waiting = asyncio.create_task(_settled(built, leading, leaving))
+    await asyncio.sleep(0)
+    leaving.leave()
+    await asyncio.wait_for(waiting, 10)
+    leading.cancel()
+
+
+async def _forever(never: asyncio.Event) -> None:
+    await never.wait()

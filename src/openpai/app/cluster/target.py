@@ -86,4 +86,9 @@ def target(kubeconfig: Path | None, context: str | None, namespace: str, release
     except ModuleNotFoundError as error:
         advice = "install it with: pip install 'openpai[kubernetes]'"
         raise BadConfiguration(f"Kubernetes needs {error.name}", advice) from error
+    from openpai.backends.kubernetes.names import is_dns_label
+
+    if not is_dns_label(namespace):
+        message = f"--namespace: {namespace!r} cannot be the name of a namespace"
+        raise BadConfiguration(message, "name one of lower-case letters, digits and hyphens, of at most 63 characters")
     return Target(cluster_access(kubeconfig, context), kubeconfig, context, namespace, release)
