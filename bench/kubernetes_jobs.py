@@ -229,6 +229,7 @@ if __name__ == "__main__":
     parser.add_argument("--events-per-s", type=float, default=500)
     parser.add_argument("--ends", type=int, default=300, help="gangs that end while decisions are timed")
     parser.add_argument("--ends-per-s", type=float, default=5)
+    parser.add_argument("--garbage-percent", type=int, default=400, help="GOGC of API server and etcd in scale")
     parser.add_argument("--watcher", action="store_true", help="time the same events in a process that only watches")
     parser.add_argument("--settle-s", type=float, default=10)
     chosen = parser.parse_args()

@@ -150,7 +150,7 @@ async def measure_scale(options: argparse.Namespace) -> Figures:
     """Measure a large cluster."""
     root = Path(tempfile.mkdtemp(prefix="pai-bench-"))
     try:
-        async with world() as made:
+        async with world(options.garbage_percent) as made:
             fleet = await made.fleet("scale", options.scale_nodes)
             load = Load(made, fleet, options)
             # As the chart runs it. A token costs the API server less than a client certificate.

@@ -61,9 +61,10 @@ class World:
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[World]:
-    """Start a Kubernetes."""
-    with control_plane(kubelets=False) as plane:
+async def world(garbage_percent: int | None = None) -> AsyncIterator[World]:
+    """Start a Kubernetes, whose programs collect garbage once there is so much of it beside what they use (GOGC)."""
+    environment = None if garbage_percent is None else {"GOGC": str(garbage_percent)}
+    with control_plane(kubelets=False, environment=environment) as plane:
         access = cluster_access(plane.kubeconfig)
         async with (
             KubeClient(access, connections=AT_ONCE) as client,

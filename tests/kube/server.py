@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Final
@@ -45,8 +45,10 @@ def why_not(*programs: str) -> str:
 class ControlPlane:
     """A Kubernetes without nodes. Its parts die with the process that started it."""
 
-    def __init__(self, root: Path, services: str = SERVICES) -> None:
+    def __init__(self, root: Path, services: str = SERVICES, environment: Mapping[str, str] | None = None) -> None:
+        """Its parts have the variables of `environment` beside those of this process."""
         self.root = root
+        self._environment = {**os.environ, **(environment or {})}
         self.services = services
         self.port = free_port()
         self.etcd_url = ""
@@ -186,8 +188,8 @@ class ControlPlane:
         with (self.root / "log" / f"{program}.log").open("ab") as log:
             self.running[program] = subprocess.Popen(
                 command, cwd=self.root, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent,
-                # On more than one core its threads wake each other up, which costs a quarter more.
-                env={**os.environ, "GOMAXPROCS": "1"} if program == "etcd" else None,
+                # On more than one core the threads of etcd wake each other up, which costs a quarter more.
+                env={**self._environment, **({"GOMAXPROCS": "1"} if program == "etcd" else {})},
             )  # fmt: skip
         self._commands[program] = command
 
@@ -241,10 +243,11 @@ def control_plane(
     kubelets: bool = True,
     flags: tuple[str, ...] = (),
     services: str = SERVICES,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[ControlPlane]:
     """Run a Kubernetes of one's own; nothing is left of it afterwards."""
     root = Path(tempfile.mkdtemp(prefix="pai-kube-"))
-    plane = ControlPlane(root, services)
+    plane = ControlPlane(root, services, environment)
     try:
         plane.start_api(service_accounts=service_accounts or controllers, kubelets=kubelets, flags=flags)
         if controllers:
