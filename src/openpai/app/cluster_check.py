@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from openpai.app.check import Finding, report
 from openpai.app.kueue_check import check_kueue
+from openpai.app.setting_values import namespace_fault
 from openpai.cli.options import option
 from openpai.cli.output import Json
 from openpai.protocol.errors import BadConfiguration
@@ -160,13 +161,10 @@ async def _refused(client: KubeClient, namespace: str, resource: str, group: str
 
 
 async def _namespace(client: KubeClient, namespace: str) -> list[Finding]:
-    from openpai.backends.kubernetes.names import is_dns_label
     from openpai.kube.objects.kinds import NAMESPACES, kind
 
-    if not is_dns_label(namespace):
-        message = f"{namespace!r} cannot be the name of a namespace"
-        advice = "name one of lower-case letters, digits and hyphens, of at most 63 characters"
-        return [Finding("namespace", "fault", message, advice)]
+    if (fault := namespace_fault(namespace)) is not None:
+        return [Finding("namespace", "fault", *fault)]
     found = await client.find(NAMESPACES, namespace)
     if found is not None and found.is_deleting:
         message = f"{namespace} is being deleted, so nothing can be created in it"

@@ -98,6 +98,16 @@ def value_fault(name: str, value: Any) -> ValueFault | None:
     return None
 
 
+def namespace_fault(name: str) -> ValueFault | None:
+    """Return why Kubernetes would refuse a namespace of this name; None if it would not."""
+    from openpai.backends.kubernetes.names import is_dns_label
+
+    if is_dns_label(name):
+        return None
+    advice = "name one of lower-case letters, digits and hyphens, of at most 63 characters"
+    return ValueFault(f"{name!r} cannot be the name of a namespace", advice)
+
+
 def ports_in(text: str) -> range:
     """Return the ports of `9300-9399`, none for `none`; raise BadConfiguration for anything else."""
     found = _RANGE.fullmatch(text)
@@ -172,6 +182,11 @@ def _read_labels(text: str) -> None:
     labels_in(text)
 
 
+def _read_namespace(text: str) -> None:
+    if (fault := namespace_fault(text)) is not None:
+        raise BadConfiguration(*fault)
+
+
 def _read_queues(text: str) -> None:
     from openpai.app.backend import queues_in
 
@@ -197,6 +212,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "webhook_networks": _read_webhook_networks,
     "plugin_pages": _read_plugin_pages,
     "node_selector": _read_labels,
+    "kube_namespace": _read_namespace,
     "kube_gpus": _read_gpus,
     "kueue_queues": _read_queues,
     "traces_url": _read_web_address,

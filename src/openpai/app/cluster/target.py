@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 from openpai.app.cluster_check import Context, Kubeconfig
+from openpai.app.setting_values import namespace_fault
 from openpai.cli.options import option
 from openpai.protocol.errors import BadConfiguration
 
@@ -86,9 +87,6 @@ def target(kubeconfig: Path | None, context: str | None, namespace: str, release
     except ModuleNotFoundError as error:
         advice = "install it with: pip install 'openpai[kubernetes]'"
         raise BadConfiguration(f"Kubernetes needs {error.name}", advice) from error
-    from openpai.backends.kubernetes.names import is_dns_label
-
-    if not is_dns_label(namespace):
-        message = f"--namespace: {namespace!r} cannot be the name of a namespace"
-        raise BadConfiguration(message, "name one of lower-case letters, digits and hyphens, of at most 63 characters")
+    if (fault := namespace_fault(namespace)) is not None:
+        raise BadConfiguration(f"--namespace: {fault.message}", fault.advice)
     return Target(cluster_access(kubeconfig, context), kubeconfig, context, namespace, release)
