@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from openpai.app.leadership import Leadership
@@ -63,8 +64,9 @@ class Server:
         *,
         term: Callable[[int], AbstractAsyncContextManager[object]] = nullcontext,
         queue: AdmitsJobs | None = None,
+        queues: Mapping[str, str] = MappingProxyType({DEFAULT_VIRTUAL_CLUSTER: "team-a"}),
     ) -> None:
-        """`queue` admits the jobs of the virtual cluster default, as the queue team-a."""
+        """`queue` admits the jobs of these virtual clusters, as their queues say."""
         self.place = place
         self.name = f"{place}{number}"
         self.turnstile = Turnstile()
@@ -78,7 +80,7 @@ class Server:
         vault = Vault(KEY)
         settings = through("settings", SqlSettingsStore(database))
         usage = through("usage", SqlUsageStore(database))
-        queues = {DEFAULT_VIRTUAL_CLUSTER: "team-a"} if queue is not None else {}
+        queues = queues if queue is not None else {}
         self.commands = PlatformCommands(store, vault, clock, names, settings=settings, usage=usage, queues=queues)
         new_leader = partial(
             Leader,
@@ -90,6 +92,7 @@ class Server:
             settings=settings,
             usage=usage,
             admits=queue,
+            queues=queues,
         )
         self._leadership = Leadership(
             store, clock, self.commands, new_leader, holder=f"{place}/{number}", housekeeping=_nothing, term=term

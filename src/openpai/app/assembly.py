@@ -20,7 +20,7 @@ from openpai.api.plugin_pages import read_plugin_pages
 from openpai.api.services import ServerSetting, Services, SshGateway
 from openpai.api.services import Settings as ApiSettings
 from openpai.app.alerting import StorageHealth, disk_free, messenger, read_commands
-from openpai.app.backend import make_backend, queues_in, why_unkept
+from openpai.app.backend import make_backend, why_unkept
 from openpai.app.clock import SystemClock, SystemIdentities
 from openpai.app.datadir import DataDir, open_data_dir, refuse_half_restored, visit_data_dir
 from openpai.app.disk_guard import Reserve, Room, RoomGuard, require_room_to_start
@@ -53,6 +53,7 @@ from openpai.ports.applications import Applications
 from openpai.ports.backend import Backend, SharedBackend
 from openpai.ports.clock import Clock
 from openpai.ports.task_usage import MeasuresTasks
+from openpai.protocol.admission import queues_in
 from openpai.runtime.plugins import Plugins
 from openpai.storage.job_code import CodeFiles
 from openpai.storage.service import StorageService
@@ -267,6 +268,7 @@ async def _leadership(
         measures=rooms.commands.measures,
         kept=KeptLimit(rooms.work, rooms.queries, int(settings.work_kept_gb * (1 << 30)), why_unkept(settings)),
         admits=backend if settings.kueue_queues and isinstance(backend, AdmitsJobs) else None,
+        queues=queues_in(settings.kueue_queues),
         alert_parts=rooms.commands.alert_parts,
         storages=rooms.storages,
         plugins=rooms.plugins,

@@ -23,7 +23,6 @@ SIMULATED_NODES: Final = 4
 SIMULATED_GPUS: Final = 8
 SIMULATED_CPUS: Final = 64
 _DRIVER: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-_QUEUE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _RESOURCE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9*]([-A-Za-z0-9_.*]*[A-Za-z0-9*])?")
 
 
@@ -174,21 +173,6 @@ def labels_in(text: str | None) -> dict[str, str]:
         message = f"{text} is not a list of labels"
         raise BadConfiguration(message, "write key=value, with commas between several")
     return {key: value for key, _, value in pairs}
-
-
-def queues_in(text: str | None) -> dict[str, str]:
-    """Return the LocalQueues of `VIRTUAL-CLUSTER=QUEUE,...`. Raises Refused for anything else."""
-    pairs = [pair.partition("=") for pair in (text or "").replace(",", " ").split()]
-    for name, equals, queue in pairs:
-        if not name or not _QUEUE.fullmatch(queue):
-            message = f"{name}{equals}{queue} is no virtual cluster with its LocalQueue"
-            raise BadConfiguration(message, "write virtual-cluster=local-queue, with commas between several")
-    queues = {name: queue for name, _, queue in pairs}
-    for name, _, queue in pairs:
-        if queues[name] != queue:
-            message = f"virtual cluster {name} has two LocalQueues, {queue} and {queues[name]}"
-            raise BadConfiguration(message, "name one; several virtual clusters may have the same")
-    return queues
 
 
 def gpus_in(text: str | None) -> tuple[tuple[str, ...], dict[str, str]]:

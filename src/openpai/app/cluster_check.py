@@ -17,6 +17,7 @@ from openpai.app.kueue_check import check_kueue
 from openpai.app.setting_values import namespace_fault
 from openpai.cli.options import option
 from openpai.cli.output import Json
+from openpai.protocol.admission import queues_in
 from openpai.protocol.errors import BadConfiguration
 
 if TYPE_CHECKING:
@@ -72,8 +73,6 @@ def check(
 
     It creates nothing, and exits with 1 if there is a fault. Run it with the credentials that the server will have.
     """
-    from openpai.app.backend import queues_in
-
     queues = queues_in(kueue_queues)
     try:
         from openpai.kube.config import cluster_access

@@ -188,7 +188,7 @@ def _read_namespace(text: str) -> None:
 
 
 def _read_queues(text: str) -> None:
-    from openpai.app.backend import queues_in
+    from openpai.protocol.admission import queues_in
 
     queues_in(text)
 

@@ -26,7 +26,9 @@ from openpai.ports.accounts import AccountStore
 from openpai.ports.backend import Backend
 from openpai.ports.clock import Clock
 from openpai.ports.cluster_settings import CLUSTER, SettingsStore
+from openpai.protocol.admission import queues_in, queues_of_nobody
 from openpai.protocol.errors import BadConfiguration, InvalidParameters, Unavailable
+from openpai.protocol.wording import listed
 from openpai.scheduler.config.arrangement import check, guarantees_in
 
 ADMIN: Final = "admin"
@@ -100,7 +102,9 @@ def _admin(name: str, password: str, clock: Clock) -> User:
 
 
 def promised_at_start(settings: Settings) -> dict[str, Any] | None:
-    """Return the cluster setting of the command line, None without one. Raises Refused with every fault."""
+    """Return the cluster setting of the command line, None without one. Raises Refused for its faults, and for queues
+    of virtual clusters that it does not name.
+    """
     if settings.cluster is not None:
         text = read_text(settings.cluster, "a file in HiveD's format", code="BadConfigurationError")
         body: dict[str, Any] = {"hived": text}
@@ -108,7 +112,11 @@ def promised_at_start(settings: Settings) -> dict[str, Any] | None:
         body = {"promises": settings.share}
     else:
         return None
-    check(guarantees_in(body), ())
+    wanted = guarantees_in(body)
+    check(wanted, ())
+    if faults := queues_of_nobody(queues_in(settings.kueue_queues), wanted.virtual_clusters):
+        option = "--cluster" if settings.cluster is not None else "--share"
+        raise BadConfiguration("; ".join(faults), f"name one of {option}: {listed(sorted(wanted.virtual_clusters))}")
     return body
 
 

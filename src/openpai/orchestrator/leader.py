@@ -7,7 +7,7 @@ costs a reload and nothing else.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -191,6 +191,8 @@ class Leader:
     """What tasks left, where that is kept."""
     admits: AdmitsJobs | None = None
     """What admits the jobs of some virtual clusters, where queues of the cluster do."""
+    queues: Mapping[str, str] = field(default_factory=dict)
+    """By virtual cluster, the queue of the cluster that admits its jobs."""
     storages: StorageStore | None = None
     code: CodeStore | None = None
     plugins: Plugins = field(default_factory=lambda: BUILT_IN)

@@ -19,6 +19,7 @@ from openpai.orchestrator.leader import Leader
 from openpai.orchestrator.marks import follow_marks
 from openpai.ports.backend import ChecksStorages, MarksDevices, NodeSeen
 from openpai.ports.cluster_settings import CLUSTER, DRAINS, EXIT_SPECS, LEMONS, NodeNote
+from openpai.protocol.admission import queues_of_nobody
 from openpai.protocol.errors import Refused
 from openpai.scheduler.config.arrangement import Arrangement, Guarantees, arrange, guarantees_in
 from openpai.scheduler.config.planning import Nodes
@@ -161,7 +162,7 @@ def _update_promises(leader: Leader) -> None:
     sharing.looked_at, sharing.made_from = looked_at, made_from
     if arranged.problems != sharing.arrangement.problems:
         for problem in arranged.problems:
-            log.warning("a promise of the cluster's configuration cannot be kept", problem=problem)
+            log.warning("the configuration of the virtual clusters has a problem", problem=problem)
     if arranged.config is not None and arranged.config != sharing.arrangement.config:
         demoted = tuple(leader.scheduler.reconfigure(arranged.config).demoted)
         arranged = replace(arranged, demoted=demoted)
@@ -173,8 +174,16 @@ def _update_promises(leader: Leader) -> None:
 def _arranged(leader: Leader, seen: Nodes, absent: Nodes) -> Arrangement:
     setting = leader.sharing.setting
     try:
-        return arrange(guarantees_in(setting.body if setting is not None else None), seen, absent)
+        wanted = guarantees_in(setting.body if setting is not None else None)
+        return with_queues(leader, wanted, arrange(wanted, seen, absent))
     except Refused as error:
         # An earlier version may have accepted it. Jobs must run all the same.
         problem = f"the stored configuration cannot be read, so `default` has everything: {error.message}"
         return replace(arrange(Guarantees(), seen, absent), problems=(problem,))
+
+
+def with_queues(leader: Leader, wanted: Guarantees, arranged: Arrangement) -> Arrangement:
+    """Return an arrangement that also says which virtual clusters have a queue of the cluster and do not exist."""
+    # Not refused: a virtual cluster may be added after the server's start, and removed before its next one.
+    problems = queues_of_nobody(leader.queues, wanted.virtual_clusters)
+    return replace(arranged, problems=(*arranged.problems, *problems)) if problems else arranged

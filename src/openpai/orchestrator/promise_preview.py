@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from openpai.orchestrator import gangs
 from openpai.orchestrator.leader import Leader
-from openpai.orchestrator.node_sync import absent_nodes, seen_nodes
+from openpai.orchestrator.node_sync import absent_nodes, seen_nodes, with_queues
 from openpai.ports.platform import PromisePreview
 from openpai.scheduler.config.arrangement import Guarantees, arrange, check
 from openpai.scheduler.config.model import HivedConfig
@@ -25,7 +25,7 @@ async def preview(leader: Leader, wanted: Guarantees) -> PromisePreview:
     """Return what a setting of promises would do; raise Refused for one that would be refused."""
     seen, absent = seen_nodes(leader.nodes.values()), absent_nodes(leader.sharing.notes.values(), leader.nodes)
     check(wanted, [*seen, *absent])
-    arranged = arrange(wanted, seen, absent)
+    arranged = with_queues(leader, wanted, arrange(wanted, seen, absent))
     before = _promised(leader.scheduler.virtual_clusters())
     after, demoted = before, _NO_GANGS
     if arranged.config is not None and arranged.config != leader.sharing.arrangement.config:

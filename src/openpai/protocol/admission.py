@@ -1,17 +1,35 @@
-"""The Kueue queue that admits a job: `extras.kueue`, as a submission completes it."""
+"""The Kueue queue that admits a job: `extras.kueue`, as a submission completes it, and the setting it follows from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from openpai.protocol.errors import Fault, InvalidProtocol
+from openpai.protocol.errors import BadConfiguration, Fault, InvalidProtocol
 from openpai.protocol.job import JobSpec
+from openpai.protocol.spelling import nearest
 from openpai.protocol.wording import listed
 
+_QUEUE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 ROLES_MAX: Final = 8
 """A Workload of Kueue has no more pod sets (kueue.x-k8s.io/v1beta1)."""
+
+
+def queues_in(text: str | None) -> dict[str, str]:
+    """Return the LocalQueues of `VIRTUAL-CLUSTER=QUEUE,...`. Raises Refused for anything else."""
+    pairs = [pair.partition("=") for pair in (text or "").replace(",", " ").split()]
+    for name, equals, queue in pairs:
+        if not name or not _QUEUE.fullmatch(queue):
+            message = f"{name}{equals}{queue} is no virtual cluster with its LocalQueue"
+            raise BadConfiguration(message, "write virtual-cluster=local-queue, with commas between several")
+    queues = {name: queue for name, _, queue in pairs}
+    for name, _, queue in pairs:
+        if queues[name] != queue:
+            message = f"virtual cluster {name} has two LocalQueues, {queue} and {queues[name]}"
+            raise BadConfiguration(message, "name one; several virtual clusters may have the same")
+    return queues
 
 
 def queue_of(extras: Mapping[str, Any]) -> str:
@@ -36,6 +54,19 @@ def with_queue(spec: JobSpec, queues: Mapping[str, str]) -> JobSpec:
             (Fault("taskRoles", message, None, f"{ROLES_MAX} task roles, or another virtual cluster"),)
         )
     return replace(spec, extras={**spec.extras, "kueue": {"queue": queue}})
+
+
+def queues_of_nobody(queues: Mapping[str, str], virtual_clusters: Collection[str]) -> tuple[str, ...]:
+    """Return a sentence for each virtual cluster that has a queue and does not exist.
+
+    Where another one was meant, the platform's own queue admits that one's jobs.
+    """
+    return tuple(
+        f"--kueue-queues gives virtual cluster {name!r} the queue {queue}, and there is no such virtual cluster"
+        + (f"; did you mean {near!r}?" if (near := nearest(name, sorted(virtual_clusters))) else "")
+        for name, queue in sorted(queues.items())
+        if name not in virtual_clusters
+    )
 
 
 def _not_admitted(spec: JobSpec, queues: Mapping[str, str]) -> tuple[str, None, str]:

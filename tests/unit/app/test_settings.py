@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,17 @@ import pytest
 
 from openpai.app.settings import Settings
 from openpai.app.settings_check import check
+from openpai.app.startup import promised_at_start
 from openpai.protocol.errors import Refused
+
+CLUSTER = """
+physicalCluster:
+  skuTypes: {gpu: {gpu: 1, cpu: 1, memory: 64Mi}}
+  cellTypes: {NODE: {childCellType: gpu, childCellNumber: 1, isNodeLevel: true}}
+  physicalCells: [{cellType: NODE, cellAddress: node-01}]
+virtualClusters:
+  vision: {virtualCells: [{cellType: NODE, cellNumber: 1}]}
+"""
 
 
 @pytest.mark.parametrize(
@@ -94,3 +105,19 @@ def test_only_root_gives_people_users(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_can_work_is_let_through(options: dict[str, Any]) -> None:
     check(Settings(Path("/nowhere"), **options))
+
+
+@pytest.mark.parametrize("in_a_file", [False, True])
+def test_a_queue_of_a_virtual_cluster_that_is_not_defined_beside_it_is_refused(tmp_path: Path, in_a_file: bool) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(CLUSTER, "utf-8")
+    defined: dict[str, Any] = {"cluster": file} if in_a_file else {"share": "vision: 2 nodes"}
+    settings = Settings(Path("/nowhere"), backend="kubernetes", **defined)
+    promised_at_start(replace(settings, kueue_queues="vision=team-a,default=team-b"))
+    with pytest.raises(Refused) as refused:
+        promised_at_start(replace(settings, kueue_queues="visoin=team-a,vision=team-a"))
+    assert refused.value.message == (
+        "--kueue-queues gives virtual cluster 'visoin' the queue team-a, and there is no such virtual cluster; "
+        "did you mean 'vision'?"
+    )
+    assert refused.value.advice == f"name one of {'--cluster' if in_a_file else '--share'}: default, vision"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing
 from typing import Any, Final
 
@@ -89,7 +89,8 @@ class Servers:
         self.usage = SqlUsageStore(self.database)
         self.servers: dict[str, Server] = {}
         self.queue: AdmitsJobs | None = None
-        """Admits the jobs of the virtual cluster default, as the queue team-a, from the next start on."""
+        """Admits the jobs of the virtual clusters in `queues`, from the next start on."""
+        self.queues: Mapping[str, str] = {"default": "team-a"}
         self.made = 0
 
     async def start(self, place: str = "a") -> Server:
@@ -97,8 +98,9 @@ class Servers:
         self.made += 1
         backend = SimulatedBackend(self.cluster, self.clock_of_nodes, steady=self.clock)
         server = Server(
-            place, self.made, self.database, backend, self.clock, self.names, lambda what: None, queue=self.queue
-        )
+            place, self.made, self.database, backend, self.clock, self.names, lambda what: None, queue=self.queue,
+            queues=self.queues,
+        )  # fmt: skip
         server.turnstile.open()
         self.servers[place] = server
         await server.start()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection
 
 import pytest
+from structlog.testing import capture_logs
 
 from openpai.lifecycle.rescaling import RoleScale
 from openpai.ports.admission import Admission, AdmissionRequest, AdmissionState, TasksAsked
@@ -231,5 +232,82 @@ def test_a_job_names_no_queue_where_none_admits_it() -> None:
     async def story(servers: Servers) -> None:
         with pytest.raises(InvalidProtocol, match="admitted by the platform's own queue"):
             await servers.submit("train", extras={"kueue": {"queue": "team-a"}})
+
+    live(story)
+
+
+def test_a_queue_of_a_virtual_cluster_that_does_not_exist_is_a_problem_that_administrators_see() -> None:
+    async def story(servers: Servers) -> None:
+        servers.queues = {"default": "team-a", "visoin": "team-b"}
+        missing = "--kueue-queues gives virtual cluster 'visoin' the queue team-b, and there is no such virtual cluster"
+        with capture_logs() as logs:
+            await with_queue(servers)
+        assert (await servers.commands.cluster_config()).problems == (missing,)
+        assert [entry["problem"] for entry in logs if entry["log_level"] == "warning"] == [missing]
+        # It may be added while the server runs, and another one may be what was meant.
+        added = await servers.commands.promise("vision", "1 nodes", "root")
+        assert added.problems == (f"{missing}; did you mean 'vision'?",)
+        assert (await servers.commands.preview_promise("visoin", "1 nodes")).problems == ()
+        assert (await servers.commands.promise("visoin", "1 nodes", "root")).problems == ()
+        removed = await servers.commands.preview_promise("visoin", None)
+        assert removed.problems == added.problems
+        assert (await servers.commands.promise("visoin", None, "root")).problems == added.problems
+
+    live(story)
+
+
+async def without_queue(servers: Servers, queue: StubQueue) -> None:
+    """Start the server without the setting; it removes what was asked for."""
+    servers.queue = None
+    queue.asked.clear()
+    queue.states.clear()
+    await servers.restart()
+
+
+async def with_queue_again(servers: Servers, queue: StubQueue) -> None:
+    """Start the server with the setting again; nothing is known of the jobs that it asks for."""
+    servers.queue = queue
+    await servers.restart()
+    for id_ in queue.asked:
+        queue.say(id_, None)
+
+
+@pytest.mark.parametrize("phase", ["running", "queued", "held", "backing_off"])
+def test_a_job_is_admitted_again_once_a_setting_that_was_taken_away_is_given_back(phase: str) -> None:
+    async def story(servers: Servers) -> None:
+        queue = await with_queue(servers)
+        if phase == "queued":
+            other = (await servers.submit("other", instances=16, command="sleep 100")).job
+            queue.say(other, AdmissionState.ADMITTED)
+            await servers.in_phase("other", "running")
+        command = "exit 137" if phase == "backing_off" else "sleep 200"
+        id_ = (await servers.submit("train", command=command)).job
+        await servers.until(lambda: as_answer(id_ in queue.asked))
+        if phase != "held":
+            queue.say(id_, AdmissionState.ADMITTED)
+        await servers.in_phase("train", phase)
+        await without_queue(servers, queue)
+        # The platform's own queue admits it meanwhile.
+        await servers.in_phase("train", "running" if phase == "held" else phase)
+        await with_queue_again(servers, queue)
+        assert id_ in queue.asked
+        await servers.in_phase("train", "held")
+        assert not servers.where(id_)
+        queue.say(id_, AdmissionState.ADMITTED)
+        await servers.in_phase("train", "backing_off" if phase == "backing_off" else "running")
+        assert (await servers.row("train")).retries_counted == 0
+
+    live(story)
+
+
+def test_a_job_that_was_submitted_without_the_setting_is_not_asked_for_once_it_is_given() -> None:
+    async def story(servers: Servers) -> None:
+        before = (await servers.submit("before", command="sleep 200")).job
+        await servers.in_phase("before", "running")
+        queue = await with_queue(servers)
+        await servers.submit("after")
+        await servers.until(lambda: as_answer(len(queue.asked) == 1))
+        assert before not in queue.asked
+        await servers.in_phase("before", "succeeded")
 
     live(story)
