@@ -7,6 +7,7 @@ import base64
 import gzip
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -148,12 +149,62 @@ def test_what_is_removed_leaves_its_data_and_the_next_installation_finds_them(pa
     assert cluster.http.get(f"/api/v1/namespaces/{cluster.jobs}").status_code == 404
 
 
-def test_a_namespace_that_cannot_exist_is_refused_before_anything_is_planned(cluster: Cluster) -> None:
-    place = ("--kubeconfig", str(cluster.kubeconfig), "--namespace", "Not_A_Name")
-    refused = run_pai("cluster", "up", *place, "--yes")
+@pytest.mark.parametrize(
+    ("name", "what"), [("--namespace Not_A_Name", "a namespace"), (f"--release {'r' * 54}", "a release")]
+)
+def test_a_name_that_cannot_exist_is_refused_before_anything_is_planned(cluster: Cluster, name: str, what: str) -> None:
+    option, word = name.split()
+    refused = run_pai("cluster", "up", "--kubeconfig", str(cluster.kubeconfig), option, word, "--yes")
     assert refused.code == 2
-    assert "--namespace: 'Not_A_Name' cannot be the name of a namespace" in refused.err
+    assert f"{option}: '{word}' cannot be the name of {what}" in refused.err
     assert "create" not in refused.out
+
+
+def test_a_volume_of_a_class_that_does_not_exist_is_made_again_with_another_one(pai: Pai, cluster: Cluster) -> None:
+    first = up(pai, cluster, "--set", "storage.storageClassName=misspelt")
+    assert first.code == Exit.UNAVAILABLE
+    assert 'has no volume of storage class misspelt: storageclass.storage.k8s.io "misspelt" not found' in first.err
+    remove = f"kubectl -n {cluster.name} delete persistentvolumeclaim openpai"
+    assert remove in first.err
+
+    refused = up(pai, cluster, "--set", "storage.storageClassName=other")
+    assert refused.code == 2
+    [message] = [line for line in refused.err.splitlines() if "is immutable" in line]
+    assert message == (
+        'helm upgrade: PersistentVolumeClaim "openpai" is invalid: spec: Forbidden: spec is immutable after creation'
+    )
+    assert remove in refused.err
+
+    cluster.ask("DELETE", f"/api/v1/namespaces/{cluster.name}/persistentvolumeclaims/openpai")
+    claims = "app.kubernetes.io/instance=openpai"
+    until(lambda: not cluster.labelled("persistentvolumeclaims", claims), "the claim is gone")
+    done = up(pai, cluster, "--set", "storage.storageClassName=other")
+    assert done.code == Exit.UNAVAILABLE
+    assert "has no volume of storage class other" in done.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "is a directory, not a YAML file with values of the chart"),
+        (b"\xff\x00", "is not UTF-8 text"),
+        (b"- replicas: 2", "has no values with names"),
+        (b"a: [1", "failed to parse"),
+    ],
+)
+def test_a_file_without_values_is_refused(
+    cluster: Cluster, tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    file = tmp_path / "values.yaml"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    place = ("--kubeconfig", str(cluster.kubeconfig), "--namespace", cluster.name)
+    refused = run_pai("cluster", "up", *place, "--values", str(file), "--dry-run")
+    assert refused.code == 2
+    [line] = [line for line in refused.err.splitlines() if str(file) in line]
+    assert message in line
 
 
 def test_what_is_being_deleted_is_waited_for(pai: Pai, cluster: Cluster) -> None:

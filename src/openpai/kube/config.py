@@ -313,7 +313,10 @@ def _read(path: Path) -> str:
             raise _refused(f"cannot read {path}: it is larger than {_FILE_BYTES_MAX >> 20} MiB")
         return content.decode()
     except (OSError, ValueError) as error:
-        raise _refused(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+        message = f"cannot read {path}: {getattr(error, 'strerror', None) or 'it is no text'}"
+        raise _refused(
+            message, "make it readable, or name another kubeconfig with --kubeconfig or KUBECONFIG"
+        ) from error
 
 
 def _refused(message: str, advice: str = "correct the kubeconfig") -> Refused:

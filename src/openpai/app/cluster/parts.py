@@ -110,6 +110,11 @@ def _of_claims(found: Snapshot) -> Iterator[Problem]:
                 f"has no volume{f' of storage class {name}' if name else ', and there is no default storage class'}"
             )
             advice = "choose one with --set storage.storageClassName=NAME, or a volume with storage.existingClaim"
+            if name and claim.get("status", {}).get("phase") == "Pending":
+                # A claim keeps its class, also while it has no volume.
+                where = claim["metadata"].get("namespace", "")
+                remove = f"kubectl -n {where} delete persistentvolumeclaim {name_of(claim)}"
+                advice = f"create that class, or remove the claim, which holds nothing ({remove}), and {advice}"
             yield Problem(f"volume {name_of(claim)}", f"{message}{f': {event}' if event else ''}", advice)
 
 

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from openpai.app.cluster import manifests
 from openpai.app.cluster.helm import Helm, Revision, chart_about, chart_directory, values_file
 from openpai.app.cluster.leaving import await_gone
@@ -19,6 +21,7 @@ from openpai.app.cluster.target import Target
 from openpai.app.cluster.watching import await_ready
 from openpai.cli.output import say
 from openpai.cli.prompts import check_sure
+from openpai.cli.text_file import read_text
 from openpai.protocol.errors import BadConfiguration
 
 
@@ -61,8 +64,7 @@ class Plan:
 def planned(helm: Helm, target: Target, wanted: Wanted) -> Iterator[Plan]:
     """Yield what would change. Values of earlier commands stay, unless these set them to something else."""
     for file in wanted.files:
-        if not file.expanduser().is_file():
-            raise BadConfiguration(f"there is no file {file}", "name a YAML file with values of the chart")
+        _check_values(file.expanduser())
     history = helm.history()
     current = history[-1] if history else None
     if current is not None and current.status == "uninstalling":
@@ -75,6 +77,18 @@ def planned(helm: Helm, target: Target, wanted: Wanted) -> Iterator[Plan]:
         before = helm.manifest(done[-1].number) if done else ""
         version = str(chart_about(whole.chart).get("appVersion", "")) or _version_of(rendered)
         yield Plan(whole, tuple(manifests.changes(before, rendered)), current, version)
+
+
+def _check_values(file: Path) -> None:
+    """Refuse a file that has no values of a chart. What of it is no YAML, Helm says."""
+    what = "a YAML file with values of the chart"
+    if file.is_fifo():
+        raise BadConfiguration(f"{file} is a pipe, and helm reads values several times", f"name {what}")
+    text = read_text(file, what, code="BadConfigurationError")
+    with contextlib.suppress(yaml.YAMLError):
+        found = yaml.safe_load(text)
+        if found is not None and not isinstance(found, dict):
+            raise BadConfiguration(f"{file} has no values with names", "write them like replicas: 2, a name in a line")
 
 
 def _version_of(rendered: str) -> str:

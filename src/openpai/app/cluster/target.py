@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from openpai.app.cluster_check import Context, Kubeconfig
@@ -22,6 +23,9 @@ __all__ = ["Context", "Kubeconfig"]
 
 T = TypeVar("T")
 RELEASE = "openpai"
+_RELEASE_MAX: Final = 53
+_RELEASE: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+"""What Helm takes."""
 
 Namespace = Annotated[str, option("--namespace", "Namespace of the platform's own pods.")]
 Release = Annotated[str, option("--release NAME", "Name of the release, of which a cluster may have several.")]
@@ -89,4 +93,7 @@ def target(kubeconfig: Path | None, context: str | None, namespace: str, release
         raise BadConfiguration(f"Kubernetes needs {error.name}", advice) from error
     if (fault := namespace_fault(namespace)) is not None:
         raise BadConfiguration(f"--namespace: {fault.message}", fault.advice)
+    if len(release) > _RELEASE_MAX or not _RELEASE.fullmatch(release):
+        message = f"--release: {release!r} cannot be the name of a release"
+        raise BadConfiguration(message, f"use lower-case letters, digits and hyphens, at most {_RELEASE_MAX}")
     return Target(cluster_access(kubeconfig, context), kubeconfig, context, namespace, release)
