@@ -76,6 +76,16 @@ def test_what_goes_wrong_first_does_not_hide_the_rest(root: Path, tmp_path: Path
     assert found["versions"][0] == "ok"
 
 
+def test_virtual_clusters_that_a_server_would_refuse_are_a_fault(root: Path, tmp_path: Path) -> None:
+    config = tmp_path / "pai.yaml"
+    config.write_text("backend: kubernetes\nshare: 'vision: 2 nodes'\nkueue-queues: visoin=team-v\n")
+    state, message = examined("--config", config, "--data-dir", root)["settings"]
+    assert state == "fault"
+    assert message.endswith(
+        "there is no such virtual cluster; did you mean 'vision'?; name one of --share: default, vision"
+    )
+
+
 def test_settings_come_from_the_file_and_the_environment(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

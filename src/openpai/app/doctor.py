@@ -25,6 +25,7 @@ from openpai.app.machine_check import (
 from openpai.app.server_settings import configured
 from openpai.app.settings import Settings
 from openpai.app.settings_check import check
+from openpai.app.startup import promised_at_start
 from openpai.cli.options import option
 from openpai.cli.output import Json
 from openpai.protocol.errors import PaiError
@@ -65,7 +66,7 @@ def examine(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
         yield Finding("settings", "fault", error.message, error.advice)
         settings = Settings(data_dir or Settings().data_dir)
     else:
-        yield Finding("settings", "ok", f"they fit together{f' ({config})' if config else ''}")
+        yield _of_promises(settings, config)
     root = settings.data_dir.expanduser().absolute()
     looks: tuple[Callable[[], Iterator[Finding]], ...] = (
         lambda: _of_machine(settings, root),
@@ -79,6 +80,14 @@ def examine(config: Path | None, data_dir: Path | None) -> Iterator[Finding]:
             yield Finding("data directory", "fault", error.message, error.advice)
         except OSError as error:
             yield Finding("machine", "fault", f"{error.filename or ''} cannot be read: {error.strerror}".strip())
+
+
+def _of_promises(settings: Settings, config: Path | None) -> Finding:
+    try:
+        promised_at_start(settings)
+    except PaiError as error:
+        return Finding("settings", "fault", error.message, error.advice)
+    return Finding("settings", "ok", f"they fit together{f' ({config})' if config else ''}")
 
 
 def _of_machine(settings: Settings, root: Path) -> Iterator[Finding]:
