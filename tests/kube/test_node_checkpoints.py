@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from msgspec import structs
 
 from openpai.app.clock import SystemClock
 from openpai.backends.kubernetes.backend import KubernetesBackend, KubernetesOptions
@@ -51,7 +52,8 @@ async def output(node: RealNode, logs: Path, pods: PodOptions, keys: Sequence[At
 def attempts(job: str) -> list[AttemptKey]:
     first = AttemptKey(job, 0, "worker", 0, 0)
     # Its next attempt, another task of the job, and the next attempt of the whole job.
-    return [first, replace(first, task_attempt=1), replace(first, index=1), replace(first, job_attempt=1)]
+    changes: list[dict[str, int]] = [{}, {"task_attempt": 1}, {"index": 1}, {"job_attempt": 1}]
+    return [structs.replace(first, **change) for change in changes]
 
 
 FOUND: Final = ["found nothing", "found step of attempt", "found nothing", "found step of attempt"]
